@@ -1,0 +1,1 @@
+"""What reads the log and acts on it without ever holding it up."""

@@ -1,0 +1,1 @@
+"""Nouns and rules: pure, synchronous, free of clocks, ids and input or output."""

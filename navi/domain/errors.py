@@ -1,0 +1,133 @@
+"""Everything that can be refused or go wrong, as one tree.
+
+NaviError
+├── BadInput                a value from outside breaks a limit; names the field
+├── NotFound                no such session, call, projection
+├── RuleBroken              a command does not fit the session's state
+│   ├── TurnUnderway        a turn is open already
+│   ├── NothingToDeliver    no message waits for a turn
+│   ├── NoTurn              the command needs an open turn
+│   ├── MessageIdReused     the id stands for another content
+│   ├── TooManyWaiting      the session's queue of messages is full
+│   └── Fenced              another process has taken the turn over
+├── ConcurrentAppend        somebody appended to the session first
+├── EventTooLarge           an envelope above the limit
+├── Unavailable             a server that navi needs does not answer
+│   ├── LogUnavailable      Postgres
+│   └── BusUnavailable      NATS
+├── LogDamaged              positions with a hole, a broken chain, a fork of history
+└── ModelFailure            a model call ended badly
+"""
+
+from typing import Literal
+
+FailureKind = Literal[
+    "timeout_first_chunk",
+    "timeout_chunk",
+    "connection",
+    "http",
+    "protocol",
+    "stopped",
+    "interrupted",
+]
+
+
+class NaviError(Exception):
+    """Root of all errors that navi raises on purpose."""
+
+
+class BadInput(NaviError):
+    """A value from outside breaks a rule; ``field`` names it, ``cause`` says which rule."""
+
+    def __init__(self, field: str, cause: str) -> None:
+        super().__init__(f"{field}: {cause}")
+        self.field = field
+        self.cause = cause
+
+
+class NotFound(NaviError):
+    """What was asked for does not exist."""
+
+
+class RuleBroken(NaviError):
+    """The command does not fit the state of the session."""
+
+
+class TurnUnderway(RuleBroken):
+    """A turn is open already."""
+
+
+class NothingToDeliver(RuleBroken):
+    """No message waits for a turn."""
+
+
+class NoTurn(RuleBroken):
+    """The command needs an open turn."""
+
+
+class MessageIdReused(RuleBroken):
+    """The message id stands for another content already."""
+
+
+class TooManyWaiting(RuleBroken):
+    """The session's queue of messages is full."""
+
+
+class Fenced(RuleBroken):
+    """Another process has taken the turn over, or it has ended: the caller must stop at once."""
+
+
+class ConcurrentAppend(NaviError):
+    """Somebody appended to the session first; read what is new and decide again."""
+
+    def __init__(self, session_id: str, expected: int) -> None:
+        super().__init__(f"session {session_id} is no longer at seq {expected}")
+        self.session_id = session_id
+        self.expected = expected
+
+
+class EventTooLarge(NaviError):
+    """An envelope would be larger than the limit."""
+
+
+class Unavailable(NaviError):
+    """A server that navi needs does not answer."""
+
+
+class LogUnavailable(Unavailable):
+    """Postgres does not answer; whether the last append was stored is unknown."""
+
+
+class BusUnavailable(Unavailable):
+    """NATS does not answer."""
+
+
+class LogDamaged(NaviError):
+    """The log contradicts itself: a hole, a broken chain, a fork of history."""
+
+
+class ModelFailure(NaviError):
+    """A model call ended badly.
+
+    Attributes:
+        kind: as it stands in ``model_call_failed``.
+        status: of the HTTP answer, where one came.
+        tool_calls_came: whether the server had sent tool calls before it failed.
+        retry_after: seconds the server asked to wait, where it did.
+    """
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        error: str,
+        *,
+        status: int | None = None,
+        tool_calls_came: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(error)
+        self.kind: FailureKind = kind
+        self.error = error
+        self.status = status
+        self.tool_calls_came = tool_calls_came
+        self.retry_after = retry_after

@@ -1,0 +1,428 @@
+"""The vocabulary of the log: facts, which are kept for ever, and deltas, which may be pruned.
+
+``TYPE`` is the stored name and ``V`` the version of the payload: neither a name nor a field is ever
+changed, and a new field has a default. Field meanings stand in the public contract, section 3.
+"""
+
+from datetime import datetime
+from typing import Any, ClassVar, Literal, get_args
+
+from msgspec import Raw, Struct
+
+from navi.domain.errors import FailureKind
+from navi.domain.ids import (
+    CallId,
+    EventId,
+    MessageId,
+    NodeId,
+    Owner,
+    SessionId,
+    SubagentId,
+    TurnId,
+)
+
+Json = Any  # a value as JSON has it: the border to the outside
+JsonObject = dict[str, Json]
+
+Mode = Literal["queue", "steer"]
+Purpose = Literal["turn", "planning", "review", "compression", "naming", "memory"]
+ToolOutcome = Literal["ok", "error", "unknown", "skipped", "denied"]
+CompressionTrigger = Literal["pre_turn", "in_turn", "post_turn", "manual"]
+GuidanceKind = Literal["iteration_budget", "goal_anchor", "anti_stall", "replan"]
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A call the model asks for; ``id`` is navi's own and unique within the session."""
+
+    id: CallId
+    name: str
+    arguments: JsonObject
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """Tokens as the model server counted them; None where it did not say."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """Where a fork begins: the last event it shares with its origin."""
+
+    session_id: SessionId
+    seq: int
+
+
+class Executor(Struct, frozen=True, kw_only=True):
+    """Who does a step of a plan."""
+
+    kind: Literal["tool", "agent", "self"]
+    name: str | None = None
+
+
+class PlanStep(Struct, frozen=True, kw_only=True):
+    number: int
+    text: str
+    executor: Executor
+
+
+class TodoItem(Struct, frozen=True, kw_only=True):
+    id: str
+    text: str
+    status: Literal["pending", "in_progress", "done", "failed", "skipped"] = "pending"
+    validation: str | None = None
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """An event that is kept for ever."""
+
+    TYPE: ClassVar[str]
+    V: ClassVar[int] = 1
+
+
+class Delta(Struct, frozen=True, kw_only=True):
+    """Text in the making; may be pruned once its call has ended."""
+
+    TYPE: ClassVar[str]
+    V: ClassVar[int] = 1
+
+
+# --- the session itself -------------------------------------------------------------------------
+
+
+class SessionCreated(Fact, frozen=True, kw_only=True):
+    TYPE = "session_created"
+    profile_id: str
+    owner: Owner
+    name: str | None = None
+    forked_from: Origin | None = None
+
+
+class SessionRenamed(Fact, frozen=True, kw_only=True):
+    TYPE = "session_renamed"
+    name: str
+    by: Literal["user", "auto"]
+
+
+class SessionPinned(Fact, frozen=True, kw_only=True):
+    TYPE = "session_pinned"
+    pinned: bool
+
+
+class SessionDeleted(Fact, frozen=True, kw_only=True):
+    TYPE = "session_deleted"
+
+
+class ProfileSwitched(Fact, frozen=True, kw_only=True):
+    TYPE = "profile_switched"
+    from_profile: str
+    to_profile: str
+    by: Literal["user", "tool"]
+    reason: str | None = None
+
+
+# --- messages and turns -------------------------------------------------------------------------
+
+
+class UserMessageReceived(Fact, frozen=True, kw_only=True):
+    """The receipt: from here on the message cannot be lost."""
+
+    TYPE = "user_message_received"
+    message_id: MessageId
+    content: str
+    files: tuple[str, ...] = ()
+    mode: Mode = "queue"
+
+
+class TurnStarted(Fact, frozen=True, kw_only=True):
+    TYPE = "turn_started"
+    node: NodeId
+    planning: bool = False
+
+
+class MessageDelivered(Fact, frozen=True, kw_only=True):
+    """From here on the model sees the message received at ``message_seq``."""
+
+    TYPE = "message_delivered"
+    message_seq: int
+
+
+class MessageWithdrawn(Fact, frozen=True, kw_only=True):
+    TYPE = "message_withdrawn"
+    message_seq: int
+
+
+class TurnResumed(Fact, frozen=True, kw_only=True):
+    """Another process took the turn over; ``attempt`` counts from 2."""
+
+    TYPE = "turn_resumed"
+    node: NodeId
+    attempt: int
+    reason: str
+
+
+class StopRequested(Fact, frozen=True, kw_only=True):
+    TYPE = "stop_requested"
+    by: str
+
+
+class TurnCompleted(Fact, frozen=True, kw_only=True):
+    TYPE = "turn_completed"
+    iterations: int
+    limit_reached: bool
+    usage: Usage
+
+
+class TurnStopped(Fact, frozen=True, kw_only=True):
+    TYPE = "turn_stopped"
+    by: str
+
+
+class TurnFailed(Fact, frozen=True, kw_only=True):
+    TYPE = "turn_failed"
+    kind: str
+    error: str
+
+
+# --- planning and guidance ----------------------------------------------------------------------
+
+
+class PlanningPhaseCompleted(Fact, frozen=True, kw_only=True):
+    TYPE = "planning_phase_completed"
+    phase: Literal[1, 2, 3]
+    call_id: CallId
+    output: str
+    verdict: str
+
+
+class PlanReady(Fact, frozen=True, kw_only=True):
+    TYPE = "plan_ready"
+    plan: str
+    complexity: str | None = None
+    milestones: tuple[str, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
+
+
+class TodoUpdated(Fact, frozen=True, kw_only=True):
+    TYPE = "todo_updated"
+    items: tuple[TodoItem, ...]
+
+
+class GuidanceGiven(Fact, frozen=True, kw_only=True):
+    TYPE = "guidance_given"
+    kind: GuidanceKind
+    content: str
+
+
+# --- model calls --------------------------------------------------------------------------------
+
+
+class ModelCalled(Fact, frozen=True, kw_only=True):
+    """A request is about to be sent; everything that renders it again is named here."""
+
+    TYPE = "model_called"
+    call_id: CallId
+    purpose: Purpose
+    model: str
+    backend: str
+    iteration: int
+    request_sha256: str
+    context_seq: int
+    system_sha256: str | None
+    tools_sha256: str | None
+    options: JsonObject
+    renderer: str
+
+
+class ThinkingDelta(Delta, frozen=True, kw_only=True, omit_defaults=True):
+    TYPE = "thinking_delta"
+    call_id: CallId
+    text: str = ""
+    pruned: bool = False
+
+
+class TextDelta(Delta, frozen=True, kw_only=True, omit_defaults=True):
+    TYPE = "text_delta"
+    call_id: CallId
+    text: str = ""
+    pruned: bool = False
+
+
+class ThinkingEnded(Fact, frozen=True, kw_only=True):
+    TYPE = "thinking_ended"
+    call_id: CallId
+
+
+class ModelReplied(Fact, frozen=True, kw_only=True):
+    TYPE = "model_replied"
+    call_id: CallId
+    content: str
+    thinking: str
+    tool_calls: tuple[ToolCall, ...]
+    finish_reason: str
+    usage: Usage
+    duration_ms: int
+    first_chunk_ms: int | None
+
+
+class ModelCallFailed(Fact, frozen=True, kw_only=True):
+    TYPE = "model_call_failed"
+    call_id: CallId
+    kind: FailureKind
+    error: str
+    partial_text: str
+    will_retry: bool
+
+
+# --- tools and subagents ------------------------------------------------------------------------
+
+
+class ToolStarted(Fact, frozen=True, kw_only=True):
+    TYPE = "tool_started"
+    call_id: CallId
+    name: str
+    arguments: JsonObject
+
+
+class ToolFinished(Fact, frozen=True, kw_only=True):
+    """A tool call ended, well or badly; ``output`` is what the model reads."""
+
+    TYPE = "tool_finished"
+    call_id: CallId
+    name: str
+    outcome: ToolOutcome
+    output: str
+    truncated: bool = False
+    duration_ms: int = 0
+
+
+class SubagentStarted(Fact, frozen=True, kw_only=True):
+    TYPE = "subagent_started"
+    call_id: CallId
+    profile_id: str
+    task: str
+
+
+class SubagentFinished(Fact, frozen=True, kw_only=True):
+    TYPE = "subagent_finished"
+    call_id: CallId
+    result: str
+    completed_normally: bool
+
+
+# --- compression, memory, files -----------------------------------------------------------------
+
+
+class ContextCompressed(Fact, frozen=True, kw_only=True):
+    TYPE = "context_compressed"
+    summary: str
+    kept_from_seq: int
+    tokens_before: int
+    tokens_after: int
+    trigger: CompressionTrigger
+
+
+class CompressionUndone(Fact, frozen=True, kw_only=True):
+    TYPE = "compression_undone"
+    compression_seq: int
+
+
+class CompressionFailed(Fact, frozen=True, kw_only=True):
+    TYPE = "compression_failed"
+    error: str
+
+
+class MemorySaved(Fact, frozen=True, kw_only=True):
+    TYPE = "memory_saved"
+    memory_id: str
+    text: str
+    source_seq: int | None = None
+
+
+class MemoryForgotten(Fact, frozen=True, kw_only=True):
+    TYPE = "memory_forgotten"
+    memory_id: str
+
+
+class MemoryRecalled(Fact, frozen=True, kw_only=True):
+    TYPE = "memory_recalled"
+    memory_ids: tuple[str, ...]
+    content: str
+
+
+class FileUploaded(Fact, frozen=True, kw_only=True):
+    TYPE = "file_uploaded"
+    name: str
+    path: str
+    size_bytes: int
+    sha256: str
+    media_type: str
+
+
+class FileExpired(Fact, frozen=True, kw_only=True):
+    TYPE = "file_expired"
+    name: str
+
+
+class UnknownEvent(Struct, frozen=True, kw_only=True):
+    """An event of a type this version does not know: carried along, never read."""
+
+    name: str
+    version: int
+    data: Raw
+
+
+KnownEvent = (
+    SessionCreated
+    | SessionRenamed
+    | SessionPinned
+    | SessionDeleted
+    | ProfileSwitched
+    | UserMessageReceived
+    | TurnStarted
+    | MessageDelivered
+    | MessageWithdrawn
+    | TurnResumed
+    | StopRequested
+    | TurnCompleted
+    | TurnStopped
+    | TurnFailed
+    | PlanningPhaseCompleted
+    | PlanReady
+    | TodoUpdated
+    | GuidanceGiven
+    | ModelCalled
+    | ThinkingDelta
+    | TextDelta
+    | ThinkingEnded
+    | ModelReplied
+    | ModelCallFailed
+    | ToolStarted
+    | ToolFinished
+    | SubagentStarted
+    | SubagentFinished
+    | ContextCompressed
+    | CompressionUndone
+    | CompressionFailed
+    | MemorySaved
+    | MemoryForgotten
+    | MemoryRecalled
+    | FileUploaded
+    | FileExpired
+)
+AgentEvent = KnownEvent | UnknownEvent
+
+EVENT_TYPES: dict[str, type[KnownEvent]] = {kind.TYPE: kind for kind in get_args(KnownEvent)}
+DELTA_TYPES = (ThinkingDelta.TYPE, TextDelta.TYPE)
+
+
+class Envelope(Struct, frozen=True, kw_only=True):
+    """An event and what the log adds to it; ``seq`` counts 1, 2, 3, ... within the session."""
+
+    session_id: SessionId
+    seq: int
+    id: EventId
+    at: datetime
+    turn_id: TurnId | None
+    subagent_id: SubagentId | None
+    event: AgentEvent

@@ -1,0 +1,42 @@
+"""Identifiers, as they stand in events, addresses and subjects."""
+
+import re
+from typing import NewType
+
+SessionId = NewType("SessionId", str)  # UUIDv7, canonical lower case: also a NATS subject token
+EventId = NewType("EventId", str)  # UUIDv7
+TurnId = NewType("TurnId", str)  # UUIDv7
+CallId = NewType("CallId", str)  # of a model call (UUIDv7) or of a tool call ("call_" + 12 hex digits)
+MessageId = NewType("MessageId", str)  # the client's own, or a UUIDv7
+SubagentId = NewType("SubagentId", str)  # "subagent_" + 12 hex digits
+NodeId = NewType("NodeId", str)  # UUIDv7, made at the start of a process
+Owner = NewType("Owner", str)  # "local" without accounts
+
+LOCAL_OWNER = Owner("local")
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MESSAGE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+def is_uuid(text: str) -> bool:
+    """Whether ``text`` is a UUID in canonical lower case."""
+    return _UUID.fullmatch(text) is not None
+
+
+def is_message_id(text: str) -> bool:
+    """Whether a client may use ``text`` as the id of a message."""
+    return _MESSAGE_ID.fullmatch(text) is not None
+
+
+def uuid7(*, milliseconds: int, random: bytes) -> str:
+    """A UUIDv7 (RFC 9562, section 5.7) in canonical form.
+
+    Args:
+        milliseconds: since 1970-01-01 UTC; 48 bits are kept.
+        random: 10 bytes, of which 74 bits are kept.
+    """
+    raw = bytearray((milliseconds & (2**48 - 1)).to_bytes(6) + random[:10])
+    raw[6] = 0x70 | (raw[6] & 0x0F)
+    raw[8] = 0x80 | (raw[8] & 0x3F)
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

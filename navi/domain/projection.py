@@ -1,0 +1,61 @@
+"""What a read model is: a small state and rows that fall out of folding one session's events."""
+
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+
+from navi.domain.events import Envelope
+
+
+class Put(Struct, frozen=True, kw_only=True, tag="put"):
+    """Store a row under a key, in place of one that stands there."""
+
+    key: int
+    row: Any  # the projection's row; bytes once it is encoded
+
+
+class Hide(Struct, frozen=True, kw_only=True, tag="hide"):
+    """Take the visible rows with a smaller key out of sight, on behalf of the event ``by``."""
+
+    before: int
+    by: int
+
+
+class Show(Struct, frozen=True, kw_only=True, tag="show"):
+    """Bring back what ``by`` hid, and drop the row that stands under the key ``by``."""
+
+    by: int
+
+
+Change = Put | Hide | Show
+
+
+State = TypeVar("State")
+
+
+class Projection(Protocol[State]):
+    """A pure fold; the same for the stored read model, the tail on top of it, and the past."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int:
+        """Goes up when the fold changes: the read model is then built anew."""
+        ...
+
+    def initial(self) -> State:
+        """The state before the first event."""
+        ...
+
+    def fold(self, state: State, envelope: Envelope) -> tuple[State, tuple[Change, ...]]:
+        """The state after an event, and what it does to the rows; total, deltas may be left out."""
+        ...
+
+    def encode_state(self, state: State) -> bytes: ...
+
+    def decode_state(self, data: bytes) -> State: ...
+
+    def encode_row(self, row: Any) -> bytes: ...
+
+    def decode_row(self, data: bytes) -> Any: ...

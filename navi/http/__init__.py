@@ -1,0 +1,1 @@
+"""The edge: HTTP and WebSocket for people and programs."""

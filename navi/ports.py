@@ -1,0 +1,531 @@
+"""Every seam on one page: the protocols the application speaks, and the values that cross them."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from navi.domain.event_codec import decode_data, encode_envelope
+from navi.domain.events import (
+    AgentEvent,
+    Envelope,
+    JsonObject,
+    Purpose,
+    TodoItem,
+    ToolOutcome,
+    Usage,
+    UserMessageReceived,
+)
+from navi.domain.ids import (
+    CallId,
+    EventId,
+    MessageId,
+    NodeId,
+    Owner,
+    SessionId,
+    SubagentId,
+    TurnId,
+)
+from navi.domain.projection import Change
+from navi.domain.prompt import ModelRequest
+
+NodeState = Literal["alive", "gone", "left"]
+
+# --- time and identity --------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now(self) -> datetime:
+        """The present moment, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment; never goes back."""
+        ...
+
+
+class Ids(Protocol):
+    """Where identifiers come from."""
+
+    def uuid(self) -> str:
+        """A new UUIDv7."""
+        ...
+
+    def hex12(self) -> str:
+        """12 random hex digits, for ids of tool calls and subagents."""
+        ...
+
+
+# --- the event log ------------------------------------------------------------------------------
+
+
+class NewEvent(Struct, frozen=True, kw_only=True):
+    """An event that wants to be appended; ``id`` makes the append idempotent."""
+
+    id: EventId
+    at: datetime
+    turn_id: TurnId | None
+    subagent_id: SubagentId | None
+    event: AgentEvent
+
+
+class Append(Struct, frozen=True, kw_only=True):
+    """Consecutive events of one session, appended all or none.
+
+    Attributes:
+        expected: seq of the last event the caller has seen; 0 for a new session.
+    """
+
+    session_id: SessionId
+    owner: Owner
+    expected: int
+    events: tuple[NewEvent, ...]
+
+
+class Recorded(Struct, frozen=True, kw_only=True, dict=True):
+    """An event as the log holds it: place in session and partition, bytes, links of the hash chain.
+
+    Attributes:
+        position: place in the log partition: 1, 2, 3, ... without a hole, in order of commits.
+        data: payload as JSON, verbatim.
+        digest: sha256(salt + data), 32 bytes.
+        hash: sha256 over the previous event's hash and the length-prefixed header, 32 bytes.
+    """
+
+    partition: int
+    position: int
+    owner: Owner
+    session_id: SessionId
+    seq: int
+    id: EventId
+    type: str
+    v: int
+    at: datetime
+    turn_id: TurnId | None
+    subagent_id: SubagentId | None
+    data: bytes
+    salt: bytes | None
+    digest: bytes
+    hash: bytes
+
+    @cached_property
+    def envelope(self) -> Envelope:
+        """The event, decoded once."""
+        return Envelope(
+            session_id=self.session_id,
+            seq=self.seq,
+            id=self.id,
+            at=self.at,
+            turn_id=self.turn_id,
+            subagent_id=self.subagent_id,
+            event=decode_data(self.type, self.v, self.data),
+        )
+
+    @cached_property
+    def wire(self) -> bytes:
+        """The envelope as JSON bytes, the same for every reader, encoded once."""
+        return encode_envelope(
+            session_id=self.session_id,
+            seq=self.seq,
+            id=self.id,
+            type=self.type,
+            v=self.v,
+            at=self.at,
+            turn_id=self.turn_id,
+            subagent_id=self.subagent_id,
+            data=self.data,
+        )
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """A stretch of a log partition.
+
+    Attributes:
+        rows: in order of position.
+        reached: the last position that was looked at; every wanted row up to it is in ``rows``.
+        head: the last position of the partition at that moment.
+    """
+
+    rows: tuple[Recorded, ...]
+    reached: int
+    head: int
+
+
+class EventLog(Protocol):
+    """The only truth. Every implementation passes ``tests/contracts/event_log.py``."""
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the log has; they are numbered from 0."""
+        ...
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        """Record events at the end of a session, all or none, durably.
+
+        Appending the same events (by id) at the same place again gives the first answer.
+
+        Raises:
+            ConcurrentAppend: the session is at another seq.
+            EventTooLarge: an envelope would be above the limit; nothing is stored.
+            LogUnavailable: Postgres does not answer; the outcome is unknown.
+        """
+        ...
+
+    async def head(self, session_id: SessionId) -> int:
+        """The seq of the session's last event; 0 where there is no such session."""
+        ...
+
+    async def owner_of(self, session_id: SessionId) -> Owner | None:
+        """Whose session it is; None where there is no such session."""
+        ...
+
+    def read(
+        self, session_id: SessionId, *, after: int = 0, until: int | None = None, deltas: bool = True
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        """The events with ``after`` < seq <= ``until``, in order, in batches that are never empty."""
+        ...
+
+    async def find_receipt(
+        self, session_id: SessionId, message_id: MessageId
+    ) -> tuple[int, UserMessageReceived] | None:
+        """The receipt of a message and its seq, found by the client's id."""
+        ...
+
+    async def read_all(
+        self, partition: int, *, after: int, limit: int, deltas: bool = True
+    ) -> Page:
+        """What stands behind position ``after`` of a partition; never skips a late commit.
+
+        Raises:
+            LogDamaged: the positions have a hole.
+        """
+        ...
+
+    async def wait_beyond(self, partition: int, position: int, *, timeout: float) -> bool:
+        """Wait until the partition's head is beyond ``position``; False after ``timeout`` seconds."""
+        ...
+
+    def watch(
+        self, session_id: SessionId, *, after: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        """Every event behind ``after``: first from the log, then live, no seam, none twice.
+
+        Endless; the caller closes it. A watcher that does not keep up is served from the log again,
+        so that what waits in memory for it is bounded.
+        """
+        ...
+
+
+class TextStore(Protocol):
+    """Long texts that many events refer to (prompts, tool schemas), kept once by content."""
+
+    async def put(self, text: str) -> str:
+        """Keep a text; gives the SHA-256 of its UTF-8 bytes, in hex."""
+        ...
+
+    async def get(self, sha256: str) -> str | None:
+        """The text with that hash, if it is kept."""
+        ...
+
+
+# --- read models --------------------------------------------------------------------------------
+
+
+class StoredState(Struct, frozen=True, kw_only=True):
+    """A read model of one session as it is stored: everything up to ``seq`` is folded in.
+
+    Attributes:
+        state: the projection's small state, JSON as the projection encodes it.
+        rows: visible rows by key, in order of key, JSON.
+    """
+
+    seq: int
+    state: bytes
+    rows: tuple[tuple[int, bytes], ...]
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """What a list of sessions is ordered and searched by.
+
+    Attributes:
+        unfinished: a turn is open or a message waits for one.
+    """
+
+    pinned: bool
+    last_active: datetime
+    unfinished: bool
+
+
+class SessionChanges(Struct, frozen=True, kw_only=True):
+    """What a batch of events changes in the read model of one session.
+
+    Attributes:
+        listing: None where the projection has no lists or the session stands in none.
+    """
+
+    session_id: SessionId
+    owner: Owner
+    seq: int
+    state: bytes
+    changes: tuple[Change, ...]  # in order; rows are encoded (Put.row is bytes)
+    listing: Listing | None = None
+
+
+class ProjectionBatch(Protocol):
+    """One transaction of one projection on one partition, with its checkpoint locked."""
+
+    @property
+    def position(self) -> int:
+        """Everything up to here is in the read model."""
+        ...
+
+    async def states(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, StoredState]:
+        """The stored states of those sessions that have one, without their rows."""
+        ...
+
+    async def save(self, sessions: Sequence[SessionChanges], *, position: int) -> None:
+        """Store the changes and move the checkpoint, in the transaction."""
+        ...
+
+
+class ReadModels(Protocol):
+    """Where read models are stored; caches of the log, safe to throw away."""
+
+    def begin(
+        self, projection: str, version: int, partition: int
+    ) -> AbstractAsyncContextManager[ProjectionBatch | None]:
+        """A transaction on the projection's checkpoint; None while another process holds it.
+
+        Commits when the block ends, rolls back when it raises.
+        """
+        ...
+
+    async def load(
+        self,
+        projection: str,
+        version: int,
+        session_id: SessionId,
+        *,
+        rows_after: int = 0,
+        rows_limit: int | None = None,
+    ) -> StoredState | None:
+        """State and visible rows of one session, of one moment; None where nothing is stored.
+
+        Args:
+            rows_after: only rows with a larger key.
+            rows_limit: how many rows at the most; None for all, 0 for the state alone.
+        """
+        ...
+
+    async def positions(self, projection: str, version: int) -> Mapping[int, int]:
+        """How far the projection is in each partition."""
+        ...
+
+    async def list_sessions(
+        self,
+        projection: str,
+        version: int,
+        *,
+        owner: Owner,
+        after: tuple[bool, datetime, SessionId] | None,
+        limit: int | None,
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        """States (without rows) of listed sessions: pinned first, then by ``last_active``, newest first.
+
+        Args:
+            after: ``(pinned, last_active, id)`` of the last one the caller has; ties go by id.
+        """
+        ...
+
+    async def unfinished(
+        self, projection: str, version: int
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        """States (without rows) of the sessions of all owners whose listing is unfinished."""
+        ...
+
+    async def reset(self, projection: str, version: int) -> None:
+        """Forget all that the projection has stored; it starts at the beginning of the log."""
+        ...
+
+
+# --- nodes --------------------------------------------------------------------------------------
+
+
+class Nodes(Protocol):
+    """Which processes of the service are alive, told by their database session and lease."""
+
+    async def join(self, node_id: NodeId) -> None:
+        """Announce this process; from now on its lease is renewed until ``leave``."""
+        ...
+
+    async def leave(self) -> None:
+        """Say good-bye: what this process ran may be taken over at once, as handed over."""
+        ...
+
+    async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        """Whether each is ``alive``, ``gone`` (its lease ran out or its session ended) or ``left``."""
+        ...
+
+
+# --- model servers ------------------------------------------------------------------------------
+
+
+class ThinkingChunk(Struct, frozen=True):
+    text: str
+
+
+class TextChunk(Struct, frozen=True):
+    text: str
+
+
+class ToolCallChunk(Struct, frozen=True):
+    """The server began or sent a tool call: from here on the call must not be tried again."""
+
+
+class RequestedCall(Struct, frozen=True, kw_only=True):
+    """A tool call as the model wrote it.
+
+    Attributes:
+        arguments: None where what the model wrote is not a JSON object.
+        raw_arguments: what it wrote, for the answer to the model.
+    """
+
+    name: str
+    arguments: JsonObject | None
+    raw_arguments: str
+
+
+class FinalChunk(Struct, frozen=True, kw_only=True):
+    """The end of a good stream."""
+
+    finish_reason: str
+    usage: Usage
+    tool_calls: tuple[RequestedCall, ...] = ()
+
+
+ModelChunk = ThinkingChunk | TextChunk | ToolCallChunk | FinalChunk
+
+
+class LanguageModel(Protocol):
+    """One model server. Every implementation passes ``tests/contracts/language_model.py``."""
+
+    @property
+    def backend(self) -> str:
+        """Its name in ``model_called``: the kind and the address, such as ``ollama@http://host:11434``."""
+        ...
+
+    @property
+    def renderer(self) -> str:
+        """Kind and version of ``render``, such as ``ollama/1``."""
+        ...
+
+    @property
+    def chunk_timeout(self) -> float:
+        """Seconds of silence between two chunks that are still in order."""
+        ...
+
+    def render(self, request: ModelRequest) -> bytes:
+        """The body of the request, a pure function of ``request``."""
+        ...
+
+    def stream(
+        self, body: bytes, *, purpose: Purpose, call_id: CallId
+    ) -> AsyncGenerator[ModelChunk, None]:
+        """Send a rendered body; ends with exactly one FinalChunk.
+
+        Closing the generator closes the connection to the server at once. Time-outs between chunks
+        are the caller's; connecting has one of its own.
+
+        Raises:
+            ModelFailure: of kind ``connection``, ``http`` or ``protocol``.
+        """
+        ...
+
+    async def models(self) -> tuple[str, ...]:
+        """The names of the models it offers, in its order.
+
+        Raises:
+            ModelFailure: it does not answer.
+        """
+        ...
+
+
+# --- tools --------------------------------------------------------------------------------------
+
+
+class StopSignal(Protocol):
+    """Tells a running tool that it should end."""
+
+    def is_set(self) -> bool: ...
+
+    async def wait(self) -> object: ...
+
+
+class TodoList(Protocol):
+    """The session's todo list as a tool sees it; each change is an event."""
+
+    def items(self) -> tuple[TodoItem, ...]: ...
+
+    async def replace(self, items: tuple[TodoItem, ...]) -> None: ...
+
+
+class ToolContext(Struct, frozen=True, kw_only=True):
+    """Everything a tool may know and do, handed over explicitly."""
+
+    session_id: SessionId
+    user_id: Owner
+    call_id: CallId
+    workspace: Path  # the session's own directory; exists
+    stop: StopSignal
+    todo: TodoList
+
+
+class ToolResult(Struct, frozen=True, kw_only=True):
+    """How a tool call ended; ``output`` is what the model reads."""
+
+    outcome: ToolOutcome
+    output: str
+
+
+class ToolDescription(Struct, frozen=True, kw_only=True):
+    """A tool as the model and ``GET /tools`` see it; ``parameters`` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+    safe_to_repeat: bool
+    source: str  # "built-in", or the file it is from
+
+
+class Tool(Protocol):
+    """Something the agent can do."""
+
+    @property
+    def description(self) -> ToolDescription: ...
+
+    def check(self, arguments: JsonObject) -> str | None:
+        """What is wrong with the arguments, in words the model can act on; None when they are fine."""
+        ...
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+        """Do it. What the model can mend is a result with outcome ``error``, not an exception.
+
+        Ends soon after ``context.stop`` is set.
+        """
+        ...
+
+
+class ToolBox(Protocol):
+    """The tools this process offers."""
+
+    def all(self) -> tuple[Tool, ...]: ...
+
+    def find(self, name: str) -> Tool | None: ...
+
+
