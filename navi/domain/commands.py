@@ -1,0 +1,181 @@
+"""What may be asked of a session; each may be refused."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from navi.domain.events import (
+    Mode,
+    ModelCalled,
+    ModelCallFailed,
+    ModelReplied,
+    Origin,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnded,
+    TodoUpdated,
+    ToolFinished,
+    ToolStarted,
+    UserMessageReceived,
+)
+from navi.domain.ids import CallId, MessageId, NodeId, Owner, SubagentId, TurnId
+
+# --- by anybody ---------------------------------------------------------------------------------
+
+
+class CreateSession(Struct, frozen=True, kw_only=True):
+    profile_id: str
+    owner: Owner
+    name: str | None = None
+    forked_from: Origin | None = None
+
+
+class TurnStart(Struct, frozen=True, kw_only=True):
+    """Which turn a process would open, and whether it would plan."""
+
+    turn_id: TurnId
+    node: NodeId
+    planning: bool = False
+
+
+class ReceiveMessage(Struct, frozen=True, kw_only=True):
+    """Take a message in; with ``start``, and where no turn is open, open one for it at once.
+
+    Attributes:
+        earlier: the receipt that the log already holds under this id, and its seq.
+        start: None in a process that opens no turns, because it drains.
+    """
+
+    message_id: MessageId
+    content: str
+    files: tuple[str, ...] = ()
+    mode: Mode = "queue"
+    earlier: tuple[int, UserMessageReceived] | None = None
+    start: TurnStart | None = None
+
+
+class RequestStop(Struct, frozen=True, kw_only=True):
+    """Stop the open turn; without one nothing happens."""
+
+    by: str
+
+
+class RenameSession(Struct, frozen=True, kw_only=True):
+    name: str
+    by: Literal["user", "auto"] = "user"
+
+
+class PinSession(Struct, frozen=True, kw_only=True):
+    pinned: bool
+
+
+class DeleteSession(Struct, frozen=True, kw_only=True):
+    pass
+
+
+class SwitchProfile(Struct, frozen=True, kw_only=True):
+    to_profile: str
+    by: Literal["user", "tool"] = "user"
+    reason: str | None = None
+
+
+# --- by the process that runs a turn ------------------------------------------------------------
+
+
+class StartTurn(Struct, frozen=True, kw_only=True):
+    """Open a turn for the oldest waiting message."""
+
+    start: TurnStart
+
+
+class ResumeTurn(Struct, frozen=True, kw_only=True):
+    """Take over a turn whose process is gone.
+
+    Attributes:
+        handed_over: whether that process said good-bye; otherwise it died.
+        partial_texts: what the open model calls had shown, by call.
+        repeatable: running tool calls that may simply run again.
+    """
+
+    node: NodeId
+    handed_over: bool
+    partial_texts: Mapping[CallId, str]
+    repeatable: frozenset[CallId]
+
+
+class Runner(Struct, frozen=True, kw_only=True):
+    """Who runs a turn: the turn and the attempt at it, which no other process shares."""
+
+    turn_id: TurnId
+    attempt: int
+
+
+class DeliverMessages(Struct, frozen=True, kw_only=True):
+    """Show the model what is due: the turn's own message, and every steered one."""
+
+    runner: Runner
+
+
+Outcome = (
+    ModelCalled
+    | ThinkingDelta
+    | TextDelta
+    | ThinkingEnded
+    | ModelReplied
+    | ModelCallFailed
+    | ToolStarted
+    | ToolFinished
+    | TodoUpdated
+)
+
+
+class RecordOutcome(Struct, frozen=True, kw_only=True):
+    """What a step of the turn brought about, in order."""
+
+    runner: Runner
+    events: tuple[Outcome, ...]
+    subagent_id: SubagentId | None = None
+
+
+class Completed(Struct, frozen=True, kw_only=True):
+    limit_reached: bool
+
+
+class Stopped(Struct, frozen=True, kw_only=True):
+    by: str
+
+
+class Failed(Struct, frozen=True, kw_only=True):
+    kind: str
+    error: str
+
+
+Ending = Completed | Stopped | Failed
+
+
+class EndTurn(Struct, frozen=True, kw_only=True):
+    """Close the turn; every call that is open is answered first.
+
+    Attributes:
+        partial_texts: what the open model calls had shown, by call.
+    """
+
+    runner: Runner
+    ending: Ending
+    partial_texts: Mapping[CallId, str]
+
+
+TurnCommand = DeliverMessages | RecordOutcome | EndTurn
+Command = (
+    CreateSession
+    | ReceiveMessage
+    | RequestStop
+    | RenameSession
+    | PinSession
+    | DeleteSession
+    | SwitchProfile
+    | StartTurn
+    | ResumeTurn
+    | TurnCommand
+)

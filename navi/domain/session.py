@@ -1,0 +1,526 @@
+"""A session: what it is, what may be asked of it, and what becomes of it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from navi.domain.commands import (
+    Command,
+    Completed,
+    CreateSession,
+    DeleteSession,
+    DeliverMessages,
+    EndTurn,
+    Failed,
+    Outcome,
+    PinSession,
+    ReceiveMessage,
+    RecordOutcome,
+    RenameSession,
+    RequestStop,
+    ResumeTurn,
+    Runner,
+    StartTurn,
+    Stopped,
+    SwitchProfile,
+    TurnStart,
+)
+from navi.domain.errors import (
+    Fenced,
+    MessageIdReused,
+    NotFound,
+    NothingToDeliver,
+    NoTurn,
+    RuleBroken,
+    TooManyWaiting,
+    TurnUnderway,
+)
+from navi.domain.events import (
+    AgentEvent,
+    Envelope,
+    MessageDelivered,
+    MessageWithdrawn,
+    Mode,
+    ModelCalled,
+    ModelCallFailed,
+    ModelReplied,
+    Origin,
+    ProfileSwitched,
+    SessionCreated,
+    SessionDeleted,
+    SessionPinned,
+    SessionRenamed,
+    StopRequested,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnded,
+    TodoUpdated,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+    TurnResumed,
+    TurnStarted,
+    TurnStopped,
+    UserMessageReceived,
+)
+from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, Owner, SessionId, SubagentId, TurnId
+from navi.domain.turn import (
+    DIED,
+    HANDED_OVER,
+    MAX_DEATHS,
+    OpenModelCall,
+    OpenTool,
+    Turn,
+    TurnStep,
+    evolve_turn,
+    next_turn_step,
+    open_operations,
+)
+
+MAX_WAITING = 100  # messages that wait for their turn; a person's queue is a handful
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """A message that was received and not delivered yet; ``seq`` is of its receipt."""
+
+    seq: int
+    message_id: MessageId
+    mode: Mode
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """What decisions need to know of a session; small, however long the session is.
+
+    Attributes:
+        seq: of the last event folded in.
+        context_token_count: tokens of the context as the model server last counted them.
+    """
+
+    id: SessionId = SessionId("")
+    seq: int = 0
+    owner: Owner = LOCAL_OWNER
+    profile_id: str = ""
+    name: str | None = None
+    named_by_user: bool = False
+    pinned: bool = False
+    created_at: datetime | None = None
+    last_active: datetime | None = None
+    deleted: bool = False
+    forked_from: Origin | None = None
+    context_token_count: int | None = None
+    waiting: tuple[Waiting, ...] = ()
+    turn: Turn | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether it was created and not deleted."""
+        return self.created_at is not None and not self.deleted
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether some process has to act: a turn is open, or a message waits for one."""
+        return self.exists and (self.turn is not None or bool(self.waiting))
+
+
+class Decided(Struct, frozen=True, kw_only=True):
+    """Events that a command brings about, all of one actor; nothing where it changes nothing."""
+
+    events: tuple[AgentEvent, ...]
+    subagent_id: SubagentId | None = None
+    opens: TurnStart | None = None
+
+
+# --- decide -------------------------------------------------------------------------------------
+
+
+def decide(session: Session, command: Command) -> tuple[Decided, ...]:
+    """What a command brings about in a session.
+
+    Raises:
+        NotFound: the session does not exist.
+        RuleBroken: the command does not fit the session's state; see the error tree.
+    """
+    if isinstance(command, CreateSession):
+        return _create(session, command)
+    if not session.exists:
+        raise NotFound(f"no session {session.id}")
+    match command:
+        case ReceiveMessage():
+            return _receive(session, command)
+        case RequestStop(by=by):
+            running = session.turn is not None and session.turn.stop_by is None
+            return _one(StopRequested(by=by)) if running else ()
+        case RenameSession(name=name, by=by):
+            if (session.name, session.named_by_user) == (name, by == "user"):
+                return ()
+            return (
+                ()
+                if by == "auto" and session.named_by_user
+                else _one(SessionRenamed(name=name, by=by))
+            )
+        case PinSession(pinned=pinned):
+            return _one(SessionPinned(pinned=pinned)) if pinned != session.pinned else ()
+        case SwitchProfile():
+            return _switch(session, command)
+        case DeleteSession():
+            return _delete(session)
+        case StartTurn(start=start):
+            return _start(session, start)
+        case ResumeTurn():
+            return _resume(session, command)
+        case DeliverMessages(runner=runner):
+            return _deliver(session, _fence(session, runner))
+        case RecordOutcome():
+            return _record(_fence(session, command.runner), command)
+        case EndTurn():
+            return _end(_fence(session, command.runner), command)
+        case _:
+            assert_never(command)
+
+
+def _one(*events: AgentEvent) -> tuple[Decided, ...]:
+    return (Decided(events=events),) if events else ()
+
+
+def _create(session: Session, command: CreateSession) -> tuple[Decided, ...]:
+    if session.created_at is not None:
+        raise RuleBroken(f"session {session.id} exists already")
+    return _one(
+        SessionCreated(
+            profile_id=command.profile_id,
+            owner=command.owner,
+            name=command.name,
+            forked_from=command.forked_from,
+        )
+    )
+
+
+def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:
+    if command.earlier is not None:
+        _, receipt = command.earlier
+        if (receipt.content, receipt.files) != (command.content, command.files):
+            raise MessageIdReused(f"message_id {command.message_id!r} stands for another message")
+        return ()
+    if len(session.waiting) >= MAX_WAITING:
+        raise TooManyWaiting(f"{MAX_WAITING} messages wait in session {session.id} already")
+    receipt = UserMessageReceived(
+        message_id=command.message_id,
+        content=command.content,
+        files=command.files,
+        mode=command.mode,
+    )
+    if session.turn is not None or session.waiting or command.start is None:
+        return _one(receipt)
+    return (
+        Decided(events=(receipt, *_opening(command.start, session.seq + 1)), opens=command.start),
+    )
+
+
+def _start(session: Session, start: TurnStart) -> tuple[Decided, ...]:
+    if session.turn is not None:
+        raise TurnUnderway(f"turn {session.turn.id} is open")
+    if not session.waiting:
+        raise NothingToDeliver(f"no message waits in session {session.id}")
+    return (Decided(events=_opening(start, session.waiting[0].seq), opens=start),)
+
+
+def _opening(start: TurnStart, message_seq: int) -> tuple[AgentEvent, ...]:
+    return (
+        TurnStarted(node=start.node, planning=start.planning),
+        MessageDelivered(message_seq=message_seq),
+    )
+
+
+def _switch(session: Session, command: SwitchProfile) -> tuple[Decided, ...]:
+    if command.to_profile == session.profile_id:
+        return ()
+    return _one(
+        ProfileSwitched(
+            from_profile=session.profile_id,
+            to_profile=command.to_profile,
+            by=command.by,
+            reason=command.reason,
+        )
+    )
+
+
+def _delete(session: Session) -> tuple[Decided, ...]:
+    """A deleted session owes nothing: its turn is ended, what waits is withdrawn."""
+    ended: tuple[Decided, ...] = ()
+    if session.turn is not None:
+        ended = (
+            *_answers(
+                session.turn, call_kind="stopped", partial_texts={}, why="the session was deleted"
+            ),
+            Decided(events=(TurnStopped(by="delete"),)),
+        )
+    withdrawn = tuple(MessageWithdrawn(message_seq=w.seq) for w in session.waiting)
+    return (*ended, Decided(events=(*withdrawn, SessionDeleted())))
+
+
+def _resume(session: Session, command: ResumeTurn) -> tuple[Decided, ...]:
+    turn = session.turn
+    if turn is None:
+        raise NoTurn(f"no turn is open in session {session.id}")
+    if turn.node == command.node:
+        raise TurnUnderway(f"turn {turn.id} runs on this node")
+    if not command.handed_over and turn.deaths + 1 >= MAX_DEATHS:
+        return (
+            *_answers(
+                turn,
+                call_kind="interrupted",
+                partial_texts=command.partial_texts,
+                why="the process died",
+            ),
+            *_one(
+                TurnFailed(kind="crash_loop", error=f"{MAX_DEATHS} processes died over this turn")
+            ),
+        )
+    resumed = TurnResumed(
+        node=command.node,
+        attempt=turn.attempt + 1,
+        reason=HANDED_OVER if command.handed_over else DIED,
+    )
+    answers: list[Decided] = []
+    for operation in open_operations(turn):
+        match operation:
+            case OpenModelCall(subagent_id=subagent_id, call=call):
+                failed = ModelCallFailed(
+                    call_id=call.id,
+                    kind="interrupted",
+                    error="the process that made the call ended",
+                    partial_text=command.partial_texts.get(call.id, ""),
+                    will_retry=True,
+                )
+                answers.append(Decided(events=(failed,), subagent_id=subagent_id))
+            case OpenTool(subagent_id=subagent_id, call=call, started=True):
+                if call.id in command.repeatable:
+                    continue
+                unknown = ToolFinished(
+                    call_id=call.id,
+                    name=call.name,
+                    outcome="unknown",
+                    output="The process ended while this tool was running. Whether it took effect is "
+                    "unknown: find out before you try it again.",
+                )
+                answers.append(Decided(events=(unknown,), subagent_id=subagent_id))
+            case OpenTool():
+                continue
+            case _:
+                assert_never(operation)
+    return (*_one(resumed), *answers)
+
+
+def _fence(session: Session, runner: Runner) -> Turn:
+    turn = session.turn
+    if turn is None or (turn.id, turn.attempt) != (runner.turn_id, runner.attempt):
+        raise Fenced(f"turn {runner.turn_id} is no longer run by attempt {runner.attempt}")
+    return turn
+
+
+def due_messages(session: Session) -> tuple[Waiting, ...]:
+    """What the open turn's next model call must see: every steered message that waits."""
+    return tuple(w for w in session.waiting if w.mode == "steer") if session.turn else ()
+
+
+def _deliver(session: Session, turn: Turn) -> tuple[Decided, ...]:
+    del turn
+    return _one(*(MessageDelivered(message_seq=w.seq) for w in due_messages(session)))
+
+
+def _record(turn: Turn, command: RecordOutcome) -> tuple[Decided, ...]:
+    for event in command.events:
+        _check(turn, event, command.subagent_id)
+    return (Decided(events=command.events, subagent_id=command.subagent_id),)
+
+
+def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
+    """Refuse what would answer a call twice, or a call that was never made."""
+    actor = turn.actor(subagent_id)
+    match event:
+        case ModelCalled():
+            if actor.call is not None:
+                raise RuleBroken(f"model call {actor.call.id} is open")
+        case ThinkingDelta() | TextDelta() | ThinkingEnded() | ModelReplied() | ModelCallFailed():
+            if actor.call is None or actor.call.id != event.call_id:
+                raise RuleBroken(f"model call {event.call_id} is not open")
+        case ToolStarted():
+            if not any(run.call.id == event.call_id and not run.started for run in actor.tools):
+                raise RuleBroken(f"tool call {event.call_id} does not wait to be started")
+        case ToolFinished():
+            if not any(run.call.id == event.call_id for run in actor.tools):
+                raise RuleBroken(f"tool call {event.call_id} is not open")
+        case TodoUpdated():
+            pass
+        case _:
+            assert_never(event)
+
+
+def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
+    match command.ending:
+        case Completed(limit_reached=limit_reached):
+            if open_operations(turn):
+                raise RuleBroken(f"turn {turn.id} has open calls")
+            iterations = turn.actor(None).iterations
+            return _one(
+                TurnCompleted(iterations=iterations, limit_reached=limit_reached, usage=turn.usage)
+            )
+        case Stopped(by=by):
+            answers = _answers(
+                turn,
+                call_kind="stopped",
+                partial_texts=command.partial_texts,
+                why="the turn was stopped",
+            )
+            return (*answers, *_one(TurnStopped(by=by)))
+        case Failed(kind=kind, error=error):
+            answers = _answers(
+                turn,
+                call_kind="interrupted",
+                partial_texts=command.partial_texts,
+                why="the turn failed",
+            )
+            return (*answers, *_one(TurnFailed(kind=kind, error=error)))
+        case _:
+            assert_never(command.ending)
+
+
+def _answers(
+    turn: Turn, *, call_kind: str, partial_texts: Mapping[CallId, str], why: str
+) -> tuple[Decided, ...]:
+    """One answer for every open operation: no history with an unanswered call is ever left behind."""
+    answers: list[Decided] = []
+    for operation in open_operations(turn):
+        match operation:
+            case OpenModelCall(subagent_id=subagent_id, call=call):
+                answer: AgentEvent = ModelCallFailed(
+                    call_id=call.id,
+                    kind="stopped" if call_kind == "stopped" else "interrupted",
+                    error=why,
+                    partial_text=partial_texts.get(call.id, ""),
+                    will_retry=False,
+                )
+            case OpenTool(subagent_id=subagent_id, call=call, started=started):
+                answer = ToolFinished(
+                    call_id=call.id,
+                    name=call.name,
+                    outcome="unknown" if started else "skipped",
+                    output=f"Not known how this ended: {why}." if started else f"Not run: {why}.",
+                )
+            case _:
+                assert_never(operation)
+        answers.append(Decided(events=(answer,), subagent_id=subagent_id))
+    return tuple(answers)
+
+
+# --- evolve -------------------------------------------------------------------------------------
+
+
+def evolve(session: Session, envelope: Envelope) -> Session:
+    """The session after an event; total: any event in any state."""
+    return replace(_evolve(session, envelope), seq=envelope.seq)
+
+
+def _evolve(session: Session, envelope: Envelope) -> Session:
+    match envelope.event:
+        case SessionCreated() as created:
+            return replace(
+                session,
+                id=envelope.session_id,
+                owner=created.owner,
+                profile_id=created.profile_id,
+                name=created.name,
+                named_by_user=created.name is not None,
+                created_at=envelope.at,
+                last_active=envelope.at,
+                forked_from=created.forked_from,
+            )
+        case SessionRenamed(name=name, by=by):
+            return replace(session, name=name, named_by_user=by == "user")
+        case SessionPinned(pinned=pinned):
+            return replace(session, pinned=pinned)
+        case SessionDeleted():
+            return replace(session, deleted=True)
+        case ProfileSwitched(to_profile=profile_id):
+            return replace(session, profile_id=profile_id)
+        case UserMessageReceived(message_id=message_id, mode=mode):
+            waiting = Waiting(seq=envelope.seq, message_id=message_id, mode=mode)
+            return replace(session, waiting=(*session.waiting, waiting), last_active=envelope.at)
+        case MessageWithdrawn(message_seq=seq):
+            return replace(session, waiting=_without(session.waiting, seq))
+        case MessageDelivered(message_seq=seq):
+            session = replace(session, waiting=_without(session.waiting, seq))
+            return _in_turn(session, envelope)
+        case TurnStarted(node=node, planning=planning) if envelope.turn_id is not None:
+            turn = Turn(id=envelope.turn_id, node=node, planning=planning)
+            return replace(session, turn=turn, last_active=envelope.at)
+        case TurnCompleted() | TurnStopped() | TurnFailed():
+            return replace(session, turn=None, last_active=envelope.at)
+        case ModelReplied(usage=usage):
+            counts = _counts_the_context(session, envelope)
+            if counts and usage.prompt_tokens is not None:
+                session = replace(session, context_token_count=usage.prompt_tokens)
+            return _in_turn(session, envelope)
+        case _:
+            return _in_turn(session, envelope)
+
+
+def _without(waiting: tuple[Waiting, ...], seq: int) -> tuple[Waiting, ...]:
+    return tuple(w for w in waiting if w.seq != seq)
+
+
+def _in_turn(session: Session, envelope: Envelope) -> Session:
+    if session.turn is None:
+        return session
+    turn = evolve_turn(session.turn, envelope)
+    return session if turn is session.turn else replace(session, turn=turn)
+
+
+def _counts_the_context(session: Session, envelope: Envelope) -> bool:
+    """Whether a reply's prompt was the session's own context, not a subagent's or a planner's."""
+    if session.turn is None or envelope.subagent_id is not None:
+        return False
+    call = session.turn.actor(None).call
+    return call is not None and call.purpose == "turn"
+
+
+def turn_ids(session: Session, decided: Sequence[Decided]) -> list[TurnId | None]:
+    """The turn that each decided event stands in: the open one, from its start to its end."""
+    current = session.turn.id if session.turn else None
+    found: list[TurnId | None] = []
+    for part in decided:
+        for event in part.events:
+            if isinstance(event, TurnStarted) and part.opens is not None:
+                current = part.opens.turn_id
+            found.append(current)
+            if isinstance(event, TurnCompleted | TurnStopped | TurnFailed):
+                current = None
+    return found
+
+
+# --- what comes next ----------------------------------------------------------------------------
+
+
+class OpenTurn(Struct, frozen=True, kw_only=True):
+    """A message waits and no turn is open."""
+
+
+class Wait(Struct, frozen=True, kw_only=True):
+    """Nothing to do until somebody says something."""
+
+
+Step = TurnStep | OpenTurn | Wait
+
+
+def next_step(session: Session, *, max_iterations: int) -> Step:
+    """What the agent does next; a crash, a take-over and the next iteration are the same question."""
+    if not session.exists:
+        return Wait()
+    if session.turn is not None:
+        due = bool(due_messages(session))
+        return next_turn_step(session.turn, due=due, max_iterations=max_iterations)
+    return OpenTurn() if session.waiting else Wait()

@@ -1,0 +1,32 @@
+"""How a read model's state and rows are stored: as JSON, by their types."""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+State = TypeVar("State")
+
+
+class JsonForm(Generic[State]):
+    """The storing half of a projection; a projection inherits it and adds its fold."""
+
+    def __init__(self, state: type[State], row: Any = None) -> None:
+        self._encode = msgspec.json.Encoder().encode
+        self._state = msgspec.json.Decoder(state)
+        self._row = msgspec.json.Decoder(row)
+
+    def encode_state(self, state: State) -> bytes:
+        """The state as JSON."""
+        return self._encode(state)
+
+    def decode_state(self, data: bytes) -> State:
+        """The state that ``encode_state`` wrote."""
+        return self._state.decode(data)
+
+    def encode_row(self, row: Any) -> bytes:
+        """A row as JSON."""
+        return self._encode(row)
+
+    def decode_row(self, data: bytes) -> Any:
+        """The row that ``encode_row`` wrote."""
+        return self._row.decode(data)

@@ -1,0 +1,95 @@
+"""The buffer ``messages``: what people see; never compressed."""
+
+from msgspec.structs import replace
+
+from navi.domain.events import (
+    ContextCompressed,
+    Envelope,
+    MessageDelivered,
+    MessageWithdrawn,
+    ModelCallFailed,
+    ModelReplied,
+    PlanReady,
+    SubagentStarted,
+    ToolFinished,
+    UserMessageReceived,
+)
+from navi.domain.messages import Message
+from navi.domain.projection import Change, Put
+from navi.projections.json_form import JsonForm
+from navi.projections.spoken import (
+    OpenSpeech,
+    evolve_speech,
+    said_by_agent,
+    said_by_user,
+    take_waiting,
+)
+
+
+class Messages(JsonForm[OpenSpeech]):
+    """Rows: messages by the seq of the event that brought them about."""
+
+    name = "messages"
+    version = 1
+
+    def __init__(self) -> None:
+        super().__init__(OpenSpeech, Message)
+
+    def initial(self) -> OpenSpeech:
+        """Nothing was said yet."""
+        return OpenSpeech()
+
+    def fold(self, state: OpenSpeech, envelope: Envelope) -> tuple[OpenSpeech, tuple[Change, ...]]:
+        """The buffer after an event."""
+        after = evolve_speech(state, envelope)
+        match envelope.event:
+            case UserMessageReceived() as event:
+                return after, (Put(key=envelope.seq, row=said_by_user(envelope, event)),)
+            case MessageDelivered(message_seq=seq):
+                after, message = take_waiting(after, seq)
+                if message is None:
+                    return after, ()
+                return after, (Put(key=seq, row=replace(message, turn_id=envelope.turn_id)),)
+            case MessageWithdrawn(message_seq=seq):
+                after, message = take_waiting(after, seq)
+                if message is None:
+                    return after, ()
+                return after, (Put(key=seq, row=replace(message, is_withdrawn=True)),)
+            case ModelReplied(call_id=call_id) as event if state.calls.get(call_id) == "turn":
+                return after, (Put(key=envelope.seq, row=said_by_agent(envelope, event)),)
+            case ModelCallFailed(call_id=call_id) as event if (
+                event.partial_text and state.calls.get(call_id) == "turn"
+            ):
+                return after, (Put(key=envelope.seq, row=said_by_agent(envelope, event)),)
+            case ToolFinished() | PlanReady() as event:
+                return after, (Put(key=envelope.seq, row=said_by_agent(envelope, event)),)
+            case SubagentStarted(task=task) if envelope.subagent_id is not None:
+                return after, (Put(key=envelope.seq, row=_task(envelope, task)),)
+            case ContextCompressed(summary=summary):
+                return after, (Put(key=envelope.seq, row=_marker(envelope, summary)),)
+            case _:
+                return after, ()
+
+
+def _task(envelope: Envelope, task: str) -> Message:
+    assert envelope.subagent_id is not None  # noqa: S101 - the caller's pattern says so
+    return Message(
+        seq=envelope.seq,
+        role="user",
+        content=task,
+        at=envelope.at,
+        turn_id=envelope.turn_id,
+        is_subagent=True,
+        subagent_id=envelope.subagent_id,
+    )
+
+
+def _marker(envelope: Envelope, summary: str) -> Message:
+    return Message(
+        seq=envelope.seq,
+        role="assistant",
+        content=summary,
+        at=envelope.at,
+        turn_id=envelope.turn_id,
+        is_compression=True,
+    )

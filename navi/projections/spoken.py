@@ -1,0 +1,97 @@
+"""How an event becomes a message; shared by the buffer people see and the one the model sees."""
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from navi.domain.events import (
+    Envelope,
+    ModelCalled,
+    ModelCallFailed,
+    ModelReplied,
+    PlanReady,
+    Purpose,
+    ToolFinished,
+    UserMessageReceived,
+)
+from navi.domain.ids import CallId
+from navi.domain.messages import Message
+
+
+class OpenSpeech(Struct, frozen=True, kw_only=True):
+    """What later events refer to: messages that wait, and model calls without an answer.
+
+    Attributes:
+        waiting: by the seq of the receipt.
+    """
+
+    waiting: dict[int, Message] = {}  # noqa: RUF012 - msgspec copies defaults of structs
+    calls: dict[CallId, Purpose] = {}  # noqa: RUF012 - likewise
+
+
+def evolve_speech(speech: OpenSpeech, envelope: Envelope) -> OpenSpeech:
+    """What is still open after an event; deliveries and withdrawals are the caller's to take out."""
+    match envelope.event:
+        case UserMessageReceived():
+            message = said_by_user(envelope, envelope.event)
+            return replace(speech, waiting={**speech.waiting, envelope.seq: message})
+        case ModelCalled(call_id=call_id, purpose=purpose):
+            return replace(speech, calls={**speech.calls, call_id: purpose})
+        case ModelReplied(call_id=call_id) | ModelCallFailed(call_id=call_id):
+            calls = {key: value for key, value in speech.calls.items() if key != call_id}
+            return replace(speech, calls=calls)
+        case _:
+            return speech
+
+
+def take_waiting(speech: OpenSpeech, seq: int) -> tuple[OpenSpeech, Message | None]:
+    """A waiting message, and what is open without it."""
+    rest = {key: value for key, value in speech.waiting.items() if key != seq}
+    return replace(speech, waiting=rest), speech.waiting.get(seq)
+
+
+def said_by_user(envelope: Envelope, event: UserMessageReceived) -> Message:
+    """The message of a receipt; its turn is the one that delivers it, so none yet."""
+    return Message(
+        seq=envelope.seq,
+        role="user",
+        content=event.content,
+        at=envelope.at,
+        turn_id=None,
+        message_id=event.message_id,
+        files=event.files or UNSET,
+    )
+
+
+def said_by_agent(
+    envelope: Envelope, event: ModelReplied | ToolFinished | PlanReady | ModelCallFailed
+) -> Message:
+    """The message of a reply, a tool's result, a plan, or the text of a call that was cut off."""
+    subagent_id = envelope.subagent_id
+    common = Message(
+        seq=envelope.seq,
+        role="assistant",
+        content="",
+        at=envelope.at,
+        turn_id=envelope.turn_id,
+        is_subagent=subagent_id is not None,
+        subagent_id=subagent_id if subagent_id is not None else UNSET,
+    )
+    match event:
+        case ModelReplied():
+            return replace(
+                common,
+                content=event.content,
+                call_id=event.call_id,
+                tool_calls=event.tool_calls or UNSET,
+                thinking=event.thinking or UNSET,
+            )
+        case ToolFinished():
+            return replace(
+                common, role="tool", content=event.output, call_id=event.call_id, name=event.name
+            )
+        case PlanReady():
+            return replace(common, content=event.plan, is_plan=True)
+        case ModelCallFailed():
+            return replace(
+                common, content=event.partial_text, call_id=event.call_id, is_partial=True
+            )

@@ -1,0 +1,35 @@
+"""The session's todo list, shared with its subagents."""
+
+from msgspec import Struct
+
+from navi.domain.events import Envelope, TodoItem, TodoUpdated
+from navi.domain.projection import Change
+from navi.projections.json_form import JsonForm
+
+
+class TodoState(Struct, frozen=True, kw_only=True):
+    """The list as it was last set."""
+
+    items: tuple[TodoItem, ...] = ()
+
+
+class Todo(JsonForm[TodoState]):
+    """No rows; the list is short."""
+
+    name = "todo"
+    version = 1
+
+    def __init__(self) -> None:
+        super().__init__(TodoState)
+
+    def initial(self) -> TodoState:
+        """Nothing to do."""
+        return TodoState()
+
+    def fold(self, state: TodoState, envelope: Envelope) -> tuple[TodoState, tuple[Change, ...]]:
+        """The list after an event."""
+        match envelope.event:
+            case TodoUpdated(items=items):
+                return TodoState(items=items), ()
+            case _:
+                return state, ()
