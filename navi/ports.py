@@ -30,6 +30,7 @@ from navi.domain.ids import (
     SubagentId,
     TurnId,
 )
+from navi.domain.model_choice import Failure
 from navi.domain.projection import Change
 from navi.domain.prompt import ModelRequest
 
@@ -385,7 +386,10 @@ class TextChunk(Struct, frozen=True):
 
 
 class ToolCallChunk(Struct, frozen=True):
-    """The server began or sent a tool call: from here on the call must not be tried again."""
+    """The server began or sent a tool call: from here on the call must not be tried again.
+
+    May come several times a reply: each one is also a sign of life while arguments are written.
+    """
 
 
 class RequestedCall(Struct, frozen=True, kw_only=True):
@@ -439,8 +443,9 @@ class LanguageModel(Protocol):
     ) -> AsyncGenerator[ModelChunk, None]:
         """Send a rendered body; ends with exactly one FinalChunk.
 
-        Closing the generator closes the connection to the server at once. Time-outs between chunks
-        are the caller's; connecting has one of its own.
+        Closing the generator closes the connection to the server at once. Who is waiting for a
+        chunk cancels that wait, which does the same, before the headers came too. Time-outs between
+        chunks are the caller's; connecting has one of its own.
 
         Raises:
             ModelFailure: of kind ``connection``, ``http`` or ``protocol``.
@@ -452,6 +457,61 @@ class LanguageModel(Protocol):
 
         Raises:
             ModelFailure: it does not answer.
+        """
+        ...
+
+    async def supports_thinking(self, model: str) -> bool:
+        """Whether ``ModelOptions.think`` may be true for a model; asked once a model, then known.
+
+        False where the server does not say or does not answer: then it is asked again next time.
+        """
+        ...
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """A model to ask, on a server, after waiting ``delay`` seconds."""
+
+    model: LanguageModel
+    model_name: str
+    delay: float
+
+
+class ModelServers(Protocol):
+    """The model servers in order of preference, and which of them failed lately."""
+
+    async def choose(self, models: Sequence[str], failures: Sequence[Failure]) -> Target | None:
+        """What to ask next; None when it is better to give up.
+
+        Args:
+            models: names in order of preference; empty for the default model.
+            failures: of the tries of this call so far, in order (``model_choice.failure_of``).
+
+        Raises:
+            ModelFailure: the default model is wanted and no server tells one.
+        """
+        ...
+
+    def failed(self, target: Target, failure: Failure) -> None:
+        """Set the server aside for a time, if the failure is its own and it is not the only one."""
+        ...
+
+    def succeeded(self, target: Target) -> None:
+        """Forget what was held against the server."""
+        ...
+
+    async def default_model(self) -> str:
+        """The model of profiles that name none.
+
+        Raises:
+            ModelFailure: no server tells one.
+        """
+        ...
+
+    def render_again(self, renderer: str, request: ModelRequest) -> bytes:
+        """The body as the named renderer writes it, whichever backend is in use today.
+
+        Raises:
+            NotFound: no such renderer.
         """
         ...
 

@@ -114,6 +114,8 @@ class ModelFailure(NaviError):
         status: of the HTTP answer, where one came.
         tool_calls_came: whether the server had sent tool calls before it failed.
         retry_after: seconds the server asked to wait, where it did.
+        mended: the backend renders the next request in another way, so that trying again makes
+            sense whatever the status.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class ModelFailure(NaviError):
         status: int | None = None,
         tool_calls_came: bool = False,
         retry_after: float | None = None,
+        mended: bool = False,
     ) -> None:
         super().__init__(error)
         self.kind: FailureKind = kind
@@ -131,3 +134,4 @@ class ModelFailure(NaviError):
         self.status = status
         self.tool_calls_came = tool_calls_came
         self.retry_after = retry_after
+        self.mended = mended
