@@ -1,0 +1,200 @@
+"""The embedded NATS with JetStream: on the loopback, behind a random token."""
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Self
+
+import psutil
+from nats import errors
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+
+from navi.adapters.embedded.child import Child, Identity, kill_family, log_tail
+from navi.adapters.embedded.errors import ServerDidNotStart
+
+LOOPBACK = "127.0.0.1"
+MAX_PAYLOAD = "8MB"  # the default of 1 MB is less than a long tool result
+STARTUP_TIMEOUT = 60.0  # seconds; a large store is checked first
+ATTEMPTS = 3
+STOP_STEPS = ((signal.SIGTERM, 10.0),)
+
+CONFIGURATION = """\
+# Written by navi at every start.
+server_name: navi
+listen: "{host}:{port}"
+pid_file: {pid_file}
+max_payload: {max_payload}
+authorization {{ token: {token} }}
+jetstream {{ store_dir: {store} }}
+"""
+
+
+class NatsServer:
+    """One server below ``<data>/nats``: ``jetstream/``, ``token``, ``nats.conf``, ``nats.log``."""
+
+    name = "nats"
+
+    def __init__(self, home: Path, *, program: Path, token: str, port: int) -> None:
+        self._home = home
+        self._program = program
+        self._token = token
+        self._port = port
+        self._configuration = home / "nats.conf"
+        self._pid_file = home / "nats.pid"
+        self._log = home / "nats.log"
+
+    @classmethod
+    async def prepare(cls, home: Path, *, program: Path, port: int) -> Self:
+        """The server of ``home`` on the wanted port, or on a free one where that is taken."""
+        token = await asyncio.to_thread(_make_home, home)
+        server = cls(home, program=program, token=token, port=port)
+        # First, because a predecessor that is still going down has the port.
+        await asyncio.to_thread(server._end_predecessor)
+        server._port = free_port(port)
+        return server
+
+    @property
+    def url(self) -> str:
+        return f"nats://{self._token}@{LOOPBACK}:{self._port}"
+
+    async def start(self) -> Child:
+        """A running server whose JetStream answers.
+
+        Raises:
+            ServerDidNotStart: it ended again and again, or did not answer in time.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            # Two servers on one store would spoil it, and NATS itself does not look.
+            await asyncio.to_thread(self._end_predecessor)
+            await asyncio.to_thread(self._configure)
+            child = await Child.spawn(
+                [str(self._program), "--config", str(self._configuration)],
+                log=self._log,
+                identity=Identity.SAME,
+                farewell=signal.SIGTERM,
+            )
+            if await self._answers(child):
+                return child
+            if attempt < ATTEMPTS:
+                await asyncio.sleep(0.1 * 2**attempt)
+        raise await self._failure("it ended while starting")
+
+    async def stop(self, child: Child) -> None:
+        """Ask it to end, which closes the store cleanly."""
+        await child.stop(*STOP_STEPS)
+
+    async def _answers(self, child: Child) -> bool:
+        """Wait for JetStream to answer; False where the server ended instead."""
+        deadline = time.monotonic() + STARTUP_TIMEOUT
+        while child.exit_status is None:
+            try:
+                await self._ask()
+            except (OSError, errors.Error, TimeoutError):
+                if time.monotonic() > deadline:
+                    await self.stop(child)
+                    raise await self._failure("it did not answer in time") from None
+                await asyncio.sleep(0.02)
+            else:
+                return True
+        return False
+
+    async def _ask(self) -> None:
+        # nats-py logs every refused connection; a bare one tells whether anybody listens.
+        _, writer = await asyncio.wait_for(asyncio.open_connection(LOOPBACK, self._port), 5)
+        writer.close()
+        await writer.wait_closed()
+        client = Client()
+        await client.connect(self.url, allow_reconnect=False, connect_timeout=5, error_cb=_ignore)
+        try:
+            await JetStreamContext(client, timeout=5).account_info()
+        finally:
+            await client.close()
+
+    def _configure(self) -> None:
+        """Write the configuration, readable by its owner only: arguments are seen by everybody."""
+        text = CONFIGURATION.format(
+            host=LOOPBACK,
+            port=self._port,
+            pid_file=json.dumps(str(self._pid_file)),
+            max_payload=MAX_PAYLOAD,
+            token=json.dumps(self._token),
+            store=json.dumps(str(self._home)),  # NATS makes `jetstream` in it
+        )
+        _write_private(self._configuration, text)
+
+    def _end_predecessor(self) -> None:
+        """End the server of a navi that died, and wait until it has."""
+        try:
+            pid = int(self._pid_file.read_text().strip() or "0")
+        except (FileNotFoundError, ValueError):
+            return
+        if self._is_ours(pid):
+            psutil.Process(pid).send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + STOP_STEPS[0][1]
+            while self._is_ours(pid):
+                if time.monotonic() > deadline:
+                    kill_family(pid)
+                time.sleep(0.02)
+        self._pid_file.unlink(missing_ok=True)
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether the living process is a server with our configuration, not one with its pid."""
+        try:
+            process = psutil.Process(pid)
+            return process.status() != psutil.STATUS_ZOMBIE and (
+                str(self._configuration) in process.cmdline()
+            )
+        except psutil.Error:
+            return False
+
+    async def _failure(self, reason: str) -> ServerDidNotStart:
+        return ServerDidNotStart(
+            "NATS",
+            reason=reason,
+            log=self._log,
+            log_tail=await asyncio.to_thread(log_tail, self._log),
+            variable="NATS_URL",
+        )
+
+
+def free_port(wanted: int) -> int:
+    """The wanted port of the loopback, or any free one where that is taken; 0 wants any."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            # Like NATS itself: a connection that lingers after a stop does not occupy the port.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise OSError("no free port on the loopback")
+
+
+def _make_home(home: Path) -> str:
+    """Make the directory; gives the token, which stays so that consumers keep their address."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    token_file = home / "token"
+    if token_file.exists() and (known := token_file.read_text().strip()):
+        return known
+    token = secrets.token_hex(24)
+    _write_private(token_file, token)
+    return token
+
+
+def _write_private(path: Path, text: str) -> None:
+    draft = path.with_name(f"{path.name}.draft")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+async def _ignore(_: Exception) -> None:
+    """What goes wrong while connecting is raised as well."""

@@ -1,0 +1,265 @@
+"""The servers of one data directory: started, kept alive, and stopped together."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import structlog
+from msgspec import Struct
+
+from navi.adapters.embedded.binaries import nats_program, postgres_directory
+from navi.adapters.embedded.child import Child
+from navi.adapters.embedded.errors import DataDirectoryInUse, EmbeddedServerError
+from navi.adapters.embedded.identity import unprivileged_identity
+from navi.adapters.embedded.lock import DirectoryLock
+from navi.adapters.embedded.nats import NatsServer
+from navi.adapters.embedded.postgres import PostgresServer
+from navi.adapters.embedded.run_record import RunRecord, forget_run, read_run, record_run
+
+DIRECTORIES = ("postgres", "nats", "files", "profiles", "tools")
+OWNER_TIMEOUT = 60.0  # seconds for an owner that is just starting to say where its servers are
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0  # seconds before a server that ended is started again
+STEADY = 30.0  # seconds after which a server counts as running well, and pauses are short again
+
+log = structlog.get_logger()
+
+
+class Addresses(Struct, frozen=True, kw_only=True):
+    """Where the servers are; None where that server was not asked for."""
+
+    database_url: str | None = None
+    nats_url: str | None = None
+
+
+class Server(Protocol):
+    """A server that can be started any number of times, always at the same address."""
+
+    name: str
+
+    @property
+    def url(self) -> str: ...
+
+    async def start(self) -> Child: ...
+
+    async def stop(self, child: Child) -> None: ...
+
+
+class EmbeddedServers:
+    """The servers of a data directory, as their owner or as a guest of the process that is.
+
+    The loop has to run on a thread that outlives the servers, best the main thread: they end with
+    the thread that started them.
+    """
+
+    def __init__(self, data_dir: Path, addresses: Addresses, lock: DirectoryLock | None) -> None:
+        self.data_dir = data_dir
+        self.addresses = addresses
+        self._lock = lock
+        self._keepers: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the servers are this process's own; a guest leaves them running."""
+        return self._lock is not None
+
+    @classmethod
+    async def start(
+        cls,
+        data_dir: Path,
+        *,
+        postgres: bool,
+        nats: bool,
+        nats_port: int,
+        postgres_bin: Path | None = None,
+        nats_bin: Path | None = None,
+        postgres_settings: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Own the data directory and start the servers asked for; all answer when this returns.
+
+        Args:
+            nats_port: the wanted one; a free one is taken where it is in use.
+            postgres_bin: directory of another Postgres with pgvector, instead of the wheel's.
+            postgres_settings: server settings beside the usual ones.
+
+        Raises:
+            DataDirectoryInUse: another process owns the directory; it carries the addresses.
+            EmbeddedServerError: a server cannot be had; the message says why and what to do.
+        """
+        data_dir = await asyncio.to_thread(data_dir.resolve)
+        lock = await asyncio.to_thread(_own, data_dir)
+        if lock is None:
+            raise DataDirectoryInUse(data_dir, await asyncio.to_thread(read_run, data_dir))
+        servers = cls(data_dir, Addresses(), lock)
+        try:
+            wanted: list[Server] = []
+            if postgres:
+                cluster = await PostgresServer.prepare(
+                    data_dir / "postgres",
+                    binaries=await asyncio.to_thread(postgres_directory, postgres_bin),
+                    identity=await unprivileged_identity(data_dir / "postgres"),
+                    settings=postgres_settings or {},
+                )
+                wanted.append(cluster)
+            if nats:
+                program = await asyncio.to_thread(nats_program, nats_bin)
+                wanted.append(
+                    await NatsServer.prepare(data_dir / "nats", program=program, port=nats_port)
+                )
+            await servers._start_all(wanted)
+            urls = {server.name: server.url for server in wanted}
+            servers.addresses = Addresses(
+                database_url=urls.get("postgres"), nats_url=urls.get("nats")
+            )
+            await servers.record()
+        except BaseException:
+            await servers.stop()
+            raise
+        return servers
+
+    async def record(self, *, http_url: str | None = None, version: str | None = None) -> None:
+        """Tell other commands where this process is; only the owner may."""
+        run = RunRecord(
+            pid=os.getpid(),
+            database_url=self.addresses.database_url,
+            nats_url=self.addresses.nats_url,
+            http_url=http_url,
+            version=version,
+        )
+        await asyncio.to_thread(record_run, self.data_dir, run)
+
+    async def stop(self) -> None:
+        """Stop the servers, wait for their end and let the next owner in. A guest does nothing."""
+        if self._lock is None:
+            return
+        self._stopping.set()
+        with contextlib.suppress(FileNotFoundError):
+            await asyncio.to_thread(forget_run, self.data_dir)
+        # The last one started is the first to stop: NATS before Postgres, which is the truth.
+        for keeper in reversed(self._keepers):
+            await keeper
+        self._keepers.clear()
+        self._lock.release()
+        self._lock = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def _start_all(self, wanted: list[Server]) -> None:
+        started = await asyncio.gather(
+            *(server.start() for server in wanted), return_exceptions=True
+        )
+        failures: list[BaseException] = []
+        for server, child in zip(wanted, started, strict=True):
+            if isinstance(child, BaseException):
+                failures.append(child)
+            else:
+                # Not a TaskGroup: its life is that of this object, and `stop` awaits every one.
+                keeper = asyncio.create_task(self._keep(server, child), name=f"keep {server.name}")
+                self._keepers.append(keeper)
+        if failures:
+            raise failures[0]
+
+    async def _keep(self, server: Server, child: Child) -> None:
+        """Start the server again whenever it ends, until it is to stop; then stop it."""
+        pause = FIRST_PAUSE
+        running: Child | None = child
+        since = time.monotonic()
+        while not self._stopping.is_set():
+            if running is not None:
+                await _first_of(running.wait(), self._stopping.wait())
+                if self._stopping.is_set():
+                    break
+                log.warning("embedded_server_ended", server=server.name, status=running.exit_status)
+                pause = FIRST_PAUSE if time.monotonic() - since > STEADY else pause
+            await _first_of(asyncio.sleep(pause), self._stopping.wait())
+            pause = min(pause * 2, LONGEST_PAUSE)
+            if self._stopping.is_set():
+                break
+            try:
+                running = await server.start()
+            except (EmbeddedServerError, OSError) as error:
+                running = None
+                log.error("embedded_server_down", server=server.name, reason=str(error))  # noqa: TRY400  # the reason is whole, the traceback says nothing
+            else:
+                since = time.monotonic()
+                log.info("embedded_server_started_again", server=server.name, pid=running.pid)
+        if running is not None:
+            await server.stop(running)
+
+
+async def open_or_attach(
+    data_dir: Path,
+    *,
+    postgres: bool,
+    nats: bool,
+    nats_port: int,
+    postgres_bin: Path | None = None,
+    nats_bin: Path | None = None,
+) -> EmbeddedServers:
+    """The servers of a data directory for a command that reads: a running navi's, or its own.
+
+    Raises:
+        DataDirectoryInUse: the owner runs without a server that is asked for, or never says.
+        EmbeddedServerError: as `EmbeddedServers.start`.
+    """
+    deadline = time.monotonic() + OWNER_TIMEOUT
+    while True:
+        try:
+            return await EmbeddedServers.start(
+                data_dir,
+                postgres=postgres,
+                nats=nats,
+                nats_port=nats_port,
+                postgres_bin=postgres_bin,
+                nats_bin=nats_bin,
+            )
+        except DataDirectoryInUse as busy:
+            run = busy.run
+            if run is None:  # just starting, or just ending: either way it is over soon
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.05)
+                continue
+            if (postgres and run.database_url is None) or (nats and run.nats_url is None):
+                raise
+            addresses = Addresses(
+                database_url=run.database_url if postgres else None,
+                nats_url=run.nats_url if nats else None,
+            )
+            return EmbeddedServers(busy.data_dir, addresses, None)
+
+
+def _own(data_dir: Path) -> DirectoryLock | None:
+    """Make the data directory and take its lock; None where another process has it."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = DirectoryLock.acquire(data_dir)
+    if lock is not None:
+        forget_run(data_dir)  # of a run that was killed
+        for name in DIRECTORIES:
+            (data_dir / name).mkdir(mode=0o700, exist_ok=True)
+    return lock
+
+
+async def _first_of(*waits: Awaitable[object]) -> None:
+    """Wait until one has ended, and give up the others."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
