@@ -1,0 +1,77 @@
+"""Fixtures for all tests: real servers, and no blocking call in the event loop."""
+
+import os
+from collections.abc import AsyncGenerator, Generator
+
+import hypothesis
+import pytest
+from blockbuster import BlockBuster, blockbuster_ctx
+
+from tests.support.servers import NatsServer, PostgresServer, running_servers
+
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("ci", max_examples=500, derandomize=True, deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")  # noqa: TID251  # tests have no cli.py
+
+# What a library does once a connection, a process or an import, and does not offer to do elsewhere.
+MAY_BLOCK = {
+    "os.stat": [
+        ("asyncpg/connect_utils.py", {"_read_password_file", "_parse_connect_dsn_and_args"}),
+        ("<frozen importlib._bootstrap_external>", {"_path_stat"}),
+    ],
+    "os.read": [("subprocess.py", {"_execute_child"})],
+}
+
+
+@pytest.fixture(autouse=True)
+def no_blocking() -> Generator[BlockBuster, None, None]:
+    """Fail the test in which navi blocks its event loop."""
+    with blockbuster_ctx("navi") as blocker:
+        for call, places in MAY_BLOCK.items():
+            for file, functions in places:
+                blocker.functions[call].can_block_in(file, functions)
+        yield blocker
+
+
+@pytest.fixture(scope="session")
+def postgres_server(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Generator[PostgresServer, None, None]:
+    """A Postgres with pgvector: `NAVI_TEST_DATABASE_URL`, or one that the session starts."""
+    given = os.environ.get("NAVI_TEST_DATABASE_URL")  # noqa: TID251  # tests have no cli.py
+    if given:
+        yield PostgresServer(given)
+        return
+    directory = tmp_path_factory.mktemp("servers-postgres")
+    with running_servers(directory, postgres=True, nats=False) as servers:
+        assert servers.addresses.database_url is not None
+        yield PostgresServer(servers.addresses.database_url)
+
+
+@pytest.fixture
+async def empty_database(postgres_server: PostgresServer) -> AsyncGenerator[str, None]:
+    """The DSN of a database that only this test knows; nothing is in it."""
+    dsn = await postgres_server.create_database()
+    yield dsn
+    await postgres_server.drop_database(dsn)
+
+
+@pytest.fixture(scope="session")
+def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[NatsServer, None, None]:
+    """A NATS with JetStream: `NAVI_TEST_NATS_URL`, or one that the session starts."""
+    given = os.environ.get("NAVI_TEST_NATS_URL")  # noqa: TID251  # tests have no cli.py
+    if given:
+        yield NatsServer(given)
+        return
+    directory = tmp_path_factory.mktemp("servers-nats")
+    with running_servers(directory, postgres=False, nats=True) as servers:
+        assert servers.addresses.nats_url is not None
+        yield NatsServer(servers.addresses.nats_url)
+
+
+@pytest.fixture
+async def nats_url(nats_server: NatsServer) -> AsyncGenerator[str, None]:
+    """The address of a NATS without any stream."""
+    await nats_server.clear()
+    yield nats_server.url
+    await nats_server.clear()
