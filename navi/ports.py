@@ -1,6 +1,6 @@
 """Every seam on one page: the protocols the application speaks, and the values that cross them."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import cached_property
@@ -31,7 +31,7 @@ from navi.domain.ids import (
     TurnId,
 )
 from navi.domain.model_choice import Failure
-from navi.domain.projection import Change
+from navi.domain.projection import Change, Listing
 from navi.domain.prompt import ModelRequest
 
 NodeState = Literal["alive", "gone", "left"]
@@ -223,6 +223,18 @@ class EventLog(Protocol):
         ...
 
 
+class WakeUps(Protocol):
+    """Word between nodes that a log partition has grown; it may get lost: it only saves waiting."""
+
+    async def announce(self, partition: int, position: int) -> None:
+        """Tell the other nodes the new head of a partition; never waits for the network."""
+        ...
+
+    def subscribe(self, callback: Callable[[int, int], None]) -> Callable[[], None]:
+        """Call ``callback(partition, position)`` when another node announces; gives what ends it."""
+        ...
+
+
 class TextStore(Protocol):
     """Long texts that many events refer to (prompts, tool schemas), kept once by content."""
 
@@ -244,23 +256,13 @@ class StoredState(Struct, frozen=True, kw_only=True):
     Attributes:
         state: the projection's small state, JSON as the projection encodes it.
         rows: visible rows by key, in order of key, JSON.
+        hidden: hidden rows as (key, hidden by, JSON), in order of key; only where they were asked for.
     """
 
     seq: int
     state: bytes
-    rows: tuple[tuple[int, bytes], ...]
-
-
-class Listing(Struct, frozen=True, kw_only=True):
-    """What a list of sessions is ordered and searched by.
-
-    Attributes:
-        unfinished: a turn is open or a message waits for one.
-    """
-
-    pinned: bool
-    last_active: datetime
-    unfinished: bool
+    rows: tuple[tuple[int, bytes], ...] = ()
+    hidden: tuple[tuple[int, int, bytes], ...] = ()
 
 
 class SessionChanges(Struct, frozen=True, kw_only=True):
@@ -278,6 +280,14 @@ class SessionChanges(Struct, frozen=True, kw_only=True):
     listing: Listing | None = None
 
 
+class Parked(Struct, frozen=True, kw_only=True):
+    """A session that a projection cannot fold: its events from ``seq`` on are left out."""
+
+    session_id: SessionId
+    seq: int
+    error: str
+
+
 class ProjectionBatch(Protocol):
     """One transaction of one projection on one partition, with its checkpoint locked."""
 
@@ -290,8 +300,14 @@ class ProjectionBatch(Protocol):
         """The stored states of those sessions that have one, without their rows."""
         ...
 
-    async def save(self, sessions: Sequence[SessionChanges], *, position: int) -> None:
-        """Store the changes and move the checkpoint, in the transaction."""
+    async def parked(self, session_ids: Sequence[SessionId]) -> frozenset[SessionId]:
+        """Which of those sessions are parked."""
+        ...
+
+    async def save(
+        self, sessions: Sequence[SessionChanges], *, parked: Sequence[Parked], position: int
+    ) -> None:
+        """Store the changes, park sessions and move the checkpoint, in the transaction."""
         ...
 
 
@@ -313,14 +329,16 @@ class ReadModels(Protocol):
         version: int,
         session_id: SessionId,
         *,
-        rows_after: int = 0,
+        rows_after: int | None = None,
         rows_limit: int | None = None,
+        hidden: bool = False,
     ) -> StoredState | None:
         """State and visible rows of one session, of one moment; None where nothing is stored.
 
         Args:
             rows_after: only rows with a larger key.
-            rows_limit: how many rows at the most; None for all, 0 for the state alone.
+            rows_limit: how many visible rows at the most; None for all, 0 for the state alone.
+            hidden: give the hidden rows too, all of them.
         """
         ...
 
@@ -348,6 +366,10 @@ class ReadModels(Protocol):
         self, projection: str, version: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
         """States (without rows) of the sessions of all owners whose listing is unfinished."""
+        ...
+
+    async def parked(self, projection: str, version: int) -> Sequence[Parked]:
+        """The sessions that the projection cannot fold, by id."""
         ...
 
     async def reset(self, projection: str, version: int) -> None:

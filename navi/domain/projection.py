@@ -1,6 +1,7 @@
 """What a read model is: a small state and rows that fall out of folding one session's events."""
 
-from typing import Any, Protocol, TypeVar
+from datetime import datetime
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -8,7 +9,7 @@ from navi.domain.events import Envelope
 
 
 class Put(Struct, frozen=True, kw_only=True, tag="put"):
-    """Store a row under a key, in place of one that stands there."""
+    """Store a row under a key, in place of one that stands there; it is visible, even if that was not."""
 
     key: int
     row: Any  # the projection's row; bytes once it is encoded
@@ -22,12 +23,24 @@ class Hide(Struct, frozen=True, kw_only=True, tag="hide"):
 
 
 class Show(Struct, frozen=True, kw_only=True, tag="show"):
-    """Bring back what ``by`` hid, and drop the row that stands under the key ``by``."""
+    """Bring back what ``by`` hid, and drop the row under the key ``-by`` (its summary)."""
 
     by: int
 
 
 Change = Put | Hide | Show
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """What a list of sessions is ordered and searched by.
+
+    Attributes:
+        unfinished: a turn is open or a message waits for one.
+    """
+
+    pinned: bool
+    last_active: datetime
+    unfinished: bool
 
 
 State = TypeVar("State")
@@ -59,3 +72,12 @@ class Projection(Protocol[State]):
     def encode_row(self, row: Any) -> bytes: ...
 
     def decode_row(self, data: bytes) -> Any: ...
+
+
+@runtime_checkable
+class ListedProjection(Projection[State], Protocol[State]):
+    """A projection whose sessions stand in lists."""
+
+    def listing(self, state: State) -> Listing | None:
+        """Where the session stands in lists; None where it stands in none, as a deleted one."""
+        ...
