@@ -1,0 +1,1 @@
+"""Model servers: the wire formats, the connections, and which server is asked."""

@@ -1,0 +1,160 @@
+"""Which model servers the settings mean, and which are there."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from navi.adapters.llm import demo, ollama, openai
+from navi.adapters.llm.demo import DemoModel
+from navi.adapters.llm.ollama import Ollama
+from navi.adapters.llm.openai import OpenAI
+from navi.adapters.llm.servers import Server, ServerPool
+from navi.domain.errors import BadInput
+from navi.ports import Clock
+
+DETECT_SECONDS = 2.0  # how long an Ollama may take to answer
+
+Backend = Literal["ollama", "openai", "demo"]
+
+
+class OllamaBackend(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of ``OLLAMA_BACKENDS_FILE``."""
+
+    url: str
+    models: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True):
+    """What the user set, see section 2 of the contract.
+
+    Attributes:
+        llm: ``NAVI_LLM``.
+        model: ``NAVI_MODEL``.
+        ollama_backends: of ``OLLAMA_BACKENDS_FILE``, instead of ``ollama_host``; empty without it.
+        chunk_timeout: seconds, ``LLM_STREAM_CHUNK_TIMEOUT``; None where the user did not set it: then
+            each backend has its own, 60 or, for Ollama, 600.
+        demo_pace: seconds between two pieces of the demo model's text.
+    """
+
+    llm: Literal["auto", "ollama", "openai", "demo"] = "auto"
+    model: str | None = None
+    ollama_host: str = "http://127.0.0.1:11434"
+    ollama_backends: tuple[OllamaBackend, ...] = ()
+    openai_base_url: str | None = None
+    openai_api_key: str | None = None
+    chunk_timeout: float | None = None
+    demo_pace: float = demo.DEFAULT_PACE
+
+
+class Detected(Struct, frozen=True, kw_only=True):
+    """The servers to use; ``reason`` says to the user why these."""
+
+    backend: Backend
+    servers: ServerPool
+    reason: str
+
+
+def parse_backends(data: bytes) -> tuple[OllamaBackend, ...]:
+    """The content of ``OLLAMA_BACKENDS_FILE``.
+
+    Raises:
+        BadInput: not a list of servers; names the entry and the field.
+    """
+    try:
+        backends = msgspec.json.decode(data, type=tuple[OllamaBackend, ...])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput("OLLAMA_BACKENDS_FILE", str(error)) from error
+    if not backends:
+        raise BadInput("OLLAMA_BACKENDS_FILE", "names no server")
+    return backends
+
+
+async def detect(settings: ModelSettings, *, clock: Clock) -> Detected:
+    """The servers that the settings name or, with ``auto``, the first kind that is there.
+
+    Raises:
+        BadInput: a setting is not usable or missing; names it.
+    """
+    match settings.llm:
+        case "ollama":
+            return _detected("ollama", _ollamas(settings), settings, clock, "NAVI_LLM=ollama")
+        case "openai":
+            return _detected("openai", (_openai(settings),), settings, clock, "NAVI_LLM=openai")
+        case "demo":
+            return _detected("demo", (_demo(settings),), settings, clock, "NAVI_LLM=demo")
+        case "auto":
+            return await _auto(settings, clock)
+
+
+async def _auto(settings: ModelSettings, clock: Clock) -> Detected:
+    ollamas = _ollamas(settings)
+    for server in ollamas:
+        if await server.answers(within=DETECT_SECONDS):
+            reason = f"{server.backend} answers"
+            return _detected("ollama", ollamas, settings, clock, reason)
+    for server in ollamas:
+        await server.aclose()
+    absent = f"{', '.join(server.backend for server in ollamas)} does not answer"
+    if settings.openai_base_url:
+        reason = f"{absent}; OPENAI_BASE_URL is set"
+        return _detected("openai", (_openai(settings),), settings, clock, reason)
+    reason = f"{absent} and OPENAI_BASE_URL is not set: the demo model answers"
+    return _detected("demo", (_demo(settings),), settings, clock, reason)
+
+
+def _detected(
+    backend: Backend,
+    models: Sequence[Ollama | OpenAI | DemoModel],
+    settings: ModelSettings,
+    clock: Clock,
+    reason: str,
+) -> Detected:
+    offered = [entry.models for entry in settings.ollama_backends] if backend == "ollama" else []
+    servers = [
+        Server(model=model, models=offered[place] if offered else ())
+        for place, model in enumerate(models)
+    ]
+    default_model = demo.MODEL if backend == "demo" else settings.model
+    pool = ServerPool(servers, default_model=default_model, clock=clock)
+    return Detected(backend=backend, servers=pool, reason=reason)
+
+
+def _ollamas(settings: ModelSettings) -> tuple[Ollama, ...]:
+    timeout = _or_default(settings.chunk_timeout, ollama.DEFAULT_CHUNK_TIMEOUT)
+    if not settings.ollama_backends:
+        url = settings.ollama_host
+        return (Ollama("OLLAMA_HOST", url, headers={}, chunk_timeout=timeout),)
+    servers = [
+        Ollama(
+            f"OLLAMA_BACKENDS_FILE: entry {number}",
+            entry.url,
+            headers=entry.headers,
+            chunk_timeout=timeout,
+        )
+        for number, entry in enumerate(settings.ollama_backends, start=1)
+    ]
+    if len({server.backend for server in servers}) < len(servers):
+        raise BadInput("OLLAMA_BACKENDS_FILE", "names a server twice")
+    return tuple(servers)
+
+
+def _openai(settings: ModelSettings) -> OpenAI:
+    if not settings.openai_base_url:
+        raise BadInput("OPENAI_BASE_URL", "is needed for NAVI_LLM=openai")
+    return OpenAI(
+        settings.openai_base_url,
+        api_key=settings.openai_api_key,
+        chunk_timeout=_or_default(settings.chunk_timeout, openai.DEFAULT_CHUNK_TIMEOUT),
+    )
+
+
+def _demo(settings: ModelSettings) -> DemoModel:
+    timeout = _or_default(settings.chunk_timeout, demo.DEFAULT_CHUNK_TIMEOUT)
+    return DemoModel(pace=settings.demo_pace, chunk_timeout=timeout)
+
+
+def _or_default(chosen: float | None, default: float) -> float:
+    return default if chosen is None else chosen

@@ -1,0 +1,219 @@
+"""The one place that speaks HTTP to model servers, and says what went wrong in navi's words."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+import httpx
+import msgspec
+
+from navi.adapters.llm.wire_json import shown
+from navi.domain.errors import BadInput, ModelFailure
+from navi.domain.events import Purpose
+from navi.domain.ids import CallId
+
+CONNECT_SECONDS = 5.0
+WRITE_SECONDS = 30.0  # a server that does not even take the request
+ERROR_BODY_SECONDS = 5.0
+MAX_ERROR_BODY_BYTES = 64 * 1024
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+SHOWN_ERROR = 500  # characters of a server's error message
+MIN_SECRET = 6  # characters; hiding shorter values would garble messages and protect nothing
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+
+
+class Endpoint:
+    """A model server's address, with what is sent to it every time.
+
+    Answers are read as they come: uncompressed, without proxies from the environment, without
+    following redirects. Reading has no time-out of its own.
+    """
+
+    def __init__(self, field: str, url: str, headers: Mapping[str, str]) -> None:
+        """An endpoint; nothing is sent yet.
+
+        Args:
+            field: the setting that the values are from.
+
+        Raises:
+            BadInput: not an HTTP address, or a header that cannot be sent.
+        """
+        try:
+            self._url = httpx.URL(url)
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise BadInput(field, "is not a URL") from error
+        if self._url.scheme not in ("http", "https") or not self._url.host:
+            raise BadInput(field, "must begin with http:// or https:// and name a host")
+        for name, value in headers.items():
+            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+                raise BadInput(field, f"header {shown(name)!r} cannot be sent")
+        self._secrets = _secrets(self._url, headers)
+        self._client = httpx.AsyncClient(
+            headers={"User-Agent": "navi", **headers, "Accept-Encoding": "identity"},
+            timeout=httpx.Timeout(
+                None, connect=CONNECT_SECONDS, write=WRITE_SECONDS, pool=CONNECT_SECONDS
+            ),
+            # Kept connections race with servers that close them after the same 5 s as httpx
+            # (uvicorn, so vLLM): a call would fail for no reason that anybody could see.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    @property
+    def address(self) -> str:
+        """The URL without user, password and query."""
+        return str(self._url.copy_with(userinfo=b"", query=None, fragment=None)).rstrip("/")
+
+    async def post(
+        self, path: str, body: bytes, *, purpose: Purpose, call_id: CallId
+    ) -> AsyncGenerator[bytes, None]:
+        """Send a body and give the bytes of the answer as they come.
+
+        Closing the generator, or cancelling who waits for it, closes the connection at once.
+
+        Raises:
+            ModelFailure: ``connection``, ``http`` for any status but 200, ``protocol``.
+        """
+        headers = {
+            "Content-Type": "application/json",
+            "X-Navi-Purpose": purpose,
+            "X-Navi-Call": call_id,
+        }
+        request = self._client.build_request("POST", self._at(path), content=body, headers=headers)
+        async with aclosing(self._exchange(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def fetch(self, path: str, body: bytes | None = None, *, within: float) -> bytes:
+        """A small answer, whole; a GET, or a POST of ``body``.
+
+        Args:
+            within: seconds for all of it.
+
+        Raises:
+            ModelFailure: as ``post``; ``connection`` when the time is over.
+        """
+        request = self._client.build_request(
+            "GET" if body is None else "POST",
+            self._at(path),
+            content=body,
+            headers={} if body is None else {"Content-Type": "application/json"},
+        )
+        answer = bytearray()
+        try:
+            async with asyncio.timeout(within), aclosing(self._exchange(request)) as chunks:
+                async for chunk in chunks:
+                    answer += chunk
+                    if len(answer) > MAX_ANSWER_BYTES:
+                        raise ModelFailure(
+                            "protocol", f"{self.address}: an answer above {MAX_ANSWER_BYTES} bytes"
+                        )
+        except TimeoutError as error:
+            raise ModelFailure(
+                "connection", f"{self.address}: no answer within {within:g} s"
+            ) from error
+        return bytes(answer)
+
+    async def aclose(self) -> None:
+        """Close what is still open."""
+        await self._client.aclose()
+
+    def hide_secrets(self, failure: ModelFailure) -> None:
+        """Take out of a failure what the server repeated of the secrets that were sent to it."""
+        failure.error = self._redacted(failure.error)
+        failure.args = (failure.error,)
+
+    def _redacted(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def _at(self, path: str) -> httpx.URL:
+        return self._url.copy_with(path=self._url.path.rstrip("/") + path)
+
+    async def _exchange(self, request: httpx.Request) -> AsyncGenerator[bytes, None]:
+        try:
+            response = await self._client.send(request, stream=True)
+            try:
+                if response.status_code != HTTPStatus.OK:
+                    raise await self._refusal(response)
+                encoding = response.headers.get("content-encoding", "identity")
+                if encoding != "identity":
+                    # Unpacking has no bound in httpx: a small answer could fill the memory.
+                    raise ModelFailure(
+                        "protocol", f"{self.address}: answers in encoding {shown(encoding)!r}"
+                    )
+                async for chunk in response.aiter_raw():
+                    yield chunk
+            finally:
+                await response.aclose()
+        except httpx.HTTPError as error:
+            raise self._broken(error) from error
+
+    async def _refusal(self, response: httpx.Response) -> ModelFailure:
+        body = bytearray()
+        try:
+            async with asyncio.timeout(ERROR_BODY_SECONDS):
+                async for chunk in response.aiter_raw():
+                    body += chunk
+                    if len(body) >= MAX_ERROR_BODY_BYTES:
+                        break
+        except (TimeoutError, httpx.HTTPError):
+            pass  # the status alone says enough
+        message = shown(self._redacted(error_message(bytes(body))), SHOWN_ERROR)
+        return ModelFailure(
+            "http",
+            f"{self.address}: status {response.status_code}: {message}",
+            status=response.status_code,
+            retry_after=_retry_after(response.headers),
+        )
+
+    def _broken(self, error: httpx.HTTPError) -> ModelFailure:
+        reason = shown(self._redacted(str(error) or type(error).__name__))
+        # httpx has one class for a cut connection and for an answer that is not HTTP.
+        cut = "disconnected" in reason or "peer closed" in reason
+        if isinstance(error, httpx.RemoteProtocolError) and not cut:
+            return ModelFailure("protocol", f"{self.address}: not an HTTP answer: {reason}")
+        if isinstance(error, httpx.ConnectTimeout):
+            reason = f"no connection within {CONNECT_SECONDS:g} s"
+        return ModelFailure("connection", f"{self.address}: {reason}")
+
+
+def error_message(body: bytes) -> str:
+    """What a server says in an error body: the text of its ``error``, else the body itself."""
+    try:
+        answer: object = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return body.decode(errors="replace")
+    match answer:
+        case {"error": {"message": str(message)}} | {"error": str(message)}:
+            return message
+        case {"message": str(message)} | {"detail": str(message)}:
+            return message
+        case _:
+            return body.decode(errors="replace")
+
+
+def _retry_after(headers: httpx.Headers) -> float | None:
+    """Seconds to wait; a date is measured against the server's own clock."""
+    value = headers.get("retry-after", "")
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        until = parsedate_to_datetime(value)
+        return max(0.0, (until - parsedate_to_datetime(headers.get("date", ""))).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def _secrets(url: httpx.URL, headers: Mapping[str, str]) -> tuple[str, ...]:
+    values = [url.password, *(value for _, value in url.params.multi_items())]
+    for value in headers.values():
+        values += [value, value.rpartition(" ")[2]]  # "Bearer KEY" and the key alone
+    return tuple(sorted({value for value in values if len(value) >= MIN_SECRET}, key=len))[::-1]

@@ -1,0 +1,288 @@
+"""Ollama's ``/api/chat``: one JSON object a line, calls as objects, silence while it writes them."""
+
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from navi.adapters.llm.endpoint import Endpoint
+from navi.adapters.llm.lines import LineSplitter
+from navi.adapters.llm.ollama_schema import flatten
+from navi.adapters.llm.wire_json import Budget, count_of, read, requested_call, shown
+from navi.domain.errors import ModelFailure
+from navi.domain.events import Json, JsonObject, Purpose, Usage
+from navi.domain.ids import CallId
+from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema
+from navi.ports import (
+    FinalChunk,
+    ModelChunk,
+    RequestedCall,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+)
+
+RENDERER = "ollama/1"
+DEFAULT_PORT = 11434
+
+# Ollama sends nothing while the model writes a tool call (ollama#13581): 4,000 tokens of file
+# content at 25 a second are 160 s of silence.
+DEFAULT_CHUNK_TIMEOUT = 600.0  # seconds
+ANSWER_SECONDS = 10.0  # for lists and capabilities, which need no model
+
+
+class Ollama:
+    """One Ollama server."""
+
+    def __init__(
+        self, field: str, url: str, *, headers: Mapping[str, str], chunk_timeout: float
+    ) -> None:
+        """A server that is asked for nothing yet.
+
+        Args:
+            field: the setting that the address is from.
+            chunk_timeout: seconds of silence between two chunks; ``DEFAULT_CHUNK_TIMEOUT`` unless
+                the user wants another.
+
+        Raises:
+            BadInput: the address or a header is not usable.
+        """
+        self._endpoint = Endpoint(field, ollama_url(url), headers)
+        self._chunk_timeout = chunk_timeout
+        self._thinks: dict[str, bool] = {}
+
+    @property
+    def backend(self) -> str:
+        return f"ollama@{self._endpoint.address}"
+
+    @property
+    def renderer(self) -> str:
+        return RENDERER
+
+    @property
+    def chunk_timeout(self) -> float:
+        return self._chunk_timeout
+
+    def render(self, request: ModelRequest) -> bytes:
+        return render(request)
+
+    async def stream(
+        self, body: bytes, *, purpose: Purpose, call_id: CallId
+    ) -> AsyncGenerator[ModelChunk, None]:
+        reply = _Reply()
+        try:
+            async with aclosing(
+                self._endpoint.post("/api/chat", body, purpose=purpose, call_id=call_id)
+            ) as received:
+                async for chunk in _chunks(received, reply):
+                    yield chunk
+        except ModelFailure as failure:
+            failure.tool_calls_came = bool(reply.calls)
+            self._endpoint.hide_secrets(failure)
+            if failure.status == 400 and "does not support thinking" in failure.error:
+                self._thinks[msgspec.json.decode(body, type=_Sent).model] = False
+                failure.mended = True
+            raise
+
+    async def models(self) -> tuple[str, ...]:
+        listed = read(await self._endpoint.fetch("/api/tags", within=ANSWER_SECONDS), _Tags).models
+        chatting = [
+            model
+            for model in listed
+            if not model.capabilities or "completion" in model.capabilities
+        ]
+        # The first one may be taken without being asked for by name: that must not be a model
+        # that sends the conversation to somebody else's machine.
+        chatting.sort(key=lambda model: bool(model.remote_host))
+        return tuple(model.name for model in chatting)
+
+    async def supports_thinking(self, model: str) -> bool:
+        if model not in self._thinks:
+            body = msgspec.json.encode({"model": model})
+            try:
+                answer = await self._endpoint.fetch("/api/show", body, within=ANSWER_SECONDS)
+                self._thinks[model] = "thinking" in (read(answer, _Shown).capabilities or ())
+            except ModelFailure:
+                return False
+        return self._thinks[model]
+
+    async def answers(self, *, within: float) -> bool:
+        """Whether an Ollama answers at the address, within some seconds."""
+        try:
+            read(await self._endpoint.fetch("/api/tags", within=within), _Tags)
+        except ModelFailure:
+            return False
+        return True
+
+    async def aclose(self) -> None:
+        """Close what is still open."""
+        await self._endpoint.aclose()
+
+
+def ollama_url(text: str) -> str:
+    """The address of a server, as ``OLLAMA_HOST`` may have it: ``host``, ``host:port`` or a URL."""
+    text = text.strip()
+    if "://" not in text:
+        text = f"http://{text}"
+        if not re.search(r":\d+/?$", text):
+            text = f"{text.rstrip('/')}:{DEFAULT_PORT}"
+    # The address that a server listens on is not one that can be connected to everywhere.
+    return re.sub(r"//(0\.0\.0\.0|\[::\])(?=[:/]|$)", "//127.0.0.1", text)
+
+
+def render(request: ModelRequest) -> bytes:
+    """The body of ``/api/chat``.
+
+    ``truncate`` and ``shift`` are off: navi decides what the model forgets. Ollama loads a model
+    anew when ``shift`` or ``num_ctx`` change, so each call has the same ``shift``, and callers give
+    each call of a model the same ``num_ctx``.
+    """
+    body: JsonObject = {
+        "model": request.model,
+        "messages": [_message(message) for message in request.messages],
+    }
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    body |= {"stream": True, "truncate": False, "shift": False}
+    if request.options.think is not None:
+        body["think"] = request.options.think
+    options: JsonObject = {}
+    if request.options.num_ctx is not None:
+        options["num_ctx"] = request.options.num_ctx
+    if request.options.temperature is not None:
+        options["temperature"] = request.options.temperature
+    body["options"] = options
+    return msgspec.json.encode(body)
+
+
+def _message(message: PromptMessage) -> JsonObject:
+    sent: JsonObject = {"role": message.role, "content": message.content}
+    if message.thinking:
+        sent["thinking"] = message.thinking
+    if message.tool_calls:
+        sent["tool_calls"] = [
+            {
+                "id": call.id,
+                "function": {"index": index, "name": call.name, "arguments": call.arguments},
+            }
+            for index, call in enumerate(message.tool_calls)
+        ]
+    if message.role == "tool":
+        sent["tool_name"] = message.name
+        sent["tool_call_id"] = message.call_id
+    return sent
+
+
+def _tool(tool: ToolSchema) -> JsonObject:
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": flatten(tool.parameters),
+        },
+    }
+
+
+class _Function(Struct):
+    name: Json = ""
+    arguments: Json = None
+
+
+class _Call(Struct):
+    function: _Function
+
+
+class _Message(Struct):
+    content: str | None = None
+    thinking: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Line(Struct):
+    message: _Message | UnsetType | None = UNSET
+    done: bool | UnsetType = UNSET
+    done_reason: str | None = None
+    error: Json = None
+    prompt_eval_count: Json = None
+    eval_count: Json = None
+
+
+class _Tag(Struct):
+    name: str
+    capabilities: list[str] | None = None
+    remote_host: str | None = None
+
+
+class _Tags(Struct):
+    models: list[_Tag]
+
+
+class _Shown(Struct):
+    capabilities: list[str] | None = None
+
+
+class _Sent(Struct):
+    model: str
+
+
+class _Reply:
+    """What came so far."""
+
+    def __init__(self) -> None:
+        self.budget = Budget()
+        self.calls: list[RequestedCall] = []
+
+
+async def _chunks(
+    received: AsyncGenerator[bytes, None], reply: _Reply
+) -> AsyncGenerator[ModelChunk, None]:
+    splitter = LineSplitter()
+    async for data in received:
+        for line in splitter.feed(data):
+            for chunk in _read_line(line, reply):
+                yield chunk
+                if isinstance(chunk, FinalChunk):
+                    return
+    for line in splitter.end():
+        for chunk in _read_line(line, reply):
+            yield chunk
+            if isinstance(chunk, FinalChunk):
+                return
+    raise ModelFailure("protocol", "the stream ended without its end mark (done)")
+
+
+def _read_line(data: bytes, reply: _Reply) -> list[ModelChunk]:
+    if not data.strip():
+        return []
+    line = read(data, _Line)
+    # Some builds put the message under another key (ollama#11781).
+    if line.error is not None or (line.message is UNSET and line.done is UNSET):
+        reason = line.error if isinstance(line.error, str) else data
+        raise ModelFailure("http", f"the server reports: {shown(reason, 500)}", status=200)
+    chunks: list[ModelChunk] = []
+    message = line.message or _Message()
+    if message.thinking:
+        chunks.append(ThinkingChunk(reply.budget.text(message.thinking)))
+    if message.content:
+        chunks.append(TextChunk(reply.budget.text(message.content)))
+    for call in message.tool_calls or ():
+        # One by one, in order: the index is 0 for all of them in some builds (ollama#15457).
+        wanted = requested_call(call.function.name, call.function.arguments)
+        reply.budget.spend(len(wanted.raw_arguments) + len(wanted.name))
+        reply.calls.append(wanted)
+        chunks.append(ToolCallChunk())
+    if line.done is True:
+        chunks.append(
+            FinalChunk(
+                finish_reason=line.done_reason or "stop",
+                usage=Usage(
+                    prompt_tokens=count_of(line.prompt_eval_count),
+                    completion_tokens=count_of(line.eval_count),
+                ),
+                tool_calls=tuple(reply.calls),
+            )
+        )
+    return chunks

@@ -1,0 +1,120 @@
+"""JSON Schema as Ollama keeps it: it drops most keywords without a word, so they become text.
+
+Ollama reads ``type``, ``properties``, ``required``, ``items``, ``anyOf``, ``enum`` and
+``description`` (``ToolFunctionParameters`` in its ``api/types.go``) and nothing else.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from navi.domain.events import Json, JsonObject
+
+MAX_DEPTH = 16  # levels; deeper schemas help no model, and a recursive one has no end
+
+_KEPT = ("type", "enum")
+_SAID = (
+    "format",
+    "default",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+    "examples",
+)
+
+
+def flatten(schema: JsonObject) -> JsonObject:
+    """A tool's parameters with the same meaning, in the keywords that Ollama passes on."""
+    definitions: JsonObject = {**schema.get("definitions", {}), **schema.get("$defs", {})}
+    flat = _flat(schema, definitions, MAX_DEPTH)
+    return {**flat, "type": "object", "properties": flat.get("properties", {})}
+
+
+def _flat(schema: Json, definitions: Mapping[str, Json], depth: int) -> JsonObject:
+    if not isinstance(schema, dict):
+        return {}  # true: anything goes
+    if depth == 0:
+        return {"type": "object"}
+    source = _merged(cast(JsonObject, schema), definitions)
+    flat: JsonObject = {key: source[key] for key in _KEPT if key in source}
+    if "const" in source:
+        flat["enum"] = [source["const"]]
+    description = _described(source)
+    if description:
+        flat["description"] = description
+    if isinstance(source.get("properties"), dict):
+        flat["properties"] = {
+            name: _flat(child, definitions, depth - 1)
+            for name, child in source["properties"].items()
+        }
+    if source.get("required"):
+        flat["required"] = source["required"]
+    if "items" in source:
+        flat["items"] = _flat(source["items"], definitions, depth - 1)
+    choices = source.get("anyOf") or source.get("oneOf")
+    if isinstance(choices, list):
+        flat["anyOf"] = [
+            _flat(choice, definitions, depth - 1) for choice in cast(list[Any], choices)
+        ]
+    return flat
+
+
+def _merged(schema: JsonObject, definitions: Mapping[str, Json]) -> JsonObject:
+    """The schema with ``$ref`` and ``allOf`` written out; what stands beside them wins."""
+    merged: JsonObject = {}
+    parts: list[Json] = [_referred(schema.get("$ref"), definitions), *schema.get("allOf", [])]
+    for part in parts:
+        if not isinstance(part, dict):
+            continue
+        whole = cast(JsonObject, part)
+        if "$ref" in whole and "$ref" not in schema:
+            whole = {**_object(_referred(whole["$ref"], definitions)), **whole}
+        properties = {**merged.get("properties", {}), **whole.get("properties", {})}
+        required = [*merged.get("required", []), *whole.get("required", [])]
+        merged |= {key: value for key, value in whole.items() if key != "$ref"}
+        if properties:
+            merged["properties"] = properties
+        if required:
+            merged["required"] = list(dict.fromkeys(required))
+    own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
+    if "properties" in own and "properties" in merged:
+        own["properties"] = {**merged["properties"], **own["properties"]}
+    if "required" in own and "required" in merged:
+        own["required"] = list(dict.fromkeys([*merged["required"], *own["required"]]))
+    return {**merged, **own}
+
+
+def _referred(reference: Json, definitions: Mapping[str, Json]) -> Json:
+    if not isinstance(reference, str):
+        return None
+    return definitions.get(reference.rpartition("/")[2])
+
+
+def _object(value: Json) -> JsonObject:
+    return cast(JsonObject, value) if isinstance(value, dict) else {}
+
+
+def _described(schema: JsonObject) -> str:
+    said = [f"{key}: {_json(schema[key])}" for key in _SAID if key in schema]
+    extra = schema.get("additionalProperties")
+    if isinstance(extra, dict):
+        said.append(f"further properties: {_json(cast(JsonObject, extra))}")
+    description = schema.get("description", "")
+    return " ".join(
+        part for part in (str(description), f"({'; '.join(said)})" if said else "") if part
+    )
+
+
+def _json(value: Json) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,287 @@
+"""``/chat/completions`` as OpenAI defined it and many servers speak it: server-sent events."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from navi.adapters.llm.endpoint import Endpoint
+from navi.adapters.llm.lines import EventSplitter
+from navi.adapters.llm.openai_calls import CallAssembler, CallPiece
+from navi.adapters.llm.wire_json import Budget, count_of, read, shown
+from navi.domain.errors import BadInput, ModelFailure
+from navi.domain.events import Json, JsonObject, Purpose, Usage
+from navi.domain.ids import CallId
+from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema
+from navi.ports import FinalChunk, ModelChunk, TextChunk, ThinkingChunk, ToolCallChunk
+
+RENDERER = "openai/1"
+RENDERER_WITHOUT_USAGE = "openai/1-without-usage"  # for servers that refuse stream_options
+DEFAULT_CHUNK_TIMEOUT = 60.0  # seconds; arguments of tool calls are streamed here
+ANSWER_SECONDS = 10.0
+
+# After the finish_reason only the usage and [DONE] follow, at once. Some servers send neither and
+# keep the connection open.
+TAIL_SECONDS = 3.0
+
+
+class OpenAI:
+    """One OpenAI-compatible server."""
+
+    def __init__(self, base_url: str, *, api_key: str | None, chunk_timeout: float) -> None:
+        """A server that is asked for nothing yet.
+
+        Args:
+            base_url: up to and including ``/v1``, as ``OPENAI_BASE_URL`` has it.
+            chunk_timeout: seconds of silence between two chunks; ``DEFAULT_CHUNK_TIMEOUT`` unless
+                the user wants another.
+
+        Raises:
+            BadInput: the address or the key is not usable.
+        """
+        if api_key and not (api_key.isascii() and api_key.isprintable()):
+            raise BadInput("OPENAI_API_KEY", "has characters that cannot be sent")
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._endpoint = Endpoint("OPENAI_BASE_URL", base_url.strip(), headers)
+        self._chunk_timeout = chunk_timeout
+        self._asks_usage = True
+
+    @property
+    def backend(self) -> str:
+        return f"openai@{self._endpoint.address}"
+
+    @property
+    def renderer(self) -> str:
+        return RENDERER if self._asks_usage else RENDERER_WITHOUT_USAGE
+
+    @property
+    def chunk_timeout(self) -> float:
+        return self._chunk_timeout
+
+    def render(self, request: ModelRequest) -> bytes:
+        return render(request, asks_usage=self._asks_usage)
+
+    async def stream(
+        self, body: bytes, *, purpose: Purpose, call_id: CallId
+    ) -> AsyncGenerator[ModelChunk, None]:
+        reply = _Reply()
+        try:
+            async with aclosing(
+                self._endpoint.post("/chat/completions", body, purpose=purpose, call_id=call_id)
+            ) as received:
+                async for chunk in _chunks(received, reply):
+                    yield chunk
+        except ModelFailure as failure:
+            failure.tool_calls_came = bool(reply.calls)
+            self._endpoint.hide_secrets(failure)
+            refused = failure.status in (400, 422) and "stream_options" in failure.error
+            if refused and b'"stream_options":' in body:
+                self._asks_usage = False
+                failure.mended = True
+            raise
+
+    async def models(self) -> tuple[str, ...]:
+        answer = await self._endpoint.fetch("/models", within=ANSWER_SECONDS)
+        return tuple(model.id for model in read(answer, _Models).data)
+
+    async def supports_thinking(self, model: str) -> bool:
+        return False  # the protocol has no switch that all servers understand: none is sent
+
+    async def aclose(self) -> None:
+        """Close what is still open."""
+        await self._endpoint.aclose()
+
+
+def render(request: ModelRequest, *, asks_usage: bool) -> bytes:
+    """The body of ``/chat/completions``.
+
+    ``num_ctx`` and ``think`` have no place in this protocol. Thinking is not sent back: servers do
+    not agree on its name, and some refuse it.
+    """
+    body: JsonObject = {
+        "model": request.model,
+        "messages": [_message(message) for message in request.messages],
+    }
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    body["stream"] = True
+    if asks_usage:
+        body["stream_options"] = {"include_usage": True}
+    if request.options.temperature is not None:
+        body["temperature"] = request.options.temperature
+    return msgspec.json.encode(body)
+
+
+def _message(message: PromptMessage) -> JsonObject:
+    sent: JsonObject = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        # Strict servers want null where there is no text beside the calls.
+        sent["content"] = message.content or None
+        sent["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": call.name,
+                    "arguments": msgspec.json.encode(call.arguments).decode(),
+                },
+            }
+            for call in message.tool_calls
+        ]
+    if message.role == "tool":
+        sent["tool_call_id"] = message.call_id
+    return sent
+
+
+def _tool(tool: ToolSchema) -> JsonObject:
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+        },
+    }
+
+
+class _Delta(Struct):
+    content: Json = None
+    reasoning: Json = None
+    reasoning_content: Json = None
+    tool_calls: list[CallPiece] | None = None
+
+
+class _Choice(Struct):
+    delta: _Delta | None = None
+    message: _Delta | None = None  # from servers that do not stream, whatever they were asked
+    finish_reason: str | None = None
+
+
+class _Event(Struct):
+    choices: list[_Choice] | None = None
+    usage: JsonObject | None = None
+    error: Json = None
+
+
+class _Model(Struct):
+    id: str
+
+
+class _Models(Struct):
+    data: list[_Model]
+
+
+class _Reply:
+    """What came so far."""
+
+    def __init__(self) -> None:
+        self.budget = Budget()
+        self.calls = CallAssembler(self.budget)
+        self.finish_reason: str | None = None
+        self.done = False  # [DONE] came
+        self.usage = Usage()
+
+    def end(self) -> FinalChunk:
+        """The last chunk.
+
+        Raises:
+            ModelFailure: ``protocol``, the stream broke off.
+        """
+        if self.finish_reason is None and not self.done:
+            raise ModelFailure(
+                "protocol", "the stream ended without its end mark (finish_reason or [DONE])"
+            )
+        return FinalChunk(
+            finish_reason=self.finish_reason or ("tool_calls" if self.calls else "stop"),
+            usage=self.usage,
+            tool_calls=self.calls.requested(),
+        )
+
+
+async def _chunks(
+    received: AsyncGenerator[bytes, None], reply: _Reply
+) -> AsyncGenerator[ModelChunk, None]:
+    splitter = EventSplitter()
+    deadline: float | None = None
+    while not reply.done:
+        if deadline is None and reply.finish_reason is not None:
+            deadline = asyncio.get_running_loop().time() + TAIL_SECONDS
+        data = await _next(received, deadline)
+        for event in splitter.feed(data) if data is not None else splitter.end():
+            for chunk in _read_event(event, reply):
+                yield chunk
+            if reply.done:
+                break
+        if data is None:
+            break
+    yield reply.end()
+
+
+async def _next(received: AsyncGenerator[bytes, None], deadline: float | None) -> bytes | None:
+    """The next bytes; None at the end, which is also a failure or silence after the deadline is set.
+
+    Args:
+        deadline: on the loop's clock; None while the reply itself is still coming.
+    """
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await anext(received, None)
+    except (TimeoutError, ModelFailure):
+        if deadline is None:
+            raise
+        return None
+
+
+def _read_event(data: bytes, reply: _Reply) -> list[ModelChunk]:
+    if data.strip() == b"[DONE]":
+        reply.done = True
+        return []
+    event = read(data, _Event)
+    if event.error is not None:
+        raise ModelFailure("http", f"the server reports: {_error_text(event.error)}", status=200)
+    if event.usage is not None:
+        reply.usage = Usage(
+            prompt_tokens=count_of(event.usage.get("prompt_tokens")),
+            completion_tokens=count_of(event.usage.get("completion_tokens")),
+        )
+    if not event.choices:
+        return []  # the usage at the end comes without a choice
+    choice = event.choices[0]
+    delta = choice.delta or choice.message or _Delta()
+    chunks: list[ModelChunk] = []
+    thinking = _text(delta.reasoning_content) or _text(delta.reasoning)
+    if thinking:
+        chunks.append(ThinkingChunk(reply.budget.text(thinking)))
+    text = _text(delta.content)
+    if text:
+        chunks.append(TextChunk(reply.budget.text(text)))
+    for piece in delta.tool_calls or ():
+        reply.calls.take(piece)
+        chunks.append(ToolCallChunk())
+    reply.finish_reason = choice.finish_reason or reply.finish_reason
+    return chunks
+
+
+def _text(content: Json) -> str:
+    """Text as a string, or as the list of parts that some servers send."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [
+        cast(JsonObject, part).get("text")
+        for part in cast(list[Any], content)
+        if isinstance(part, dict)
+    ]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _error_text(error: Json) -> str:
+    match error:
+        case {"message": str(message)} | str(message):
+            return shown(message, 500)
+        case _:
+            return shown(msgspec.json.encode(error), 500)

@@ -1,0 +1,115 @@
+"""What a model server wrote, as values that may be stored: lenient in form, strict in content."""
+
+import json
+from typing import Any, NoReturn, TypeVar, cast
+
+import msgspec
+
+from navi.domain.errors import ModelFailure
+from navi.domain.events import Json, JsonObject
+from navi.ports import RequestedCall
+
+MAX_OUTPUT_BYTES = 4 * 1024 * 1024  # text, thinking and arguments of one reply together
+SHOWN = 200  # characters of a malformed line in an error
+
+T = TypeVar("T")
+
+
+def read(line: bytes, kind: type[T]) -> T:
+    """A line of JSON as a value of ``kind``.
+
+    Raises:
+        ModelFailure: ``protocol``, it is not JSON, or not of that shape.
+    """
+    try:
+        try:
+            return msgspec.json.decode(line, type=kind)
+        except msgspec.DecodeError:
+            # msgspec refuses lone surrogates, which servers send where a character was cut in two.
+            return msgspec.convert(json.loads(line, parse_constant=_refuse), type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ModelFailure("protocol", f"malformed line: {shown(line)}") from error
+
+
+def clean(text: str) -> str:
+    """Text without NUL and lone surrogates, which Postgres and NATS cannot carry."""
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\ufffd")
+
+
+def shown(data: bytes | str, limit: int = SHOWN) -> str:
+    """The beginning of what a server sent, fit for an error message and a log line."""
+    text = data[: limit * 4].decode(errors="replace") if isinstance(data, bytes) else data
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text[:limit]
+    )
+
+
+def count_of(value: Json) -> int | None:
+    """A number of tokens; None where the server sent none, or nonsense."""
+    return value if type(value) is int and 0 <= value < 2**53 else None
+
+
+def requested_call(name: Json, arguments: Json) -> RequestedCall:
+    """A tool call as the model wrote it, its arguments an object or JSON text."""
+    if isinstance(arguments, str):
+        raw = clean(arguments)
+        parsed = _parsed(raw)
+    else:
+        parsed = _cleaned({} if arguments is None else arguments)
+        raw = msgspec.json.encode(parsed).decode()
+    return RequestedCall(
+        name=clean(name) if isinstance(name, str) else "",
+        arguments=cast(JsonObject, parsed) if isinstance(parsed, dict) else None,
+        raw_arguments=raw,
+    )
+
+
+class Budget:
+    """How much a reply may still bring; models can fall into endless repetition."""
+
+    def __init__(self) -> None:
+        self._left = MAX_OUTPUT_BYTES
+
+    def spend(self, size: int) -> None:
+        """Count a piece of ``size`` bytes.
+
+        Raises:
+            ModelFailure: ``protocol``, the reply is larger than ``MAX_OUTPUT_BYTES``.
+        """
+        self._left -= size
+        if self._left < 0:
+            raise ModelFailure("protocol", f"a reply of more than {MAX_OUTPUT_BYTES} bytes")
+
+    def text(self, text: str) -> str:
+        """The text, cleaned and counted."""
+        text = clean(text)
+        self.spend(len(text) if text.isascii() else len(text.encode()))
+        return text
+
+
+def _parsed(raw: str) -> Json:
+    if not raw.strip():
+        return {}  # how several servers write a call without arguments
+    try:
+        return _cleaned(json.loads(raw, parse_constant=_refuse))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _cleaned(value: Json) -> Json:
+    """The value with all its strings cleaned."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in cast(list[Any], value)]
+    if isinstance(value, dict):
+        items = cast(dict[str, Any], value).items()
+        return {clean(key): _cleaned(item) for key, item in items}
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
