@@ -84,6 +84,32 @@ async def replay_session(
     return _view(fold, seq=until, after=after, limit=limit)
 
 
+async def open_fold(
+    log: EventLog,
+    read_models: ReadModels,
+    projection: Projection[State],
+    session_id: SessionId,
+    *,
+    rows: bool = True,
+) -> Fold[State]:
+    """The projection of a session as a fold that can be carried on; also of one that does not exist.
+
+    Its ``seq`` is the head of the log, deltas counted, though they are not folded in. It knows only
+    the visible rows: where a later event brings back hidden ones, it has to be opened anew.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    head = await log.head(session_id)
+    stored = await read_models.load(
+        projection.name, projection.version, session_id, rows_limit=None if rows else 0
+    )
+    fold = _resume(projection, stored)
+    await _fold_tail(log, fold, session_id, until=head)
+    fold.seq = max(fold.seq, head)
+    return fold
+
+
 def _resume(projection: Projection[State], stored: StoredState | None) -> Fold[State]:
     if stored is None:
         return Fold(projection)

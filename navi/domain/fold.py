@@ -1,7 +1,7 @@
 """Folding a projection in memory: the tail of the log on top of what is stored, the past, a replay."""
 
 from collections.abc import Iterable
-from typing import Generic, TypeVar, assert_never
+from typing import Any, Generic, TypeVar, assert_never
 
 from msgspec import UNSET, UnsetType
 
@@ -74,13 +74,13 @@ class Fold(Generic[State]):
         *,
         seq: int = 0,
         state: State | UnsetType = UNSET,
-        rows: Rows[object] | None = None,
+        rows: Rows[Any] | None = None,
     ) -> None:
         """Begin with what is stored up to ``seq``; without a ``state`` before the first event."""
         self._projection = projection
         self.seq = seq
         self.state: State = projection.initial() if state is UNSET else state
-        self.rows: Rows[object] = Rows() if rows is None else rows
+        self.rows: Rows[Any] = Rows() if rows is None else rows
 
     def apply(self, envelope: Envelope) -> tuple[Change, ...]:
         """Fold the next event in; gives what it did to the rows."""

@@ -1,15 +1,20 @@
 """What a model is sent, before a backend writes it in its own wire format."""
 
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from navi.domain.events import JsonObject, ToolCall
-from navi.domain.ids import CallId
+from navi.domain.ids import CallId, TurnId
+from navi.domain.messages import Message
 
 
 class PromptMessage(Struct, frozen=True, kw_only=True):
-    """A message of a request; ``thinking`` is the assistant's own, of the present turn."""
+    """A message of a request; ``thinking`` is the assistant's own, of the present turn.
+
+    ``is_guidance`` tells navi's own words in the user's role from the user's; it is not sent.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
@@ -17,6 +22,7 @@ class PromptMessage(Struct, frozen=True, kw_only=True):
     tool_calls: tuple[ToolCall, ...] = ()
     call_id: CallId | None = None
     name: str | None = None
+    is_guidance: bool = False
 
 
 class ToolSchema(Struct, frozen=True, kw_only=True):
@@ -47,3 +53,55 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     messages: tuple[PromptMessage, ...]
     tools: tuple[ToolSchema, ...] = ()
     options: ModelOptions = ModelOptions()
+
+
+PERSONA = """\
+You are navi, an agent that runs on its user's own machine and models. You get work done with the \
+tools you are offered: you look before you claim, act in small steps, check what came of them, and \
+say plainly what you did, what you found and what you could not do. Never invent a tool's result, a \
+file's content or a source. Answer in the language of the user, briefly, in Markdown where it helps."""
+SEPARATOR = "\n\n---\n\n"
+
+
+def system_text(persona: str, instructions: str) -> str:
+    """The one system message: who navi is, then what the profile asks for."""
+    return SEPARATOR.join(part.strip() for part in (persona, instructions) if part.strip())
+
+
+def system_of(messages: Sequence[PromptMessage]) -> str | None:
+    """The text of the system message that a request begins with."""
+    if messages and messages[0].role == "system":
+        return messages[0].content
+    return None
+
+
+def prompt_messages(
+    system: str | None, context: Iterable[Message], *, turn_id: TurnId | None
+) -> tuple[PromptMessage, ...]:
+    """The messages of a request: the system message, then the context as it stands.
+
+    Args:
+        turn_id: the open turn; only its own thinking is sent back, as model servers want it.
+    """
+    head = (PromptMessage(role="system", content=system),) if system else ()
+    return (*head, *(_prompt_message(message, turn_id) for message in context))
+
+
+def _prompt_message(message: Message, turn_id: TurnId | None) -> PromptMessage:
+    thinking = message.thinking if message.turn_id == turn_id else UNSET
+    return PromptMessage(
+        role=message.role,
+        content=_with_files(message),
+        thinking=thinking or None,
+        tool_calls=message.tool_calls or (),
+        call_id=(message.call_id or None) if message.role == "tool" else None,
+        name=message.name or None,
+        is_guidance=message.is_guidance or message.is_summary,
+    )
+
+
+def _with_files(message: Message) -> str:
+    if not message.files:
+        return message.content
+    names = "\n".join(f"- {name}" for name in message.files)
+    return f"{message.content}\n\nAttached files, in the workspace:\n{names}"

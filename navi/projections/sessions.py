@@ -1,7 +1,7 @@
 """The catalogue of sessions: of each the state that decisions need, which is also what lists show."""
 
 from navi.domain.events import Envelope
-from navi.domain.projection import Change
+from navi.domain.projection import Change, Listing
 from navi.domain.session import Session, evolve
 from navi.projections.json_form import JsonForm
 
@@ -22,3 +22,11 @@ class Sessions(JsonForm[Session]):
     def fold(self, state: Session, envelope: Envelope) -> tuple[Session, tuple[Change, ...]]:
         """The session after an event."""
         return evolve(state, envelope), ()
+
+    def listing(self, state: Session) -> Listing | None:
+        """Where the session stands in lists; a deleted one stands in none."""
+        if not state.exists or state.last_active is None:
+            return None
+        return Listing(
+            pinned=state.pinned, last_active=state.last_active, unfinished=state.unfinished
+        )

@@ -1,0 +1,1 @@
+"""The directories in which sessions keep their files."""

@@ -1,0 +1,254 @@
+"""One session as this process knows it, and the only way to write to it."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import structlog
+from msgspec.structs import replace
+
+from navi.application.read_session import open_fold
+from navi.domain.commands import Command, Runner
+from navi.domain.errors import ConcurrentAppend, LogUnavailable
+from navi.domain.fold import Fold
+from navi.domain.ids import EventId, NodeId, SessionId
+from navi.domain.session import Decided, Session, decide, turn_ids
+from navi.ports import Append, Clock, EventLog, Ids, NewEvent, ReadModels, Recorded
+from navi.projections.context import Context, ContextState
+from navi.projections.sessions import Sessions
+from navi.projections.todo import Todo, TodoState
+
+log = structlog.get_logger()
+
+RETRY_DELAYS = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between tries while Postgres is away
+
+
+class Record:
+    """A session's folds, kept up to date by what this process appends and what it reads.
+
+    Everything this process writes to the session goes through ``execute``, one command at a time, so
+    that conflicts come from other processes only.
+
+    Attributes:
+        halt: set when whoever runs the open turn here has to stop at once: a stop was requested, the
+            turn has ended, or another process took it over.
+    """
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        read_models: ReadModels,
+        clock: Clock,
+        ids: Ids,
+        node: NodeId,
+        *,
+        session_id: SessionId,
+        session: Fold[Session],
+    ) -> None:
+        self._log = event_log
+        self._read_models = read_models
+        self._clock = clock
+        self._ids = ids
+        self._node = node
+        self.id = session_id
+        self._session = session
+        self._context: Fold[ContextState] | None = None
+        self._todo: Fold[TodoState] | None = None
+        self._lock = asyncio.Lock()
+        self.halt = asyncio.Event()
+
+    @property
+    def session(self) -> Session:
+        """The session as far as this process knows."""
+        return self._session.state
+
+    @property
+    def seq(self) -> int:
+        """The last event this process knows of."""
+        return self._session.seq
+
+    async def context(self) -> Fold[ContextState]:
+        """What the model sees, kept up to date from here on."""
+        async with self._lock:
+            if self._context is None:
+                self._context = await open_fold(self._log, self._read_models, Context(), self.id)
+                await self._refresh()
+            return self._context
+
+    async def todo(self) -> Fold[TodoState]:
+        """The todo list, kept up to date from here on."""
+        async with self._lock:
+            if self._todo is None:
+                self._todo = await open_fold(self._log, self._read_models, Todo(), self.id)
+                await self._refresh()
+            return self._todo
+
+    def runner(self) -> Runner | None:
+        """This process's right to act in the open turn; None where it is another's or none is open."""
+        turn = self.session.turn
+        if turn is None or turn.node != self._node:
+            return None
+        return Runner(turn_id=turn.id, attempt=turn.attempt)
+
+    async def refresh(self) -> None:
+        """Fold what others appended.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        async with self._lock:
+            await self._refresh()
+
+    async def execute(self, command: Command, *, patient: bool = False) -> tuple[Recorded, ...]:
+        """Decide a command on the latest state and append what it brings about.
+
+        Args:
+            patient: keep trying while Postgres is away, until the turn is to halt; the same events
+                are sent again by id, so that nothing is stored twice.
+
+        Returns:
+            What was appended; nothing where the command changes nothing.
+
+        Raises:
+            NotFound: no such session.
+            RuleBroken: the command does not fit the session's state.
+            LogUnavailable: Postgres does not answer; whether the events are stored is unknown.
+        """
+        async with self._lock:
+            while True:
+                try:
+                    return await self._attempt(command, patient=patient)
+                except ConcurrentAppend:
+                    await self._refresh()
+
+    async def try_once(self, command: Command) -> tuple[Recorded, ...]:
+        """Like ``execute``, for a command that was made from what the log said at ``seq``.
+
+        Raises:
+            ConcurrentAppend: somebody else appended; what is new is folded in, make the command anew.
+        """
+        async with self._lock:
+            try:
+                return await self._attempt(command, patient=False)
+            except ConcurrentAppend:
+                await self._refresh()
+                raise
+
+    async def _attempt(self, command: Command, *, patient: bool) -> tuple[Recorded, ...]:
+        decided = decide(self.session, command)
+        events = self._place(decided)
+        if not events:
+            return ()
+        batch = Append(
+            session_id=self.id, owner=self.session.owner, expected=self.seq, events=events
+        )
+        rows = await (self._append_patiently(batch) if patient else self._log.append(batch))
+        self._take(rows)
+        return rows
+
+    async def _append_patiently(self, batch: Append) -> tuple[Recorded, ...]:
+        tries = 0
+        while True:
+            try:
+                return await self._log.append(batch)
+            except LogUnavailable:
+                delay = RETRY_DELAYS[min(tries, len(RETRY_DELAYS) - 1)]
+                log.warning("append_waits_for_postgres", session_id=self.id, tries=tries)
+                tries += 1
+                await asyncio.sleep(delay)
+
+    def _place(self, decided: Sequence[Decided]) -> tuple[NewEvent, ...]:
+        now = self._clock.now()
+        turns = iter(turn_ids(self.session, decided))
+        return tuple(
+            NewEvent(
+                id=EventId(self._ids.uuid()),
+                at=now,
+                turn_id=next(turns),
+                subagent_id=part.subagent_id,
+                event=event,
+            )
+            for part in decided
+            for event in part.events
+        )
+
+    async def _refresh(self) -> None:
+        async for rows in self._log.read(self.id, after=self.seq):
+            self._take(rows)
+
+    def _take(self, rows: Sequence[Recorded]) -> None:
+        before = self.runner()
+        for row in rows:
+            for fold in (self._session, self._context, self._todo):
+                if fold is not None:
+                    fold.apply(row.envelope)
+        turn = self.session.turn
+        lost = before is not None and self.runner() != before
+        if lost or (turn is not None and turn.stop_by is not None):
+            self.halt.set()
+        elif before is None and turn is not None:
+            self.halt.clear()
+
+
+class Records:
+    """The sessions this process knows, the latest used ones kept in memory.
+
+    Args:
+        capacity: how many are kept; one that is in use is never dropped, since its user holds it.
+    """
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        read_models: ReadModels,
+        clock: Clock,
+        ids: Ids,
+        node: NodeId,
+        *,
+        capacity: int = 500,
+    ) -> None:
+        self._log = event_log
+        self._read_models = read_models
+        self._clock = clock
+        self._ids = ids
+        self._node = node
+        self._capacity = capacity
+        self._kept: OrderedDict[SessionId, Record] = OrderedDict()
+
+    async def open(self, session_id: SessionId) -> Record:
+        """The session's record, up to date with the log.
+
+        A session that does not exist has a record too: one at seq 0, which only takes its creation.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        record = self._kept.get(session_id)
+        if record is None:
+            record = await self._load(session_id)
+            record = self._kept.setdefault(session_id, record)
+        else:
+            await record.refresh()
+        self._kept.move_to_end(session_id)
+        self._shrink()
+        return record
+
+    async def _load(self, session_id: SessionId) -> Record:
+        fold = await open_fold(self._log, self._read_models, Sessions(), session_id, rows=False)
+        fold.state = replace(fold.state, id=session_id, seq=fold.seq)
+        return Record(
+            self._log,
+            self._read_models,
+            self._clock,
+            self._ids,
+            self._node,
+            session_id=session_id,
+            session=fold,
+        )
+
+    def _shrink(self) -> None:
+        for session_id, record in list(self._kept.items()):
+            if len(self._kept) <= self._capacity:
+                return
+            if record.runner() is None:
+                del self._kept[session_id]

@@ -1,0 +1,85 @@
+"""Text of a call while it is being written: what is logged when."""
+
+from collections import deque
+from typing import Literal
+
+from navi.domain.events import TextDelta, ThinkingDelta, ThinkingEnded
+from navi.domain.ids import CallId
+from navi.ports import Clock
+
+SLOT = 0.05  # seconds between two deltas of one call: at most 20 a second, of both kinds together
+
+Kind = Literal["thinking", "text"]
+Shown = ThinkingDelta | TextDelta | ThinkingEnded
+
+
+class ShownText:
+    """Gathers chunks and gives them out as deltas: the first at once, then one a slot."""
+
+    def __init__(self, call_id: CallId, clock: Clock) -> None:
+        self._call_id = call_id
+        self._clock = clock
+        self._waiting: deque[tuple[Kind, list[str]]] = deque()
+        self._thinking: list[str] = []
+        self._text: list[str] = []
+        self._thinks = False  # thinking was logged and its end was not
+        self._next_slot = 0.0
+
+    @property
+    def thinking(self) -> str:
+        """All the thinking that came."""
+        return "".join(self._thinking)
+
+    @property
+    def text(self) -> str:
+        """All the text that came."""
+        return "".join(self._text)
+
+    @property
+    def everything(self) -> str:
+        """What a call that is cut off has said: its text."""
+        return self.text
+
+    @property
+    def pending(self) -> bool:
+        """Whether something came that is not logged yet."""
+        return bool(self._waiting)
+
+    def think(self, text: str) -> None:
+        """A piece of thinking came."""
+        self._thinking.append(text)
+        self._gather("thinking", text)
+
+    def say(self, text: str) -> None:
+        """A piece of text came."""
+        self._text.append(text)
+        self._gather("text", text)
+
+    def _gather(self, kind: Kind, text: str) -> None:
+        if self._waiting and self._waiting[-1][0] == kind:
+            self._waiting[-1][1].append(text)
+        else:
+            self._waiting.append((kind, [text]))
+
+    def due(self, now: float) -> float:
+        """When the next delta may be logged; far away while nothing waits."""
+        return max(now, self._next_slot) if self._waiting else now + 3600
+
+    def take(self, now: float) -> tuple[Shown, ...]:
+        """What may be logged now; at most one delta."""
+        if not self._waiting or now < self._next_slot:
+            return ()
+        self._next_slot = now + SLOT
+        kind, pieces = self._waiting.popleft()
+        text = "".join(pieces)
+        if kind == "thinking":
+            self._thinks = True
+            return (ThinkingDelta(call_id=self._call_id, text=text),)
+        return (*self.ending(), TextDelta(call_id=self._call_id, text=text))
+
+    def ending(self) -> tuple[ThinkingEnded, ...]:
+        """The end of the thinking, if that is still to be logged."""
+        if not self._thinks:
+            return ()
+        self._thinks = False
+        return (ThinkingEnded(call_id=self._call_id),)

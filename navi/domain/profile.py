@@ -1,0 +1,91 @@
+"""A profile: who the agent is in a session, what it may use, and how hard it thinks."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from navi.domain.errors import BadInput
+from navi.domain.misfit import misfit
+
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Prompt = Annotated[str, Meta(max_length=100_000)]  # characters
+
+
+class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of ``config.json``; all of them may be left out.
+
+    Attributes:
+        model: a name, or names to fall back along, in order; None is the service's own model.
+        num_ctx: context window in tokens; None is the service's own.
+        max_iterations: model calls with tools a turn may make.
+        enabled_tools: names of the tools that the model is offered; None for all.
+        subagent_tools: the same for subagents; empty for ``enabled_tools``.
+        goal_anchoring_interval: iterations between two reminders of the goal.
+        anti_stall_threshold: iterations without progress before the model is told.
+    """
+
+    name: Annotated[str, Meta(max_length=200)] = ""
+    description: Annotated[str, Meta(max_length=2_000)] = ""
+    model: Name | Annotated[tuple[Name, ...], Meta(min_length=1)] | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    num_ctx: Annotated[int, Meta(ge=512, le=16_777_216)] | None = None
+    max_iterations: Annotated[int, Meta(ge=1, le=1_000)] = 20
+    system_prompt: Prompt = ""
+    subagent_system_prompt: Prompt = ""
+    enabled_tools: tuple[Name, ...] | None = None
+    subagent_tools: tuple[Name, ...] | None = None
+    planning_enabled: bool = False
+    planning_phase2_enabled: bool = False
+    subagent_planning_enabled: bool = False
+    think_enabled: bool = True
+    iteration_budget_enabled: bool = True
+    goal_anchoring_enabled: bool = True
+    goal_anchoring_interval: Annotated[int, Meta(ge=1, le=1_000)] = 5
+    anti_stall_enabled: bool = True
+    anti_stall_threshold: Annotated[int, Meta(ge=2, le=1_000)] = 8
+    step_validation_enabled: bool = False
+    adaptive_replan_enabled: bool = False
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models in the order in which they are tried; empty for the service's own."""
+        match self.model:
+            case None:
+                return ()
+            case str(model):
+                return (model,)
+            case models:
+                return models
+
+    def enables(self, tool: str) -> bool:
+        """Whether the model is offered a tool."""
+        return self.enabled_tools is None or tool in self.enabled_tools
+
+    @property
+    def tools_of_subagents(self) -> tuple[str, ...] | None:
+        """Names of the tools that a subagent is offered; None for all."""
+        return self.subagent_tools or self.enabled_tools
+
+
+def parse_profile(config: bytes, *, system: str = "", subagent: str = "") -> Profile:
+    """The profile that a ``config.json`` describes.
+
+    Args:
+        system: the system prompt where ``config`` has none.
+        subagent: the system prompt of subagents where ``config`` has none.
+
+    Raises:
+        BadInput: names the key that is unknown or has the wrong type.
+    """
+    try:
+        profile = msgspec.json.decode(config, type=Profile)
+    except msgspec.ValidationError as error:
+        raise misfit(error, whole="config.json") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput("config.json", f"is not JSON: {error}") from error
+    return msgspec.structs.replace(
+        profile,
+        system_prompt=profile.system_prompt or system,
+        subagent_system_prompt=profile.subagent_system_prompt or subagent,
+    )

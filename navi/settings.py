@@ -1,0 +1,205 @@
+"""Settings: read from the environment by the command line, checked once here, passed on as values."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import platformdirs
+from msgspec import Struct
+
+from navi.domain.errors import BadInput
+from navi.failpoints import Failpoint
+from navi.failpoints import parse as parse_failpoints
+
+Backend = Literal["auto", "ollama", "openai", "demo"]
+T = TypeVar("T")
+
+TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Everything that can be set; the names in the environment stand in the public contract.
+
+    Attributes:
+        llm_chunk_timeout: seconds; None where it was not set, so that a backend may know better.
+        compression_threshold: share of the context window, 0 to 1.
+    """
+
+    host: str
+    port: int
+    data_dir: Path
+    database_url: str | None
+    nats_url: str | None
+    nats_port: int
+    llm: Backend
+    model: str | None
+    ollama_host: str
+    ollama_backends_file: Path | None
+    ollama_num_ctx: int
+    openai_base_url: str | None
+    openai_api_key: str | None
+    llm_first_chunk_timeout: float
+    llm_chunk_timeout: float | None
+    compression_enabled: bool
+    compression_threshold: float
+    keep_recent: int
+    summary_temperature: float
+    files_max_size_mb: int
+    files_ttl_hours: float
+    log_partitions: int
+    stream_max_age_hours: float
+    drain_seconds: float
+    failpoints: tuple[Failpoint, ...]
+    profiles_dir: Path
+    tools_dir: Path
+    allowed_hosts: tuple[str, ...]
+    postgres_bin: Path | None
+    nats_bin: Path | None
+    log_level: str
+
+    @property
+    def files_dir(self) -> Path:
+        """Where sessions keep their files; shared by all nodes."""
+        return self.data_dir / "files"
+
+
+def read_settings(environment: Mapping[str, str]) -> Settings:
+    """The settings that an environment asks for.
+
+    Raises:
+        BadInput: names the variable whose value is not understood, and says why.
+    """
+    read = _Reader(environment)
+    data_dir = read.one("NAVI_DATA_DIR", Path, default=None)
+    if data_dir is None:
+        data_dir = Path(platformdirs.user_data_dir("navi", appauthor=False))
+    data_dir = data_dir.expanduser()
+    return Settings(
+        host=read.one("NAVI_HOST", str, default="127.0.0.1"),
+        port=read.one("NAVI_PORT", _whole(0, 65535), default=8000),
+        data_dir=data_dir,
+        database_url=read.one("DATABASE_URL", _url("postgresql", "postgres"), default=None),
+        nats_url=read.one("NATS_URL", _url("nats", "tls", "ws", "wss"), default=None),
+        nats_port=read.one("NAVI_NATS_PORT", _whole(0, 65535), default=4222),
+        llm=read.one("NAVI_LLM", _backend, default="auto"),
+        model=read.one("NAVI_MODEL", str, default=None),
+        ollama_host=read.one("OLLAMA_HOST", _ollama_host, default="http://127.0.0.1:11434"),
+        ollama_backends_file=read.one("OLLAMA_BACKENDS_FILE", Path, default=None),
+        ollama_num_ctx=read.one("OLLAMA_NUM_CTX", _whole(512, 2**24), default=32768),
+        openai_base_url=read.one("OPENAI_BASE_URL", _url("http", "https"), default=None),
+        openai_api_key=read.one("OPENAI_API_KEY", str, default=None),
+        llm_first_chunk_timeout=read.one(
+            "LLM_STREAM_FIRST_CHUNK_TIMEOUT", _number(0.05, 86_400), default=120.0
+        ),
+        llm_chunk_timeout=read.one("LLM_STREAM_CHUNK_TIMEOUT", _number(0.05, 86_400), default=None),
+        compression_enabled=read.one("CONTEXT_COMPRESSION_ENABLED", _yes_or_no, default=True),
+        compression_threshold=read.one(
+            "CONTEXT_COMPRESSION_THRESHOLD", _number(0.05, 1.0), default=0.80
+        ),
+        keep_recent=read.one("CONTEXT_KEEP_RECENT", _whole(0, 10_000), default=10),
+        summary_temperature=read.one("CONTEXT_SUMMARY_TEMPERATURE", _number(0, 2), default=0.3),
+        files_max_size_mb=read.one("SESSION_FILES_MAX_SIZE_MB", _whole(1, 2**20), default=200),
+        files_ttl_hours=read.one("SESSION_FILES_TTL_HOURS", _number(0.001, 10**6), default=24.0),
+        log_partitions=read.one("NAVI_LOG_PARTITIONS", _whole(1, 256), default=1),
+        stream_max_age_hours=read.one(
+            "NAVI_STREAM_MAX_AGE_HOURS", _number(0.01, 10**6), default=168.0
+        ),
+        drain_seconds=read.one("NAVI_DRAIN_SECONDS", _number(0, 86_400), default=30.0),
+        failpoints=read.one("NAVI_FAILPOINTS", parse_failpoints, default=()),
+        profiles_dir=read.one("NAVI_PROFILES_DIR", Path, default=data_dir / "profiles"),
+        tools_dir=read.one("NAVI_TOOLS_DIR", Path, default=data_dir / "tools"),
+        allowed_hosts=read.one("NAVI_ALLOWED_HOSTS", _names, default=()),
+        postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
+        nats_bin=read.one("NAVI_NATS_BIN", Path, default=None),
+        log_level=read.one("NAVI_LOG_LEVEL", _level, default="info"),
+    )
+
+
+class _Reader:
+    """Reads one variable at a time; an empty value counts as not set."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+
+    def one(self, name: str, parse: Callable[[str], T], *, default: T) -> T:
+        text = self._environment.get(name, "").strip()
+        if not text:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise BadInput(name, str(error)) from error
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a whole number") from None
+        if not low <= value <= high:
+            raise ValueError(f"{value} is not between {low} and {high}")
+        return value
+
+    return parse
+
+
+def _number(low: float, high: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a number") from None
+        if not low <= value <= high:
+            raise ValueError(f"{value:g} is not between {low:g} and {high:g}")
+        return value
+
+    return parse
+
+
+def _yes_or_no(text: str) -> bool:
+    if text.lower() in TRUE:
+        return True
+    if text.lower() in FALSE:
+        return False
+    raise ValueError(f"{text!r} is neither true nor false")
+
+
+def _backend(text: str) -> Backend:
+    match text.lower():
+        case "auto" | "ollama" | "openai" | "demo" as backend:
+            return backend
+        case _:
+            raise ValueError(f"{text!r} is none of auto, ollama, openai, demo")
+
+
+def _level(text: str) -> str:
+    if text.lower() in ("debug", "info", "warning", "error"):
+        return text.lower()
+    raise ValueError(f"{text!r} is none of debug, info, warning, error")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+def _url(*schemes: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        scheme, separator, rest = text.partition("://")
+        if not separator or scheme not in schemes or not rest:
+            # Not the value itself: it may hold a password.
+            raise ValueError(f"is not a URL that begins with {' or '.join(schemes)}://")
+        return text
+
+    return parse
+
+
+def _ollama_host(text: str) -> str:
+    """Ollama's own clients take ``host``, ``host:port`` and whole URLs; so does this."""
+    url = text if "://" in text else f"http://{text}"
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("http", "https") or not rest.strip("/"):
+        raise ValueError(f"{text!r} is not a host or an http URL")
+    host = rest.strip("/").partition("/")[0]
+    has_port = ":" in host.rpartition("]")[2]
+    return url.rstrip("/") if has_port or "://" in text else f"{url.rstrip('/')}:11434"
