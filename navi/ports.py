@@ -31,6 +31,7 @@ from navi.domain.ids import (
     TurnId,
 )
 from navi.domain.model_choice import Failure
+from navi.domain.profile import Profile
 from navi.domain.projection import Change, Listing
 from navi.domain.prompt import ModelRequest
 
@@ -244,6 +245,57 @@ class TextStore(Protocol):
 
     async def get(self, sha256: str) -> str | None:
         """The text with that hash, if it is kept."""
+        ...
+
+
+# --- NATS ---------------------------------------------------------------------------------------
+
+
+class EventStream(Protocol):
+    """The log's partitions on the bus: a message's sequence number is its position in the log.
+
+    Every implementation passes ``tests/contracts/event_stream.py``.
+    """
+
+    async def open(self, partition: int) -> int:
+        """The position at which the stream ends, 0 where it is new.
+
+        A missing stream is made, one whose settings were changed by hand is set right.
+
+        Raises:
+            BusUnavailable: NATS does not answer.
+            StreamRefused: the stream belongs to another log, or NATS will not keep it.
+        """
+        ...
+
+    async def event_at(self, partition: int, position: int) -> EventId | None:
+        """Which event stands at a position; None where the stream does not keep it any more.
+
+        Raises:
+            BusUnavailable: NATS does not answer.
+            StreamRefused: what stands there is no event of navi's.
+        """
+        ...
+
+    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+        """Store consecutive rows, the first one at the end of the stream; durably, in order.
+
+        A failure may leave the first few of them stored.
+
+        Raises:
+            StreamMoved: the stream ends elsewhere or is gone.
+            BusUnavailable: NATS does not answer; how many were stored is unknown.
+            StreamRefused: NATS will not store them.
+        """
+        ...
+
+    async def recreate(self, partition: int, *, first_position: int) -> None:
+        """Throw the stream away, whosever it is, and make it anew: it goes on at ``first_position``.
+
+        Raises:
+            BusUnavailable: NATS does not answer.
+            StreamRefused: NATS will not make it.
+        """
         ...
 
 
@@ -569,10 +621,15 @@ class ToolContext(Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
-    """How a tool call ended; ``output`` is what the model reads."""
+    """How a tool call ended; ``output`` is what the model reads.
+
+    Attributes:
+        truncated: the tool has cut its output itself, and kept the whole of it as a session file.
+    """
 
     outcome: ToolOutcome
     output: str
+    truncated: bool = False
 
 
 class ToolDescription(Struct, frozen=True, kw_only=True):
@@ -603,11 +660,67 @@ class Tool(Protocol):
         ...
 
 
+class Workspaces(Protocol):
+    """Where sessions keep their files."""
+
+    async def of(self, session_id: SessionId) -> Path:
+        """The session's own directory; it exists."""
+        ...
+
+
 class ToolBox(Protocol):
     """The tools this process offers."""
 
     def all(self) -> tuple[Tool, ...]: ...
 
     def find(self, name: str) -> Tool | None: ...
+
+
+class BoundOutput(Struct, frozen=True, kw_only=True):
+    """Tool output as it fits into an event; ``truncated`` where only its beginning does."""
+
+    text: str
+    truncated: bool
+
+
+class Outputs(Protocol):
+    """Where tool output that is too long for an event is kept whole."""
+
+    async def bound(self, output: str, *, call_id: CallId, workspace: Path) -> BoundOutput:
+        """The output, clean and within the limits of an event.
+
+        What is cut is kept in the workspace, and the text says where, or that it could not be kept.
+        """
+        ...
+
+
+# --- profiles -----------------------------------------------------------------------------------
+
+
+class ProfileEntry(Struct, frozen=True, kw_only=True):
+    """A profile as it is found now.
+
+    Attributes:
+        profile: the last version that was good; None where there never was one.
+        source: "built-in", or the directory it is from.
+        error: why the present version is not used; None where it is.
+    """
+
+    id: str
+    profile: Profile | None
+    source: str
+    error: str | None = None
+
+
+class Profiles(Protocol):
+    """The profiles of the service; every call sees what the user has edited meanwhile."""
+
+    async def get(self, profile_id: str) -> Profile | None:
+        """The profile, in its last good version; None where there is none."""
+        ...
+
+    async def all(self) -> Sequence[ProfileEntry]:
+        """All of them, broken ones too, in order of id."""
+        ...
 
 

@@ -1,0 +1,43 @@
+"""Long tool output, kept whole as a file of the session."""
+
+import asyncio
+from pathlib import Path
+
+from navi.adapters.tools.workspace import (
+    OWN_DIRECTORY,
+    Limits,
+    PathForbidden,
+    Workspace,
+    WorkspaceFull,
+)
+from navi.domain.ids import CallId
+from navi.domain.tool_output import bound_output, with_remark
+from navi.ports import BoundOutput
+
+# One output may be much longer than a file the model writes; 100 MB of them is a tool gone wild.
+LIMITS = Limits(file=256 * 1024 * 1024, workspace=1024 * 1024 * 1024)
+
+
+class KeptOutputs:
+    """The port ``Outputs``, in the workspace itself: ``.navi/outputs/<call id>.txt``."""
+
+    async def bound(self, output: str, *, call_id: CallId, workspace: Path) -> BoundOutput:
+        """The output, clean and within the limits of an event."""
+        if len(output) < 4_096:  # certainly short, however it is encoded: not worth a thread
+            return bound_and_keep(output, call_id=call_id, workspace=workspace)
+        return await asyncio.to_thread(bound_and_keep, output, call_id=call_id, workspace=workspace)
+
+
+def bound_and_keep(output: str, *, call_id: str, workspace: Path) -> BoundOutput:
+    """The output within its limits; the whole of a longer one is written to a file."""
+    bounded = bound_output(output)
+    if bounded.whole is None:
+        return BoundOutput(text=bounded.text, truncated=False)
+    path = f"{OWN_DIRECTORY}/outputs/{call_id}.txt"
+    try:
+        with Workspace(workspace) as session:
+            session.write(path, bounded.whole.encode(), limits=LIMITS)
+    except (PathForbidden, WorkspaceFull, OSError):
+        # A call that ended well must not fail because a disk is full; the remark says what is lost.
+        return BoundOutput(text=with_remark(bounded, kept_as=None), truncated=True)
+    return BoundOutput(text=with_remark(bounded, kept_as=path), truncated=True)

@@ -1,0 +1,25 @@
+"""How a module of navi is started as a process of its own."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import navi
+
+# What programs need to work at all. Everything else stays with the server: its environment holds
+# the passwords of databases and the keys of model servers.
+PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+
+_ROOT = str(Path(navi.__file__).parent.parent)
+_START = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), run_name='__main__')"
+
+
+def command_of(module: str, *arguments: str) -> tuple[str, ...]:
+    """The command line that runs a module, whether navi is installed or lies in a checkout."""
+    # -P: a file json.py in the directory the program runs in is not the json module.
+    return (sys.executable, "-P", "-c", _START, _ROOT, module, *arguments)
+
+
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The few variables that are passed on, without any secret of navi's."""
+    return {name: environment[name] for name in PASSED_ON if name in environment}

@@ -1,0 +1,116 @@
+"""The tool ``scratchpad``: notes that outlive a compression of the context."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
+from navi.adapters.tools.workspace import (
+    OWN_DIRECTORY,
+    Limits,
+    PathForbidden,
+    Workspace,
+    WorkspaceFull,
+)
+from navi.domain.errors import BadInput
+from navi.domain.events import JsonObject
+from navi.domain.tool_output import clean_text
+from navi.ports import ToolContext, ToolDescription, ToolResult
+
+PATH = f"{OWN_DIRECTORY}/scratchpad.md"
+LIMITS = Limits(file=64 * 1024)  # about 16,000 tokens: it must fit into the context when it is read
+
+
+class ScratchpadArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the model may ask for."""
+
+    action: Annotated[
+        Literal["read", "write", "append", "clear"],
+        Meta(description="write replaces everything; append adds lines at the end."),
+    ]
+    content: Annotated[str | None, Meta(description="write, append: the notes.")] = None
+
+
+class Scratchpad:
+    """One text for the session, shared with its subagents; a file in the workspace."""
+
+    def __init__(self) -> None:
+        self._description = ToolDescription(
+            name="scratchpad",
+            description="Private notes of this session: facts, intermediate results, decisions. "
+            "They stay when older parts of the conversation are summarised, and subagents share "
+            "them. The user does not see them.",
+            parameters=schema_of(ScratchpadArguments),
+            safe_to_repeat=False,  # a second append would write twice
+            source="built-in",
+        )
+
+    @property
+    def description(self) -> ToolDescription:
+        """How it is offered."""
+        return self._description
+
+    def check(self, arguments: JsonObject) -> str | None:
+        """What is wrong with the arguments, in words."""
+        schema = self._description.parameters
+        if (problem := problem_with(ScratchpadArguments, schema, arguments)) is not None:
+            return problem
+        return _missing(parse_arguments(ScratchpadArguments, arguments))
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+        """Do what ``action`` says."""
+        try:
+            args = parse_arguments(ScratchpadArguments, arguments)
+        except BadInput as bad:
+            return ToolResult(outcome="error", output=in_words(bad, self._description.parameters))
+        if (problem := _missing(args)) is not None:
+            return ToolResult(outcome="error", output=problem)
+        return await asyncio.to_thread(_answer, args, context.workspace)
+
+
+def _missing(args: ScratchpadArguments) -> str | None:
+    if args.action in ("write", "append") and args.content is None:
+        return f"argument content is missing: {args.action} needs it"
+    return None
+
+
+def _answer(args: ScratchpadArguments, workspace: Path) -> ToolResult:
+    try:
+        with Workspace(workspace) as session:
+            return ToolResult(outcome="ok", output=_do(args, session))
+    except PathForbidden as error:
+        return ToolResult(outcome="denied", output=str(error))
+    except WorkspaceFull as error:
+        return ToolResult(outcome="error", output=f"{error}; write a shorter version")
+    except OSError as error:
+        return ToolResult(outcome="error", output=f"the scratchpad: {error.strerror}")
+
+
+def _do(args: ScratchpadArguments, session: Workspace) -> str:
+    match args.action:
+        case "read":
+            return _notes(session) or "The scratchpad is empty."
+        case "clear":
+            session.write(PATH, b"", limits=LIMITS)
+            return "The scratchpad is empty now."
+        case "write":
+            notes = clean_text(args.content or "")
+        case "append":
+            before = _notes(session)
+            notes = f"{before}\n" if before and not before.endswith("\n") else before
+            notes += clean_text(args.content or "")
+    data = notes.encode()
+    session.write(PATH, data, limits=LIMITS)
+    return f"Noted; the scratchpad has {len(data):,} bytes now."
+
+
+def _notes(session: Workspace) -> str:
+    try:
+        descriptor = session.open_file(PATH)
+    except FileNotFoundError:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        return clean_text(file.read(LIMITS.file).decode("utf-8", "replace"))

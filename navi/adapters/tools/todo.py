@@ -1,0 +1,151 @@
+"""The tool ``todo``: the session's list of what is to be done."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
+from navi.domain.errors import BadInput
+from navi.domain.events import JsonObject, TodoItem
+from navi.domain.tool_output import clean_text
+from navi.ports import ToolContext, ToolDescription, ToolResult
+
+MAX_ITEMS = 100
+
+Status = Literal["pending", "in_progress", "done", "failed", "skipped"]
+Text = Annotated[str, Meta(min_length=1, max_length=1_000)]
+
+_MARKS: dict[Status, str] = {
+    "pending": "[ ]",
+    "in_progress": "[>]",
+    "done": "[x]",
+    "failed": "[!]",
+    "skipped": "[-]",
+}
+
+
+class NewItem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An item of a list that replaces the present one."""
+
+    text: Text
+    status: Status = "pending"
+
+
+class TodoArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the model may ask for; which fields an action needs is checked in words."""
+
+    action: Annotated[
+        Literal["list", "set", "add", "update"],
+        Meta(
+            description="list: show it. set: replace the whole list by items. add: one more item. "
+            "update: change an item."
+        ),
+    ]
+    items: Annotated[
+        Annotated[tuple[NewItem, ...], Meta(max_length=MAX_ITEMS)] | None,
+        Meta(description="set: the new list, in order; may be empty."),
+    ] = None
+    id: Annotated[str | None, Meta(description="update: which item, as list shows it.")] = None
+    text: Annotated[Text | None, Meta(description="add, update: what is to be done.")] = None
+    status: Annotated[Status | None, Meta(description="add, update: how far it is.")] = None
+
+
+class Todo:
+    """Shows and changes the list; each change is an event of the session."""
+
+    def __init__(self) -> None:
+        self._description = ToolDescription(
+            name="todo",
+            description="Keep the list of what is to be done in this session, which the user sees. "
+            "Set it before work of several steps; mark an item in_progress when you begin it and "
+            "done as soon as it is. Subagents share the list.",
+            parameters=schema_of(TodoArguments),
+            safe_to_repeat=False,  # a second add would make a second item
+            source="built-in",
+        )
+
+    @property
+    def description(self) -> ToolDescription:
+        """How it is offered."""
+        return self._description
+
+    def check(self, arguments: JsonObject) -> str | None:
+        """What is wrong with the arguments, in words."""
+        schema = self._description.parameters
+        if (problem := problem_with(TodoArguments, schema, arguments)) is not None:
+            return problem
+        return _missing(parse_arguments(TodoArguments, arguments))
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+        """Do what ``action`` says; the answer is the whole list."""
+        try:
+            args = parse_arguments(TodoArguments, arguments)
+        except BadInput as bad:
+            return ToolResult(outcome="error", output=in_words(bad, self._description.parameters))
+        before = context.todo.items()
+        after = _missing(args) or _changed(before, args)
+        if isinstance(after, str):
+            return ToolResult(outcome="error", output=after)
+        if after != before:
+            await context.todo.replace(after)
+        return ToolResult(outcome="ok", output=_shown(after))
+
+
+def _missing(args: TodoArguments) -> str | None:
+    match args:
+        case TodoArguments(action="set", items=None):
+            return "argument items is missing: set needs it"
+        case TodoArguments(action="add", text=None):
+            return "argument text is missing: add needs it"
+        case TodoArguments(action="update", id=None):
+            return "argument id is missing: update needs it"
+        case TodoArguments(action="update", text=None, status=None):
+            return "argument status is missing: update needs it, or text"
+        case _:
+            return None
+
+
+def _changed(items: tuple[TodoItem, ...], args: TodoArguments) -> tuple[TodoItem, ...] | str:
+    """The list after the action, or why it cannot be done."""
+    match args.action:
+        case "list":
+            return items
+        case "set":
+            return tuple(
+                TodoItem(id=str(number), text=clean_text(item.text), status=item.status)
+                for number, item in enumerate(args.items or (), start=1)
+            )
+        case "add":
+            if len(items) >= MAX_ITEMS:
+                return f"the list has {MAX_ITEMS} items already; set a shorter one"
+            added = TodoItem(
+                id=_free_id(items),
+                text=clean_text(args.text or ""),
+                status=args.status or "pending",
+            )
+            return (*items, added)
+        case "update":
+            if args.id not in {item.id for item in items}:
+                there_are = ", ".join(item.id for item in items) or "none"
+                return f"there is no item {args.id!r}; there are: {there_are}"
+            return tuple(
+                replace(
+                    item,
+                    text=item.text if args.text is None else clean_text(args.text),
+                    status=args.status or item.status,
+                )
+                if item.id == args.id
+                else item
+                for item in items
+            )
+
+
+def _free_id(items: tuple[TodoItem, ...]) -> str:
+    return str(max((int(item.id) for item in items if item.id.isdecimal()), default=0) + 1)
+
+
+def _shown(items: tuple[TodoItem, ...]) -> str:
+    if not items:
+        return "The list is empty."
+    return "\n".join(f"{_MARKS[item.status]} {item.id}. {item.text}" for item in items)
