@@ -110,8 +110,10 @@ class NatsServer:
         writer.close()
         await writer.wait_closed()
         client = Client()
-        await client.connect(self.url, allow_reconnect=False, connect_timeout=5, error_cb=_ignore)
         try:
+            await client.connect(
+                self.url, allow_reconnect=False, connect_timeout=5, error_cb=_ignore
+            )
             await JetStreamContext(client, timeout=5).account_info()
         finally:
             await client.close()

@@ -23,7 +23,7 @@ PORT = 5432  # only part of the socket's file name; nothing listens on TCP
 SOCKET_PATH_LIMIT = 103  # bytes: 103 on macOS, 107 on Linux
 STARTUP_TIMEOUT = 300.0  # seconds; replaying the log after a crash may take minutes
 PREDECESSOR_TIMEOUT = 60.0  # seconds for a postmaster whose navi has died to shut down
-ATTEMPTS = 5  # after a killed postmaster, its backends hold the shared memory for a moment
+ATTEMPTS = 4  # after a killed postmaster, its backends hold the shared memory for a moment
 STOP_STEPS = (
     (signal.SIGINT, 20.0),  # fast: roll back, checkpoint, go
     (signal.SIGQUIT, 5.0),  # immediate: recovers at the next start

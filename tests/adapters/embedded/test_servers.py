@@ -1,0 +1,123 @@
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from navi.adapters.embedded.binaries import nats_program, postgres_directory
+from navi.adapters.embedded.errors import BinaryNotFound, DataDirectoryInUse
+from navi.adapters.embedded.lock import DirectoryLock, is_held
+from navi.adapters.embedded.run_record import RunRecord, read_run, record_run
+from navi.adapters.embedded.servers import EmbeddedServers, open_or_attach
+from tests.adapters.embedded.scene import execute, owner_process, processes_of, start, until
+
+
+async def test_a_second_owner_is_refused_and_told_where_the_servers_are(tmp_path: Path) -> None:
+    async with owner_process(tmp_path) as (pid, run):
+        with pytest.raises(DataDirectoryInUse) as refusal:
+            await start(tmp_path)
+
+        assert refusal.value.run == run
+        assert run.pid == pid
+        assert run.http_url == "http://127.0.0.1:8000"
+
+
+async def test_a_reading_command_attaches_and_leaves_the_servers_running(tmp_path: Path) -> None:
+    async with owner_process(tmp_path) as (_, run):
+        guest = await open_or_attach(tmp_path, postgres=True, nats=True, nats_port=0)
+
+        assert guest.is_owner is False
+        assert guest.addresses.nats_url == run.nats_url
+        assert guest.addresses.database_url is not None
+        assert await execute(guest.addresses.database_url, "SELECT 1") == 1
+        await guest.stop()
+
+        assert len(processes_of(tmp_path)) == 2
+
+
+async def test_a_reading_command_owns_the_servers_where_nobody_does(tmp_path: Path) -> None:
+    alone = await open_or_attach(tmp_path, postgres=True, nats=False, nats_port=0)
+    assert alone.is_owner is True
+    assert alone.addresses.nats_url is None
+
+    await alone.stop()
+
+    assert processes_of(tmp_path) == []
+    assert is_held(tmp_path) is False
+    assert read_run(tmp_path) is None
+
+
+async def test_commands_that_start_together_share_one_owner(tmp_path: Path) -> None:
+    async def look() -> EmbeddedServers:
+        return await open_or_attach(tmp_path, postgres=True, nats=False, nats_port=0)
+
+    several = await asyncio.gather(*(look() for _ in range(3)))
+
+    assert sum(servers.is_owner for servers in several) == 1
+    assert len({servers.addresses for servers in several}) == 1
+    for servers in several:
+        await servers.stop()
+
+
+async def test_a_stop_leaves_no_process_behind(tmp_path: Path) -> None:
+    async with owner_process(tmp_path) as (pid, _):
+        os.kill(pid, signal.SIGTERM)
+        await until(lambda: processes_of(tmp_path) == [])
+
+    assert not (tmp_path / "run.json").exists()
+    assert not (tmp_path / "postgres" / "cluster" / "postmaster.pid").exists()
+
+
+async def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(BinaryNotFound, match="NATS_URL"):
+        await EmbeddedServers.start(
+            tmp_path, postgres=True, nats=True, nats_port=0, nats_bin=tmp_path / "nowhere"
+        )
+
+    assert processes_of(tmp_path) == []
+    assert is_held(tmp_path) is False
+
+
+def test_what_a_dead_process_wrote_counts_for_nothing(tmp_path: Path) -> None:
+    record_run(tmp_path, RunRecord(pid=1, http_url="http://127.0.0.1:8000"))
+
+    assert read_run(tmp_path) is None
+
+
+def test_the_record_holds_a_secret_and_is_private(tmp_path: Path) -> None:
+    lock = DirectoryLock.acquire(tmp_path)
+    assert lock is not None
+    run = RunRecord(pid=os.getpid(), nats_url="nats://token@127.0.0.1:4222", version="1")
+
+    record_run(tmp_path, run)
+
+    assert read_run(tmp_path) == run
+    assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o600
+    lock.release()
+
+
+def test_one_lock_a_directory(tmp_path: Path) -> None:
+    first = DirectoryLock.acquire(tmp_path)
+    assert first is not None
+    assert DirectoryLock.acquire(tmp_path) is None
+
+    first.release()
+
+    again = DirectoryLock.acquire(tmp_path)
+    assert again is not None
+    again.release()
+
+
+def test_programs_of_the_user_come_first(tmp_path: Path) -> None:
+    for name in ("postgres", "initdb", "nats-server"):
+        (tmp_path / name).touch()
+
+    assert postgres_directory(tmp_path) == tmp_path
+    assert nats_program(tmp_path) == tmp_path / "nats-server"
+    assert nats_program(tmp_path / "nats-server") == tmp_path / "nats-server"
+
+
+def test_a_wrong_directory_of_programs_names_the_ways_out(tmp_path: Path) -> None:
+    with pytest.raises(BinaryNotFound, match=r"DATABASE_URL.*NAVI_POSTGRES_BIN"):
+        postgres_directory(tmp_path)
