@@ -1,0 +1,172 @@
+"""One transaction of a projection: states read, changes and the checkpoint written, set by set."""
+
+from collections.abc import Mapping, Sequence
+
+from navi.adapters.postgres.transaction import LentConnection, answering
+from navi.domain.errors import LogDamaged
+from navi.domain.ids import SessionId
+from navi.domain.projection import Change, Hide, Put, Show
+from navi.ports import Parked, SessionChanges, StoredState
+
+_MOVE_CHECKPOINT = """
+    update navi.checkpoint set position = $5
+    where projection = $1 and version = $2 and partition = $3 and position = $4
+    returning position"""
+
+_STATES = """
+    select session_id::text, seq, state from navi.read_state
+    where projection = $1 and version = $2 and session_id = any($3::uuid[])"""
+
+_PARKED_AMONG = """
+    select session_id::text from navi.parked
+    where projection = $1 and version = $2 and session_id = any($3::uuid[])"""
+
+_SAVE_STATES = """
+    insert into navi.read_state
+      (projection, version, session_id, owner, seq, state, pinned, last_active, unfinished)
+    select $1, $2, s.* from unnest(
+      $3::uuid[], $4::text[], $5::bigint[], $6::json[], $7::boolean[], $8::timestamptz[], $9::boolean[]
+    ) as s
+    on conflict (projection, version, session_id) do update set
+      owner = excluded.owner, seq = excluded.seq, state = excluded.state, pinned = excluded.pinned,
+      last_active = excluded.last_active, unfinished = excluded.unfinished"""
+
+_PUT_ROWS = """
+    insert into navi.read_row (projection, version, session_id, key, row)
+    select $1, $2, r.* from unnest($3::uuid[], $4::bigint[], $5::json[]) as r
+    on conflict (projection, version, session_id, key) do update set
+      row = excluded.row, hidden_by = null"""
+
+_HIDE_ROWS = """
+    update navi.read_row r set hidden_by = c.by
+    from unnest($3::uuid[], $4::bigint[], $5::bigint[]) as c (session_id, before, by)
+    where r.projection = $1 and r.version = $2 and r.session_id = c.session_id
+      and r.key < c.before and r.hidden_by is null"""
+
+_DROP_SUMMARIES = """
+    delete from navi.read_row r
+    using unnest($3::uuid[], $4::bigint[]) as c (session_id, by)
+    where r.projection = $1 and r.version = $2 and r.session_id = c.session_id and r.key = -c.by"""
+
+_SHOW_ROWS = """
+    update navi.read_row r set hidden_by = null
+    from unnest($3::uuid[], $4::bigint[]) as c (session_id, by)
+    where r.projection = $1 and r.version = $2 and r.session_id = c.session_id
+      and r.hidden_by = c.by"""
+
+_PARK = """
+    insert into navi.parked (projection, version, session_id, seq, error)
+    select $1, $2, p.* from unnest($3::uuid[], $4::bigint[], $5::text[]) as p
+    on conflict (projection, version, session_id) do nothing"""
+
+
+_Step = list[tuple[SessionId, Change]]
+
+
+class PostgresProjectionBatch:
+    """``ProjectionBatch`` on a connection whose transaction holds the checkpoint's lock."""
+
+    def __init__(
+        self,
+        connection: LentConnection,
+        projection: str,
+        version: int,
+        partition: int,
+        *,
+        position: int,
+    ) -> None:
+        self._connection = connection
+        self._model = (projection, version)
+        self._partition = partition
+        self._position = position
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    async def states(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, StoredState]:
+        with answering():
+            rows = await self._connection.fetch(_STATES, *self._model, session_ids)
+        return {
+            SessionId(row["session_id"]): StoredState(seq=row["seq"], state=row["state"])
+            for row in rows
+        }
+
+    async def parked(self, session_ids: Sequence[SessionId]) -> frozenset[SessionId]:
+        with answering():
+            rows = await self._connection.fetch(_PARKED_AMONG, *self._model, session_ids)
+        return frozenset(SessionId(row["session_id"]) for row in rows)
+
+    async def save(
+        self, sessions: Sequence[SessionChanges], *, parked: Sequence[Parked], position: int
+    ) -> None:
+        with answering():
+            if sessions:
+                await self._save_states(sessions)
+            for step in _steps(sessions):
+                await self._apply(step)
+            if parked:
+                await self._execute(
+                    _PARK,
+                    [one.session_id for one in parked],
+                    [one.seq for one in parked],
+                    [one.error for one in parked],
+                )
+            moved = await self._connection.fetchval(
+                _MOVE_CHECKPOINT, *self._model, self._partition, self._position, position
+            )
+        if moved is None:
+            raise LogDamaged(f"checkpoint of {self._model} is no longer at {self._position}")
+        self._position = position
+
+    async def _save_states(self, sessions: Sequence[SessionChanges]) -> None:
+        listings = [session.listing for session in sessions]
+        await self._execute(
+            _SAVE_STATES,
+            [session.session_id for session in sessions],
+            [session.owner for session in sessions],
+            [session.seq for session in sessions],
+            [session.state for session in sessions],
+            [listing and listing.pinned for listing in listings],
+            [listing and listing.last_active for listing in listings],
+            [listing and listing.unfinished for listing in listings],
+        )
+
+    async def _apply(self, step: _Step) -> None:
+        """Make changes that do not touch each other, a statement for each kind."""
+        # A statement may write a row once only: of two puts under one key the later one counts.
+        puts = {(id_, change.key): change.row for id_, change in step if isinstance(change, Put)}
+        hides = [(id_, change) for id_, change in step if isinstance(change, Hide)]
+        shows = [(id_, change.by) for id_, change in step if isinstance(change, Show)]
+        if puts:
+            ids, keys = zip(*puts, strict=True)
+            await self._execute(_PUT_ROWS, ids, keys, list(puts.values()))
+        if hides:
+            befores, bys = zip(*((hide.before, hide.by) for _, hide in hides), strict=True)
+            await self._execute(_HIDE_ROWS, [id_ for id_, _ in hides], befores, bys)
+        if shows:
+            ids, bys = zip(*shows, strict=True)
+            await self._execute(_DROP_SUMMARIES, ids, bys)
+            await self._execute(_SHOW_ROWS, ids, bys)
+
+    async def _execute(self, statement: str, *columns: Sequence[object]) -> None:
+        await self._connection.execute(statement, *self._model, *columns)
+
+
+def _steps(sessions: Sequence[SessionChanges]) -> Sequence[_Step]:
+    """All changes in steps to be made one after the other; within a step their order is free.
+
+    The nth step holds the nth run of every session: puts that follow each other, or one hide or show.
+    """
+    steps: list[_Step] = []
+    for session in sessions:
+        nth = -1
+        last: Change | None = None
+        for change in session.changes:
+            if not (isinstance(change, Put) and isinstance(last, Put)):
+                nth += 1
+                if nth == len(steps):
+                    steps.append([])
+            steps[nth].append((session.session_id, change))
+            last = change
+    return steps

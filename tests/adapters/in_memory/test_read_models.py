@@ -1,0 +1,11 @@
+import pytest
+
+from navi.adapters.in_memory.read_models import InMemoryReadModels
+from navi.ports import ReadModels
+from tests.contracts.read_models import ReadModelsContract
+
+
+class TestInMemoryReadModels(ReadModelsContract):
+    @pytest.fixture
+    def read_models(self) -> ReadModels:
+        return InMemoryReadModels()

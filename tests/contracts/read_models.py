@@ -1,0 +1,358 @@
+"""What every implementation of ``ReadModels`` does."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from navi.domain.fold import Rows
+from navi.domain.ids import LOCAL_OWNER, Owner, SessionId, uuid7
+from navi.domain.projection import Change, Hide, Listing, Put, Show
+from navi.ports import Parked, ReadModels, SessionChanges, StoredState
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def session(number: int) -> SessionId:
+    return SessionId(uuid7(milliseconds=number, random=bytes(10)))
+
+
+A, B, C, D = (session(number) for number in range(1, 5))
+
+
+def changes(
+    session_id: SessionId = A,
+    *parts: Change,
+    seq: int = 1,
+    state: bytes = b"{}",
+    owner: Owner = LOCAL_OWNER,
+    listing: Listing | None = None,
+) -> SessionChanges:
+    return SessionChanges(
+        session_id=session_id, owner=owner, seq=seq, state=state, changes=parts, listing=listing
+    )
+
+
+def listed(*, minutes: int = 0, pinned: bool = False, unfinished: bool = False) -> Listing:
+    return Listing(
+        pinned=pinned, last_active=NOON + timedelta(minutes=minutes), unfinished=unfinished
+    )
+
+
+def put(key: int, row: bytes | None = None) -> Put:
+    return Put(key=key, row=b'"%d"' % key if row is None else row)
+
+
+async def save(
+    read_models: ReadModels,
+    *sessions: SessionChanges,
+    parked: Sequence[Parked] = (),
+    position: int = 1,
+) -> None:
+    async with read_models.begin("sample", 1, 0) as batch:
+        assert batch is not None
+        await batch.save(sessions, parked=parked, position=position)
+
+
+CHANGES = st.one_of(
+    st.builds(Put, key=st.integers(-6, 20), row=st.integers(0, 99).map(b"%d".__mod__)),
+    st.builds(Hide, before=st.integers(-6, 20), by=st.integers(1, 6)),
+    st.builds(Show, by=st.integers(1, 6)),
+)
+
+
+class ReadModelsContract:
+    """A subclass gives ``read_models``, and ``elsewhere``: the same store in another process."""
+
+    @pytest.fixture
+    def read_models(self) -> ReadModels:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def elsewhere(self, read_models: ReadModels) -> ReadModels:
+        return read_models
+
+    async def test_nothing_is_stored_at_first(self, read_models: ReadModels) -> None:
+        assert await read_models.load("sample", 1, A) is None
+        assert await read_models.positions("sample", 1) == {}
+        assert await read_models.parked("sample", 1) == ()
+        assert await read_models.unfinished("sample", 1) == ()
+
+    async def test_what_a_batch_saves_is_loaded_again_byte_for_byte(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        state = b'{"b": 1.00, "a": "\\u0000", "b": 2}'
+
+        await save(read_models, changes(A, put(7), put(2), seq=7, state=state), position=9)
+
+        assert await elsewhere.load("sample", 1, A) == StoredState(
+            seq=7, state=state, rows=((2, b'"2"'), (7, b'"7"'))
+        )
+        assert await elsewhere.positions("sample", 1) == {0: 9}
+
+    async def test_projections_and_versions_do_not_see_each_other(
+        self, read_models: ReadModels
+    ) -> None:
+        await save(read_models, changes(A, put(1)))
+
+        assert await read_models.load("sample", 2, A) is None
+        assert await read_models.load("other", 1, A) is None
+        assert await read_models.positions("sample", 2) == {}
+
+    async def test_a_batch_knows_its_position_and_the_states_saved_so_far(
+        self, read_models: ReadModels
+    ) -> None:
+        await save(read_models, changes(A, put(1), seq=1), position=5)
+
+        async with read_models.begin("sample", 1, 0) as batch:
+            assert batch is not None
+            assert batch.position == 5
+            assert await batch.states([A, B]) == {A: StoredState(seq=1, state=b"{}")}
+            await batch.save([changes(A, seq=2), changes(B, seq=3)], parked=(), position=8)
+            assert batch.position == 8
+            assert await batch.states([A, B]) == {
+                A: StoredState(seq=2, state=b"{}"),
+                B: StoredState(seq=3, state=b"{}"),
+            }
+
+    async def test_nobody_sees_a_batch_before_it_is_committed(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        async with read_models.begin("sample", 1, 0) as batch:
+            assert batch is not None
+            await batch.save([changes(A, put(1))], parked=(), position=1)
+
+            assert await elsewhere.load("sample", 1, A) is None
+
+        assert await elsewhere.load("sample", 1, A) is not None
+
+    async def test_a_block_that_raises_leaves_nothing_and_lets_go_of_the_checkpoint(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        await save(read_models, changes(A, put(1)), position=1)
+        before = await read_models.load("sample", 1, A)
+
+        with pytest.raises(AttributeError, match="the fold is broken"):
+            async with read_models.begin("sample", 1, 0) as batch:
+                assert batch is not None
+                await batch.save(
+                    [changes(A, put(2), seq=2)],
+                    parked=[Parked(session_id=B, seq=1, error="no")],
+                    position=2,
+                )
+                raise AttributeError("the fold is broken")
+
+        assert await elsewhere.load("sample", 1, A) == before
+        assert await elsewhere.parked("sample", 1) == ()
+        async with elsewhere.begin("sample", 1, 0) as batch:
+            assert batch is not None
+            assert batch.position == 1
+
+    async def test_a_checkpoint_has_one_holder(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        await save(read_models, position=1)
+
+        async with read_models.begin("sample", 1, 0) as batch:
+            assert batch is not None
+            async with (
+                elsewhere.begin("sample", 1, 0) as same,
+                elsewhere.begin("sample", 1, 1) as other_partition,
+                elsewhere.begin("sample", 2, 0) as other_version,
+                elsewhere.begin("other", 1, 0) as other_projection,
+            ):
+                assert same is None
+                assert other_partition is not None
+                assert other_version is not None
+                assert other_projection is not None
+
+        async with elsewhere.begin("sample", 1, 0) as batch:
+            assert batch is not None
+
+    async def test_hidden_rows_come_back_where_their_hider_is_undone(
+        self, read_models: ReadModels
+    ) -> None:
+        visible = ((-5, b'"-5"'), (3, b'"3"'))
+        await save(
+            read_models, changes(A, put(1), put(2), put(3), Hide(before=3, by=5), put(-5), seq=5)
+        )
+        assert await read_models.load("sample", 1, A) == StoredState(
+            seq=5, state=b"{}", rows=visible
+        )
+        assert await read_models.load("sample", 1, A, hidden=True) == StoredState(
+            seq=5, state=b"{}", rows=visible, hidden=((1, 5, b'"1"'), (2, 5, b'"2"'))
+        )
+
+        await save(read_models, changes(A, Show(by=5), seq=6), position=2)
+
+        assert await read_models.load("sample", 1, A, hidden=True) == StoredState(
+            seq=6, state=b"{}", rows=((1, b'"1"'), (2, b'"2"'), (3, b'"3"'))
+        )
+
+    @settings(
+        max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    )
+    @given(data=st.data())
+    async def test_changes_of_many_sessions_are_made_in_the_order_of_each(
+        self, read_models: ReadModels, data: st.DataObject
+    ) -> None:
+        histories = data.draw(
+            st.lists(
+                st.dictionaries(
+                    st.sampled_from([A, B, C]), st.lists(CHANGES, max_size=8), max_size=3
+                ),
+                max_size=4,
+            )
+        )
+        await read_models.reset("sample", 1)
+        expected: dict[SessionId, Rows[bytes]] = {}
+
+        for nth, batch in enumerate(histories, 1):
+            await save(
+                read_models, *(changes(id_, *parts) for id_, parts in batch.items()), position=nth
+            )
+            for session_id, parts in batch.items():
+                rows = expected.setdefault(session_id, Rows())
+                for change in parts:
+                    rows.apply(change)
+
+        for session_id, rows in expected.items():
+            assert await read_models.load("sample", 1, session_id, hidden=True) == StoredState(
+                seq=1, state=b"{}", rows=rows.visible(), hidden=rows.hidden()
+            )
+
+    async def test_rows_are_read_in_pages(self, read_models: ReadModels) -> None:
+        await save(
+            read_models,
+            changes(A, *(put(key) for key in range(-1, 6)), Hide(before=2, by=9), put(-9)),
+        )
+
+        async def keys(after: int | None, limit: int | None) -> list[int]:
+            stored = await read_models.load("sample", 1, A, rows_after=after, rows_limit=limit)
+            assert stored is not None
+            return [key for key, _ in stored.rows]
+
+        assert await keys(None, None) == [-9, 2, 3, 4, 5]
+        assert await keys(None, 2) == [-9, 2]
+        assert await keys(2, 2) == [3, 4]
+        assert await keys(4, 2) == [5]
+        assert await keys(5, 2) == []
+        assert await keys(None, 0) == []
+
+    async def test_state_and_rows_are_of_one_moment(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        written = 30
+
+        async def write() -> None:
+            for nth in range(1, written + 1):
+                await save(read_models, changes(A, put(nth), seq=nth), position=nth)
+
+        async with asyncio.TaskGroup() as tasks:
+            writer = tasks.create_task(write())
+            while not writer.done():
+                stored = await elsewhere.load("sample", 1, A)
+                await asyncio.sleep(0)
+                if stored is not None:
+                    assert [key for key, _ in stored.rows] == list(range(1, stored.seq + 1))
+
+        stored = await elsewhere.load("sample", 1, A)
+        assert stored is not None
+        assert stored.seq == written
+
+    async def test_sessions_are_listed_pinned_first_then_newest_first(
+        self, read_models: ReadModels
+    ) -> None:
+        other = Owner("somebody")
+        await save(
+            read_models,
+            changes(A, listing=listed(minutes=1)),
+            changes(B, listing=listed(minutes=0, pinned=True)),
+            changes(C, listing=listed(minutes=1), state=b"[3]"),
+            changes(D, listing=listed(minutes=2)),
+            changes(session(5), listing=listed(minutes=9), owner=other),
+            changes(session(6)),
+        )
+
+        everything = await read_models.list_sessions(
+            "sample", 1, owner=LOCAL_OWNER, after=None, limit=None
+        )
+        assert [session_id for session_id, _ in everything] == [B, D, C, A]
+        assert everything[2] == (C, StoredState(seq=1, state=b"[3]"))
+
+        pages: list[SessionId] = []
+        places = {B: (True, 0), D: (False, 2), C: (False, 1), A: (False, 1)}
+        after = None
+        while page := await read_models.list_sessions(
+            "sample", 1, owner=LOCAL_OWNER, after=after, limit=1
+        ):
+            (session_id, _), *more = page
+            assert not more
+            pages.append(session_id)
+            pinned, minutes = places[session_id]
+            after = (pinned, NOON + timedelta(minutes=minutes), session_id)
+        assert pages == [B, D, C, A]
+
+    async def test_a_session_leaves_the_lists_it_stood_in(self, read_models: ReadModels) -> None:
+        await save(read_models, changes(A, listing=listed(unfinished=True)))
+        assert [id_ for id_, _ in await read_models.unfinished("sample", 1)] == [A]
+
+        await save(read_models, changes(A, listing=None), position=2)
+
+        assert await read_models.unfinished("sample", 1) == ()
+        assert (
+            await read_models.list_sessions("sample", 1, owner=LOCAL_OWNER, after=None, limit=None)
+            == ()
+        )
+
+    async def test_unfinished_sessions_of_all_owners_are_found(
+        self, read_models: ReadModels
+    ) -> None:
+        await save(
+            read_models,
+            changes(A, listing=listed(unfinished=True), state=b"[1]"),
+            changes(B, listing=listed()),
+            changes(C, listing=listed(unfinished=True), owner=Owner("somebody")),
+            changes(D),
+        )
+
+        assert await read_models.unfinished("sample", 1) == (
+            (A, StoredState(seq=1, state=b"[1]")),
+            (C, StoredState(seq=1, state=b"{}")),
+        )
+
+    async def test_a_parked_session_is_known_to_later_batches(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        first, second = (Parked(session_id=id_, seq=4, error="KeyError") for id_ in (A, B))
+        await save(read_models, parked=[second, first])
+
+        assert await elsewhere.parked("sample", 1) == (first, second)
+        assert await elsewhere.parked("sample", 2) == ()
+        async with elsewhere.begin("sample", 1, 0) as batch:
+            assert batch is not None
+            assert await batch.parked([A, C]) == {A}
+
+    async def test_a_reset_projection_begins_at_the_beginning(
+        self, read_models: ReadModels
+    ) -> None:
+        everything = changes(A, put(1), listing=listed(unfinished=True))
+        await save(
+            read_models, everything, parked=[Parked(session_id=B, seq=1, error="no")], position=9
+        )
+
+        await read_models.reset("sample", 1)
+
+        assert await read_models.load("sample", 1, A) is None
+        assert await read_models.unfinished("sample", 1) == ()
+        assert await read_models.parked("sample", 1) == ()
+        async with read_models.begin("sample", 1, 0) as batch:
+            assert batch is not None
+            assert batch.position == 0
+            await batch.save([changes(A, put(2))], parked=(), position=1)
+        assert await read_models.load("sample", 1, A) == StoredState(
+            seq=1, state=b"{}", rows=((2, b'"2"'),)
+        )
