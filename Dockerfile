@@ -1,0 +1,26 @@
+# navi without servers of its own: Postgres and NATS come from compose.yaml.
+FROM python:3.12-slim-trixie AS build
+WORKDIR /app
+RUN python -m venv .venv
+COPY requirements/server.lock requirements/server.lock
+RUN .venv/bin/pip install --no-cache-dir --require-hashes -r requirements/server.lock
+COPY pyproject.toml LICENSE ./
+COPY migrations migrations
+COPY navi navi
+RUN .venv/bin/pip install --no-cache-dir --no-build-isolation --no-deps .
+
+FROM python:3.12-slim-trixie
+RUN useradd --uid 10001 --no-create-home --home-dir /data navi \
+ && install -d -o navi -g navi -m 0700 /data
+COPY --from=build /app/.venv /app/.venv
+ENV PATH=/app/.venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    NAVI_HOST=0.0.0.0 \
+    NAVI_DATA_DIR=/data
+WORKDIR /data
+USER 10001
+VOLUME /data
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+CMD ["navi", "serve"]
