@@ -1,0 +1,88 @@
+"""Render the request of a model call again from the log, to the byte."""
+
+from contextlib import aclosing
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from navi.application.read_session import replay_session
+from navi.domain.errors import NotFound
+from navi.domain.events import JsonObject, ModelCalled
+from navi.domain.ids import CallId, SessionId, TurnId
+from navi.domain.prompt import ModelOptions, ModelRequest, ToolSchema, prompt_messages
+from navi.ports import EventLog, ModelServers, TextStore
+from navi.projections.context import Context
+
+
+class RenderedCall(Struct, frozen=True, kw_only=True):
+    """What a model server got.
+
+    Attributes:
+        body: the exact string that was sent.
+        sha256: over the bytes as they were sent, from the log.
+        matches: whether ``body`` hashes to it.
+    """
+
+    call_id: CallId
+    backend: str
+    request: JsonObject
+    body: str
+    sha256: str
+    matches: bool
+
+
+async def render_call(
+    event_log: EventLog,
+    texts: TextStore,
+    servers: ModelServers,
+    session_id: SessionId,
+    call_id: CallId,
+) -> RenderedCall:
+    """The request of a call of the session, made anew from the log alone.
+
+    Raises:
+        NotFound: no such call, or a text it refers to is gone.
+    """
+    called, turn_id = await _find(event_log, session_id, call_id)
+    context = await replay_session(event_log, Context(), session_id, until=called.context_seq)
+    system = await _text(texts, called.system_sha256)
+    tools = await _text(texts, called.tools_sha256)
+    request = ModelRequest(
+        model=called.model,
+        messages=prompt_messages(system, context.rows, turn_id=turn_id),
+        tools=msgspec.json.decode(tools, type=tuple[ToolSchema, ...]) if tools else (),
+        options=msgspec.convert(called.options, ModelOptions),
+    )
+    body = servers.render_again(called.renderer, request)
+    return RenderedCall(
+        call_id=call_id,
+        backend=called.backend,
+        request=msgspec.json.decode(body),
+        body=body.decode(),
+        sha256=called.request_sha256,
+        matches=sha256(body).hexdigest() == called.request_sha256,
+    )
+
+
+async def _find(
+    event_log: EventLog, session_id: SessionId, call_id: CallId
+) -> tuple[ModelCalled, TurnId | None]:
+    async with aclosing(event_log.read(session_id, deltas=False)) as batches:
+        async for batch in batches:
+            for row in batch:
+                if row.type != ModelCalled.TYPE:
+                    continue
+                event = row.envelope.event
+                if isinstance(event, ModelCalled) and event.call_id == call_id:
+                    return event, row.turn_id
+    raise NotFound(f"no model call {call_id} in session {session_id}")
+
+
+async def _text(texts: TextStore, digest: str | None) -> str | None:
+    if digest is None:
+        return None
+    text = await texts.get(digest)
+    if text is None:
+        raise NotFound(f"the text {digest} is not kept any more")
+    return text
