@@ -135,7 +135,7 @@ class ReadModelsContract:
         await save(read_models, changes(A, put(1)), position=1)
         before = await read_models.load("sample", 1, A)
 
-        with pytest.raises(AttributeError, match="the fold is broken"):
+        async def break_off() -> None:
             async with read_models.begin("sample", 1, 0) as batch:
                 assert batch is not None
                 await batch.save(
@@ -144,6 +144,9 @@ class ReadModelsContract:
                     position=2,
                 )
                 raise AttributeError("the fold is broken")
+
+        with pytest.raises(AttributeError, match="the fold is broken"):
+            await break_off()
 
         assert await elsewhere.load("sample", 1, A) == before
         assert await elsewhere.parked("sample", 1) == ()
