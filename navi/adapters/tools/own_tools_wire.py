@@ -1,0 +1,112 @@
+"""What the server and a process of own tools tell each other: JSON frames behind a length."""
+
+import asyncio
+import struct
+
+import msgspec
+from msgspec import Struct
+
+from navi.domain.events import JsonObject, ToolOutcome
+from navi.ports import ToolDescription
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024  # the sources of all tools go to the process in one frame
+MAX_ANSWER_BYTES = 4 * 1024 * 1024  # from the process: output is cut there, descriptions are short
+
+_LENGTH = struct.Struct(">I")
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A file of own tools as it was when the server started."""
+
+    file: str
+    path: str
+    text: str
+
+
+class LoadProblem(Struct, frozen=True, kw_only=True):
+    """Why a file of own tools was left out."""
+
+    file: str
+    error: str
+
+
+class Load(Struct, frozen=True, kw_only=True, tag=True):
+    """First message to a process: what it runs, and names that it must not use."""
+
+    sources: tuple[Source, ...]
+    taken: tuple[str, ...]
+
+
+class Call(Struct, frozen=True, kw_only=True, tag=True):
+    """Run a tool; ``workspace`` is an absolute path."""
+
+    tool: str
+    arguments: JsonObject
+    session_id: str
+    user_id: str
+    call_id: str
+    workspace: str
+
+
+class Stop(Struct, frozen=True, kw_only=True, tag=True):
+    """Tell the running tool to end."""
+
+
+class Loading(Struct, frozen=True, kw_only=True, tag=True):
+    """A file is about to be run: if the process ends now, the file is to blame."""
+
+    file: str
+
+
+class Loaded(Struct, frozen=True, kw_only=True, tag=True):
+    """The process is ready for calls."""
+
+    tools: tuple[ToolDescription, ...]
+    problems: tuple[LoadProblem, ...]
+
+
+class Ended(Struct, frozen=True, kw_only=True, tag=True):
+    """A call ended.
+
+    Attributes:
+        cancelled: the tool did not heed the stop and was cancelled.
+        reusable: nothing of the call goes on in the process.
+    """
+
+    outcome: ToolOutcome
+    output: str
+    truncated: bool
+    cancelled: bool
+    reusable: bool
+
+
+ToProcess = Load | Call | Stop
+FromProcess = Loading | Loaded | Ended
+
+
+class FrameTooLarge(Exception):
+    """The other side announced more bytes than a frame may have."""
+
+
+async def send(writer: asyncio.StreamWriter, message: ToProcess | FromProcess) -> None:
+    """Send one message.
+
+    Raises:
+        OSError: the other side is gone.
+    """
+    data = msgspec.json.encode(message)
+    writer.write(_LENGTH.pack(len(data)) + data)
+    await writer.drain()
+
+
+async def receive(reader: asyncio.StreamReader, *, limit: int) -> bytes:
+    """One message, not decoded yet.
+
+    Raises:
+        EOFError, OSError: the other side is gone.
+        FrameTooLarge: it wants to send more than ``limit`` bytes.
+    """
+    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    if length > limit:
+        raise FrameTooLarge(f"a frame of {length:,} bytes; {limit:,} are allowed")
+    return await reader.readexactly(length)
