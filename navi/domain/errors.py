@@ -15,7 +15,10 @@ NaviError
 ├── Unavailable             a server that navi needs does not answer
 │   ├── LogUnavailable      Postgres
 │   └── BusUnavailable      NATS
+├── StoreRefused            the database must not be used as it is: settings, schema
 ├── LogDamaged              positions with a hole, a broken chain, a fork of history
+├── StreamMoved             a NATS stream does not end where its writer thought
+├── StreamRefused           a NATS stream is not this log's, or NATS will not keep it
 └── ModelFailure            a model call ended badly
 """
 
@@ -102,8 +105,20 @@ class BusUnavailable(Unavailable):
     """NATS does not answer."""
 
 
+class StoreRefused(NaviError):
+    """The database must not be used as it is: unsafe settings, an edited or a newer schema."""
+
+
 class LogDamaged(NaviError):
     """The log contradicts itself: a hole, a broken chain, a fork of history."""
+
+
+class StreamMoved(NaviError):
+    """A NATS stream does not end where its writer thought: look again and go on from there."""
+
+
+class StreamRefused(NaviError):
+    """A NATS stream is not this log's, or NATS will not keep it; the message says what helps."""
 
 
 class ModelFailure(NaviError):

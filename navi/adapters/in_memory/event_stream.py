@@ -1,0 +1,69 @@
+"""Event streams in memory, with what can happen to real ones: lost, cut short, out of reach."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct, field
+
+from navi.domain.errors import BusUnavailable, StreamMoved
+from navi.domain.ids import EventId
+from navi.domain.subjects import format_position
+from navi.ports import Recorded
+
+
+class _Stream(Struct):
+    first: int
+    rows: list[Recorded] = field(default_factory=list[Recorded])
+
+    @property
+    def last(self) -> int:
+        return self.first - 1 + len(self.rows)
+
+
+class InMemoryEventStream:
+    """The streams of a log; ``reachable`` may be switched off and on again."""
+
+    def __init__(self) -> None:
+        self.reachable = True
+        self._streams: dict[int, _Stream] = {}
+
+    async def open(self, partition: int) -> int:
+        self._reach()
+        return self._streams.setdefault(partition, _Stream(first=1)).last
+
+    async def event_at(self, partition: int, position: int) -> EventId | None:
+        self._reach()
+        stream = self._streams.get(partition, _Stream(first=1))
+        if not stream.first <= position <= stream.last:
+            return None
+        return stream.rows[position - stream.first].id
+
+    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+        self._reach()
+        stream = self._streams.get(partition)
+        for row in rows:
+            if stream is None or row.position != stream.last + 1:
+                place = format_position(partition, row.position)
+                raise StreamMoved(f"the stream does not end before {place}")
+            stream.rows.append(row)
+
+    async def recreate(self, partition: int, *, first_position: int) -> None:
+        self._reach()
+        self._streams[partition] = _Stream(first=first_position)
+
+    def positions(self, partition: int) -> tuple[int, ...]:
+        """The positions of what is stored, in order."""
+        stream = self._streams.get(partition, _Stream(first=1))
+        return tuple(row.position for row in stream.rows)
+
+    def delete(self, partition: int) -> None:
+        """Lose a stream."""
+        self._streams.pop(partition, None)
+
+    def roll_back(self, partition: int, *, position: int) -> None:
+        """Lose what stands behind a position."""
+        stream = self._streams[partition]
+        del stream.rows[max(position - stream.first + 1, 0) :]
+
+    def _reach(self) -> None:
+        if not self.reachable:
+            raise BusUnavailable("NATS is not reachable: switched off")

@@ -1,0 +1,1 @@
+"""NATS: the log as JetStream streams, and wake-ups between nodes; losing it loses nothing."""

@@ -1,0 +1,204 @@
+"""The one connection to NATS: made in the background, made again whenever it is lost."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from urllib.parse import unquote, urlsplit
+
+import nats.errors
+import structlog
+from nats.aio.client import Client
+
+from navi.domain.errors import BusUnavailable
+
+CONNECT_SECONDS = 5.0
+CLOSE_SECONDS = 2.0
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 2.0
+PING_SECONDS = 5  # a server that hangs is noticed after three of these
+PENDING_BYTES = 8 * 1024 * 1024  # more than the relay ever has under way
+
+OnConnect = Callable[[Client], Awaitable[None]]
+
+log = structlog.get_logger()
+
+
+class NatsConnection:
+    """A connection that comes and goes; whoever needs it borrows the client for one exchange.
+
+    A lost connection is never mended, a new one is made: nats-py would keep what was published
+    meanwhile and send it afterwards, behind the back of the relay, and leaves waiters waiting.
+    """
+
+    def __init__(self, url: str, *, name: str) -> None:
+        self._servers = [server.strip() for server in url.split(",")]
+        self._name = name
+        self._client: Client | None = None
+        self._trouble: str | None = "not connected yet"
+        self._reported = False
+        self._borrowed: set[asyncio.Timeout] = set()
+        self._on_connect: list[OnConnect] = []
+
+    @property
+    def trouble(self) -> str | None:
+        """Why there is no connection, free of secrets; None while there is one."""
+        return self._trouble
+
+    async def on_connect(self, callback: OnConnect) -> None:
+        """Call back with each new connection, and with the present one; for subscriptions."""
+        self._on_connect.append(callback)
+        if self._client is not None:
+            with suppress(nats.errors.Error, OSError):  # it is lost, and the next one calls back
+                await callback(self._client)
+
+    @asynccontextmanager
+    async def borrow(self, *, seconds: float) -> AsyncGenerator[Client, None]:
+        """The client, for one exchange that ends within ``seconds``, or at once with the connection.
+
+        Raises:
+            BusUnavailable: there is no connection, it was lost, or there came no answer.
+        """
+        if self._client is None:
+            raise BusUnavailable(f"NATS is not reachable: {self._trouble}")
+        try:
+            with _cancellation_kept():
+                async with asyncio.timeout(seconds) as deadline:
+                    self._borrowed.add(deadline)
+                    try:
+                        yield self._client
+                    finally:
+                        self._borrowed.discard(deadline)
+        except TimeoutError as error:
+            cause = self._trouble or f"no answer within {seconds:g} s"
+            raise BusUnavailable(f"NATS does not answer: {cause}") from error
+        except (
+            nats.errors.ConnectionClosedError,
+            nats.errors.ConnectionDrainingError,
+            nats.errors.OutboundBufferLimitError,
+            OSError,
+        ) as error:
+            raise BusUnavailable(f"NATS is not reachable: {self._reason(error)}") from error
+
+    async def keep(self) -> None:
+        """Connect, and connect again, until cancelled."""
+        retry = FIRST_RETRY_SECONDS
+        while True:
+            client, lost, errors = Client(), asyncio.Event(), list[Exception]()
+            try:
+                with _cancellation_kept():
+                    await self._connect(client, lost, errors)
+                retry = FIRST_RETRY_SECONDS
+                await lost.wait()
+                self._lose(errors[-1] if errors else nats.errors.ConnectionClosedError())
+            except (nats.errors.Error, OSError, EOFError, ValueError) as error:
+                # NoServersError hides what went wrong with each of them.
+                self._lose(errors[-1] if errors else error)
+            finally:
+                self._client = None
+                await _close(client)
+            await asyncio.sleep(retry)
+            retry = min(retry * 2, LAST_RETRY_SECONDS)
+
+    async def _connect(self, client: Client, lost: asyncio.Event, errors: list[Exception]) -> None:
+        async def on_error(error: Exception) -> None:
+            errors[:] = [error]
+            if self._client is client and "permissions violation" in str(error).lower():
+                log.warning("nats_permission_denied", reason=self._reason(error))
+
+        async def on_closed() -> None:
+            lost.set()
+
+        async with asyncio.timeout(CONNECT_SECONDS * (1 + len(self._servers))):
+            await client.connect(
+                servers=self._servers,
+                name=self._name,
+                error_cb=on_error,
+                closed_cb=on_closed,
+                allow_reconnect=False,
+                connect_timeout=int(CONNECT_SECONDS),
+                # One more round for each server, at once; then NoServersError, and our own pause.
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                ping_interval=PING_SECONDS,
+                no_echo=True,
+                pending_size=PENDING_BYTES,
+                flush_timeout=CONNECT_SECONDS,
+            )
+            for callback in self._on_connect:
+                await callback(client)
+        self._client, self._trouble, self._reported = client, None, False
+        url = client.connected_url
+        log.info("nats_connected", server=f"{url.hostname}:{url.port}" if url else None)
+
+    def _lose(self, error: Exception) -> None:
+        self._client = None
+        self._trouble = self._reason(error)
+        if not self._reported:
+            log.warning("nats_lost", reason=self._trouble)
+            self._reported = True
+        now = asyncio.get_running_loop().time()
+        for deadline in self._borrowed:
+            if not deadline.expired():
+                deadline.reschedule(now)
+
+    def _reason(self, error: Exception) -> str:
+        match error:
+            case nats.errors.Error() if "authorization" in str(error).lower():
+                return "the server refuses the credentials"
+            case ConnectionRefusedError():
+                return "connection refused"
+            case nats.errors.UnexpectedEOF() | nats.errors.ConnectionClosedError():
+                return "the server closed the connection"
+            case nats.errors.StaleConnectionError() | TimeoutError():
+                return "the server does not answer"
+            case OSError(strerror=str(text)):
+                return text
+            case _:
+                return self._without_secrets(str(error) or type(error).__name__)
+
+    def _without_secrets(self, text: str) -> str:
+        for server in self._servers:
+            parts = urlsplit(server if "://" in server else f"nats://{server}")
+            for secret in filter(None, (parts.password, parts.username)):
+                text = text.replace(secret, "***").replace(unquote(secret), "***")
+        return text
+
+
+@asynccontextmanager
+async def connect(url: str, *, name: str) -> AsyncGenerator[NatsConnection, None]:
+    """A connection to NATS that is kept up in the background as long as the block runs.
+
+    Returns at once, whether NATS is there or not.
+
+    Args:
+        url: ``nats://host:port``, with ``TOKEN@`` or ``user:password@``; several with commas.
+        name: what the server shows for this connection.
+    """
+    connection = NatsConnection(url, name=name)
+    keeper = asyncio.create_task(connection.keep(), name="nats-connection")
+    try:
+        yield connection
+    finally:
+        keeper.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeper
+
+
+@contextmanager
+def _cancellation_kept() -> Generator[None, None, None]:
+    # nats-py waits with `asyncio.wait_for`, which before Python 3.12 swallows a cancellation that
+    # comes together with the result: a task that was told to end would go on for ever.
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        yield
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
+
+
+async def _close(client: Client) -> None:
+    # A server that hangs takes nothing more: what was under way is dropped with the connection.
+    with _cancellation_kept(), suppress(TimeoutError, nats.errors.Error, OSError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await client.close()

@@ -1,0 +1,283 @@
+"""The log on JetStream: one stream a partition, whose sequence numbers are the log's positions.
+
+What keeps them equal is ``Nats-Expected-Last-Sequence`` on every message: each is stored right behind
+its predecessor or not at all. So the answer to the last of a batch speaks for all of them, and only
+the last one asks for an answer (twice as fast as an answer each, measured in ``bench/relay.py``).
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+import nats.errors
+import structlog
+from msgspec import Struct
+
+from navi.adapters.nats.connect import NatsConnection
+from navi.domain.errors import BusUnavailable, StreamMoved, StreamRefused
+from navi.domain.ids import EventId
+from navi.domain.subjects import (
+    event_headers,
+    event_subject,
+    format_position,
+    stream_name,
+    stream_subjects,
+)
+from navi.ports import Recorded
+
+EXPECTED_HEADER = "Nats-Expected-Last-Sequence"
+ANSWER_SECONDS = 5.0
+BATCH_ROWS = 1000  # messages under way at once; a JetStream server queues 10,000
+BATCH_BYTES = 2 * 1024 * 1024
+ROWS_BETWEEN_YIELDS = 64  # under a millisecond: live sessions share the event loop
+# Duplicates are fenced by the expected sequence. The server remembers ids in memory for as long as
+# this, at any rate of catching up.
+DUPLICATE_WINDOW_SECONDS = 5
+RECREATE_ATTEMPTS = 10  # a running relay may fill the gap between deleting and making a stream
+
+LOG_KEY = "navi_log"
+
+# The server's error codes, as in its errors.json.
+_NO_STREAM = 10059
+_NAME_IN_USE = 10058
+_NO_MESSAGE = 10037
+_TEMPORARILY_AWAY = 10008
+_WRONG_LAST_SEQUENCE = (10071, 10164)
+
+log = structlog.get_logger()
+
+
+class _Error(Struct, frozen=True):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _State(Struct, frozen=True):
+    last_seq: int
+
+
+class _Message(Struct, frozen=True):
+    data: bytes = b""  # base64 in the server's answer
+
+
+class _Answer(Struct, frozen=True):
+    error: _Error | None = None
+    config: dict[str, Any] = {}
+    state: _State = _State(last_seq=0)
+    message: _Message = _Message()
+
+
+class _Ack(Struct, frozen=True):
+    error: _Error | None = None
+    stream: str = ""
+    seq: int = 0
+    duplicate: bool = False
+
+
+class _EventId(Struct, frozen=True):
+    id: EventId
+
+
+class JetStream:
+    """The streams of a log. Needs nats-server 2.10 or newer.
+
+    Args:
+        log_id: of the log that the streams are of; kept in their metadata.
+        max_age_hours: how long NATS keeps an event.
+    """
+
+    def __init__(
+        self, connection: NatsConnection, *, log_id: str, partitions: int, max_age_hours: int
+    ) -> None:
+        self._connection = connection
+        self._log_id = log_id
+        self._partitions = partitions
+        self._max_age_hours = max_age_hours
+
+    async def open(self, partition: int) -> int:
+        answer = await self._ask("INFO", partition)
+        if answer.error is not None and answer.error.err_code == _NO_STREAM:
+            answer = await self._create(partition, first_position=1)
+            if answer.error is not None and answer.error.err_code == _NAME_IN_USE:
+                answer = await self._ask("INFO", partition)  # another node was faster
+            elif answer.error is None:
+                log.info("stream_created", stream=stream_name(partition))
+        self._accept(partition, answer)
+        self._check_owner(partition, answer)
+        await self._set_right(partition, answer.config)
+        return answer.state.last_seq
+
+    async def event_at(self, partition: int, position: int) -> EventId | None:
+        answer = await self._ask("MSG.GET", partition, {"seq": position})
+        if answer.error is not None and answer.error.err_code == _NO_MESSAGE:
+            return None
+        self._accept(partition, answer)
+        try:
+            return msgspec.json.decode(answer.message.data, type=_EventId).id
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            place = format_position(partition, position)
+            raise StreamRefused(
+                f"what stands in stream {stream_name(partition)} at {place} is not navi's; "
+                f"{_remedy(partition)}"
+            ) from error
+
+    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+        for batch in _batches(rows):
+            await self._publish_batch(partition, batch)
+
+    async def recreate(self, partition: int, *, first_position: int) -> None:
+        for _ in range(RECREATE_ATTEMPTS):
+            deleted = await self._ask("DELETE", partition)
+            if deleted.error is None or deleted.error.err_code != _NO_STREAM:
+                self._accept(partition, deleted)
+            created = await self._create(partition, first_position=first_position)
+            if created.error is None or created.error.err_code != _NAME_IN_USE:
+                self._accept(partition, created)
+                return
+        raise StreamRefused(f"somebody else keeps making the stream {stream_name(partition)}")
+
+    async def _publish_batch(self, partition: int, rows: Sequence[Recorded]) -> None:
+        last = rows[-1]
+        try:
+            async with self._connection.borrow(seconds=ANSWER_SECONDS) as client:
+                for nth, row in enumerate(rows[:-1], start=1):
+                    await client.publish(self._subject(row), row.wire, headers=_headers(row))
+                    if nth % ROWS_BETWEEN_YIELDS == 0:
+                        await asyncio.sleep(0)
+                answer = await client.request(
+                    self._subject(last), last.wire, timeout=ANSWER_SECONDS, headers=_headers(last)
+                )
+        except nats.errors.NoRespondersError as error:
+            raise StreamMoved(f"no stream takes events of partition {partition}") from error
+        except nats.errors.Error as error:
+            size = max(len(row.wire) for row in rows)
+            raise StreamRefused(
+                f"NATS does not take the events from {_place(rows[0])} to {_place(last)} "
+                f"(the largest has {size} bytes): {error}"
+            ) from error
+        _check_ack(msgspec.json.decode(answer.data, type=_Ack), last)
+
+    def _subject(self, row: Recorded) -> str:
+        return event_subject(
+            partition=row.partition,
+            partitions=self._partitions,
+            owner=row.owner,
+            session_id=row.session_id,
+            type=row.type,
+        )
+
+    async def _ask(self, what: str, partition: int, body: object = None) -> _Answer:
+        subject = f"$JS.API.STREAM.{what}.{stream_name(partition)}"
+        payload = b"" if body is None else msgspec.json.encode(body)
+        try:
+            async with self._connection.borrow(seconds=ANSWER_SECONDS) as client:
+                message = await client.request(subject, payload, timeout=ANSWER_SECONDS)
+        except nats.errors.NoRespondersError as error:
+            raise StreamRefused(
+                "the NATS server offers no JetStream, or not to this user: it needs `jetstream` in "
+                "its configuration"
+            ) from error
+        except nats.errors.Error as error:
+            raise BusUnavailable(f"NATS does not answer: {error}") from error
+        return msgspec.json.decode(message.data, type=_Answer)
+
+    async def _create(self, partition: int, *, first_position: int) -> _Answer:
+        # Only the first one counts afterwards: a server that is asked for the same again says yes.
+        config = {**self._config(partition), "num_replicas": 1, "first_seq": first_position}
+        return await self._ask("CREATE", partition, config)
+
+    def _config(self, partition: int) -> dict[str, Any]:
+        """What must hold of a stream; replicas, placement and ``max_bytes`` are the operator's."""
+        return {
+            "name": stream_name(partition),
+            "subjects": list(stream_subjects(partition, partitions=self._partitions)),
+            "retention": "limits",
+            "storage": "file",
+            "discard": "old",
+            "max_age": self._max_age_hours * 3600 * 1_000_000_000,
+            "max_msgs": -1,
+            "max_msgs_per_subject": -1,
+            "max_msg_size": -1,
+            "duplicate_window": DUPLICATE_WINDOW_SECONDS * 1_000_000_000,
+            "allow_direct": True,
+            "no_ack": False,
+            "sealed": False,
+            "metadata": {LOG_KEY: self._log_id},
+        }
+
+    def _check_owner(self, partition: int, answer: _Answer) -> None:
+        owner = _metadata(answer.config).get(LOG_KEY)
+        if owner == self._log_id or (owner is None and answer.state.last_seq == 0):
+            return
+        whose = "was not made by navi" if owner is None else f"belongs to another log ({owner})"
+        raise StreamRefused(f"stream {stream_name(partition)} {whose}; {_remedy(partition)}")
+
+    async def _set_right(self, partition: int, actual: dict[str, Any]) -> None:
+        wanted = self._config(partition)
+        wanted["metadata"] = {**_metadata(actual), **wanted["metadata"]}
+        # The server leaves out what is false.
+        wrong = sorted(key for key, value in wanted.items() if (actual.get(key) or False) != value)
+        if not wrong:
+            return
+        answer = await self._ask("UPDATE", partition, actual | wanted)
+        if answer.error is not None:
+            _raise(
+                answer.error,
+                f"stream {stream_name(partition)} has other settings than navi's "
+                f"({', '.join(wrong)}), and NATS does not change them: {answer.error.description}; "
+                f"{_remedy(partition)}",
+            )
+        log.warning("stream_settings_repaired", stream=stream_name(partition), settings=wrong)
+
+    def _accept(self, partition: int, answer: _Answer) -> None:
+        if answer.error is not None:
+            name, cause = stream_name(partition), answer.error.description
+            _raise(answer.error, f"NATS does not keep the stream {name}: {cause}")
+
+
+def _batches(rows: Sequence[Recorded]) -> Iterator[Sequence[Recorded]]:
+    start = size = 0
+    for end, row in enumerate(rows):
+        if end > start and (end - start == BATCH_ROWS or size + len(row.wire) > BATCH_BYTES):
+            yield rows[start:end]
+            start, size = end, 0
+        size += len(row.wire)
+    if rows:
+        yield rows[start:]
+
+
+def _headers(row: Recorded) -> dict[str, str]:
+    headers = event_headers(
+        partition=row.partition, position=row.position, session_id=row.session_id, seq=row.seq
+    )
+    return {**headers, EXPECTED_HEADER: str(row.position - 1)}
+
+
+def _metadata(config: dict[str, Any]) -> dict[str, str]:
+    return msgspec.convert(config.get("metadata") or {}, dict[str, str])
+
+
+def _check_ack(ack: _Ack, row: Recorded) -> None:
+    name, place = stream_name(row.partition), _place(row)
+    if ack.error is not None:
+        if ack.error.err_code in _WRONG_LAST_SEQUENCE:
+            raise StreamMoved(f"stream {name} does not end before {place}")
+        _raise(ack.error, f"NATS does not store {place} in stream {name}: {ack.error.description}")
+    if ack.duplicate or ack.seq != row.position or ack.stream != name:
+        raise StreamMoved(f"{place} is stored in stream {ack.stream!r} at {ack.seq} already")
+
+
+def _raise(error: _Error, text: str) -> NoReturn:
+    if error.err_code == _TEMPORARILY_AWAY:
+        raise BusUnavailable(text)
+    raise StreamRefused(text)
+
+
+def _place(row: Recorded) -> str:
+    return format_position(row.partition, row.position)
+
+
+def _remedy(partition: int) -> str:
+    return f"`navi publish --from {format_position(partition, 1)}` makes it anew from this log"

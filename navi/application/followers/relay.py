@@ -1,0 +1,249 @@
+"""Carries the log to NATS: asks a stream where it ends and publishes what follows, for ever.
+
+There is no second checkpoint: a stream's last sequence number is a position of the log, so a stream
+that was deleted or went back is filled again by the same loop. Every message is stored right behind
+its predecessor or not at all, so two relays on one partition can only waste each other's time; the
+one that comes second stands by until the first one moves no more.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NoReturn
+
+import structlog
+from msgspec import Struct
+
+from navi.domain.errors import (
+    BadInput,
+    BusUnavailable,
+    LogDamaged,
+    LogUnavailable,
+    StreamMoved,
+    StreamRefused,
+)
+from navi.domain.subjects import format_position, stream_name
+from navi.failpoints import failpoint
+from navi.ports import EventLog, EventStream, Recorded
+
+PAGE_ROWS = 1000
+PAGE_BYTES = 2 * 1024 * 1024  # aimed at: what the next page will weigh is not known
+
+log = structlog.get_logger()
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """How long the relay waits for what, in seconds.
+
+    Attributes:
+        recheck: between two looks at a stream that has everything.
+        stand_by: how long another relay may take to publish what is new.
+        first_retry: after a failure; doubles with each further one.
+        last_retry: the longest pause between two tries.
+    """
+
+    recheck: float = 2.0
+    stand_by: float = 1.0
+    first_retry: float = 0.1
+    last_retry: float = 2.0
+
+
+class Starting(Struct, frozen=True):
+    """Nothing is known of the stream yet."""
+
+
+class Following(Struct, frozen=True, kw_only=True):
+    """The stream holds everything up to ``position``; the log ended at ``head``."""
+
+    position: int
+    head: int
+
+
+class StandingBy(Struct, frozen=True, kw_only=True):
+    """Another node's relay fills the stream; it ended at ``position``."""
+
+    position: int
+
+
+class Degraded(Struct, frozen=True, kw_only=True):
+    """Nothing is published; ``reason`` is a sentence for people."""
+
+    reason: str
+
+
+RelayState = Starting | Following | StandingBy | Degraded
+
+
+class Relay:
+    """The relay of one partition; ``state`` tells how it fares."""
+
+    def __init__(self, events: EventLog, stream: EventStream, partition: int, pace: Pace) -> None:
+        self._events = events
+        self._stream = stream
+        self._partition = partition
+        self._pace = pace
+        self._retry = pace.first_retry
+        self._reported: type[Exception] | None = None
+        self.state: RelayState = Starting()
+
+    @property
+    def partition(self) -> int:
+        return self._partition
+
+    async def run(self) -> NoReturn:
+        """Publish until cancelled; whatever goes wrong is tried again."""
+        contested = False
+        while True:
+            try:
+                if contested:
+                    await self._stand_by()
+                contested = await self._follow()
+            except (BusUnavailable, LogUnavailable, LogDamaged, StreamRefused) as error:
+                await self._pause(error, str(error))
+            except Exception as error:  # noqa: BLE001 - a follower: the next try starts from nothing
+                await self._pause(error, f"the relay failed: {type(error).__name__}")
+
+    async def _follow(self) -> bool:
+        """Publish what follows the end of the stream; ends when somebody else moved it.
+
+        Gives whether it went forward, that is, whether another relay is at work.
+        """
+        position = await _open(self._events, self._stream, self._partition)
+        rows_at_once = 1  # a lone event that NATS refuses is answered with the reason
+        while True:
+            page = await self._events.read_all(self._partition, after=position, limit=rows_at_once)
+            _check_not_ahead(self._partition, position, head=page.head)
+            if not page.rows:
+                self._set_following(position, page.head)
+                if await self._events.wait_beyond(
+                    self._partition, position, timeout=self._pace.recheck
+                ):
+                    continue
+                end = await self._stream.open(self._partition)
+                if end != position:
+                    return end > position
+                continue
+            try:
+                await self._publish(page.rows)
+            except StreamMoved:
+                return await self._stream.open(self._partition) > position
+            position = page.rows[-1].position
+            self._set_following(position, page.head)
+            rows_at_once = _next_limit(rows_at_once, page.rows)
+
+    async def _publish(self, rows: tuple[Recorded, ...]) -> None:
+        await failpoint("relay.before_publish")
+        await self._stream.publish(self._partition, rows)
+        await failpoint("relay.after_publish")
+
+    async def _stand_by(self) -> None:
+        """Wait until the log goes on and the stream does not."""
+        while True:
+            before = await _open(self._events, self._stream, self._partition)
+            self.state = StandingBy(position=before)
+            self._recover()
+            if not await self._events.wait_beyond(
+                self._partition, before, timeout=self._pace.recheck
+            ):
+                continue
+            await asyncio.sleep(self._pace.stand_by)
+            if await self._stream.open(self._partition) <= before:
+                return
+
+    def _set_following(self, position: int, head: int) -> None:
+        self.state = Following(position=position, head=head)
+        self._recover()
+
+    def _recover(self) -> None:
+        self._retry = self._pace.first_retry
+        if self._reported is not None:
+            log.info("relay_recovered", partition=self._partition)
+            self._reported = None
+
+    async def _pause(self, error: Exception, reason: str) -> None:
+        self.state = Degraded(reason=reason)
+        # That NATS is away is told once, where the connection is kept.
+        if not isinstance(error, BusUnavailable) and self._reported is not type(error):
+            log.warning("relay_degraded", partition=self._partition, reason=reason)
+            self._reported = type(error)
+        await asyncio.sleep(self._retry)
+        self._retry = min(self._retry * 2, self._pace.last_retry)
+
+
+async def republish(
+    events: EventLog,
+    stream: EventStream,
+    *,
+    partition: int,
+    from_position: int,
+    progress: Callable[[int, int], None],
+) -> int:
+    """Make a stream anew and fill it with what the log holds from a position on.
+
+    A relay that runs elsewhere helps: both fill the same stream in the same order.
+
+    Args:
+        progress: called with the position reached and the one to reach, after each step.
+
+    Returns:
+        The position at which the stream ends.
+
+    Raises:
+        BadInput: there is no such partition, or the log does not go that far.
+        BusUnavailable, LogUnavailable, LogDamaged, StreamRefused: it stopped on the way; again.
+    """
+    if not 0 <= partition < events.partitions:
+        raise BadInput("position", f"the log has no partition {partition}")
+    target = (await events.read_all(partition, after=max(from_position - 1, 0), limit=1)).head
+    if not 1 <= from_position <= target + 1:
+        raise BadInput("position", f"the log goes from 1 to {target}, not to {from_position}")
+    await stream.recreate(partition, first_position=from_position)
+    position, rows_at_once = from_position - 1, 1
+    while position < target:
+        page = await events.read_all(partition, after=position, limit=rows_at_once)
+        try:
+            await stream.publish(partition, page.rows)
+            position = page.rows[-1].position
+        except StreamMoved:
+            position = await stream.open(partition)
+        progress(position, target)
+        rows_at_once = _next_limit(rows_at_once, page.rows)
+    return position
+
+
+async def _open(events: EventLog, stream: EventStream, partition: int) -> int:
+    """Where the stream ends.
+
+    Raises:
+        StreamRefused: what stands there is not what the log has at that position.
+    """
+    position = await stream.open(partition)
+    if position == 0:
+        return 0
+    page = await events.read_all(partition, after=position - 1, limit=1)
+    _check_not_ahead(partition, position, head=page.head)
+    event_id = await stream.event_at(partition, position)
+    if event_id is not None and event_id != page.rows[0].id:
+        place = format_position(partition, position)
+        raise StreamRefused(
+            f"stream {stream_name(partition)} and the log have different events at {place}: one of "
+            f"them comes from a backup; {_remedy(partition)}"
+        )
+    return position
+
+
+def _check_not_ahead(partition: int, position: int, *, head: int) -> None:
+    if head < position:
+        raise StreamRefused(
+            f"stream {stream_name(partition)} is ahead of the log: it ends at "
+            f"{format_position(partition, position)}, the log at {format_position(partition, head)}; "
+            f"the log comes from a backup or is another one; {_remedy(partition)}"
+        )
+
+
+def _remedy(partition: int) -> str:
+    return f"`navi publish --from {format_position(partition, 1)}` makes the stream anew"
+
+
+def _next_limit(limit: int, rows: tuple[Recorded, ...]) -> int:
+    mean = sum(len(row.wire) for row in rows) // len(rows) + 1 if rows else 1
+    return max(1, min(limit * 4, PAGE_ROWS, PAGE_BYTES // mean))

@@ -1,0 +1,129 @@
+import asyncio
+from collections.abc import Generator
+
+import pytest
+import structlog
+from nats.aio.client import Client
+from structlog.testing import LogCapture
+
+from navi.adapters.nats.connect import connect
+from navi.domain.errors import BusUnavailable
+from tests.adapters.nats.own_server import TOKEN, OwnServer
+from tests.support.nats_client import connected, until
+
+
+@pytest.fixture
+def logged() -> Generator[LogCapture, None, None]:
+    capture = LogCapture()
+    before = structlog.get_config()
+    structlog.configure(processors=[capture], cache_logger_on_first_use=False)
+    yield capture
+    structlog.configure(**before)
+
+
+async def test_without_a_server_it_starts_at_once_and_connects_when_there_is_one(
+    own_server: OwnServer,
+) -> None:
+    async with connect(own_server.url, name="test") as connection:
+        with pytest.raises(BusUnavailable, match="NATS is not reachable"):
+            async with connection.borrow(seconds=1):
+                pytest.fail("there is no server")
+
+        await own_server.start()
+        await connected(connection)
+
+        async with connection.borrow(seconds=5) as client:
+            await client.flush(5)
+
+
+async def test_a_loss_and_a_return_are_one_line_each_however_long_it_takes(
+    own_server: OwnServer, logged: LogCapture
+) -> None:
+    await own_server.start()
+    async with connect(own_server.url, name="test") as connection:
+        await connected(connection)
+        await own_server.kill()
+        await until(lambda: connection.trouble == "connection refused")
+        await asyncio.sleep(1)  # several tries
+        await own_server.start()
+        await connected(connection)
+
+    assert [entry["event"] for entry in logged.entries] == [
+        "nats_connected",
+        "nats_lost",
+        "nats_connected",
+    ]
+    assert TOKEN not in str(logged.entries)
+
+
+async def test_who_waits_for_an_answer_hears_of_the_loss_at_once(own_server: OwnServer) -> None:
+    await own_server.start()
+    async with connect(own_server.url, name="test") as connection:
+        await connected(connection)
+
+        async def never_answers(client: Client) -> None:
+            await client.subscribe("question")
+
+        await connection.on_connect(never_answers)
+        started = asyncio.get_running_loop().time()
+
+        async def question() -> None:
+            async with connection.borrow(seconds=30) as client:
+                await client.request("question", timeout=30)
+
+        asking = asyncio.create_task(question())
+        await asyncio.sleep(0)
+        await own_server.kill()
+
+        with pytest.raises(BusUnavailable):
+            await asking
+        assert asyncio.get_running_loop().time() - started < 5
+
+
+async def test_a_server_that_hangs_costs_the_deadline_and_no_more(own_server: OwnServer) -> None:
+    await own_server.start()
+    async with connect(own_server.url, name="test") as connection:
+        await connected(connection)
+        own_server.freeze()
+
+        async def send_much() -> None:
+            async with connection.borrow(seconds=0.2) as client:
+                for _ in range(8):
+                    await client.publish("much", b"x" * 900_000)
+                await client.flush(30)
+
+        with pytest.raises(BusUnavailable, match=r"no answer within 0\.2 s"):
+            await send_much()
+
+
+async def test_wrong_credentials_are_told_without_them(
+    own_server: OwnServer, logged: LogCapture
+) -> None:
+    await own_server.start()
+    wrong = own_server.url.replace(TOKEN, "not-the-token")
+    async with connect(wrong, name="test") as connection:
+        await until(lambda: connection.trouble != "not connected yet")
+
+        assert connection.trouble == "the server refuses the credentials"
+    assert "not-the-token" not in str(logged.entries)
+
+
+async def test_a_user_and_a_password_may_stand_in_the_address(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    server = OwnServer(
+        tmp_path_factory.mktemp("users"), authorization="{ user: navi, password: pass-word }"
+    )
+    await server.start()
+    try:
+        url = server.url.replace(TOKEN, "navi:pass-word")
+        async with connect(url, name="test") as connection:
+            await connected(connection)
+    finally:
+        await server.kill()
+
+
+async def test_the_next_server_of_the_list_is_used(own_server: OwnServer) -> None:
+    await own_server.start()
+    async with connect(f"nats://127.0.0.1:1,{own_server.url}", name="test") as connection:
+        await connected(connection)

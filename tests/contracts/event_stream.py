@@ -1,0 +1,71 @@
+"""What every event stream does: a message's sequence number is its position in the log."""
+
+import pytest
+
+from navi.domain.errors import StreamMoved
+from navi.ports import EventStream
+from tests.support.growing_log import row
+
+ROWS = tuple(row(position) for position in range(1, 8))
+
+
+class EventStreamContract:
+    """Subclasses give a fixture ``stream``: an implementation that holds nothing."""
+
+    async def test_a_new_stream_ends_at_nought(self, stream: EventStream) -> None:
+        assert await stream.open(0) == 0
+        assert await stream.event_at(0, 1) is None
+
+    async def test_events_are_stored_at_their_positions(self, stream: EventStream) -> None:
+        await stream.open(0)
+
+        await stream.publish(0, ROWS[:3])
+        await stream.publish(0, ROWS[3:])
+
+        assert await stream.open(0) == 7
+        assert [await stream.event_at(0, n) for n in range(1, 8)] == [row.id for row in ROWS]
+
+    async def test_what_does_not_follow_the_end_is_refused(self, stream: EventStream) -> None:
+        await stream.open(0)
+        await stream.publish(0, ROWS[:3])
+
+        with pytest.raises(StreamMoved):
+            await stream.publish(0, ROWS[4:])
+
+        assert await stream.open(0) == 3
+
+    async def test_what_is_stored_is_not_stored_again(self, stream: EventStream) -> None:
+        await stream.open(0)
+        await stream.publish(0, ROWS[:3])
+
+        with pytest.raises(StreamMoved):
+            await stream.publish(0, ROWS[:3])
+
+        assert await stream.open(0) == 3
+
+    async def test_without_a_stream_nothing_is_published(self, stream: EventStream) -> None:
+        with pytest.raises(StreamMoved):
+            await stream.publish(0, ROWS[:1])
+
+    async def test_a_stream_made_anew_goes_on_at_the_position_asked_for(
+        self, stream: EventStream
+    ) -> None:
+        await stream.open(0)
+        await stream.publish(0, ROWS[:3])
+
+        await stream.recreate(0, first_position=6)
+
+        assert await stream.open(0) == 5
+        assert await stream.event_at(0, 3) is None
+        await stream.publish(0, ROWS[5:])
+        assert await stream.open(0) == 7
+        assert await stream.event_at(0, 6) == ROWS[5].id
+
+    async def test_partitions_are_streams_of_their_own(self, stream: EventStream) -> None:
+        await stream.open(0)
+        await stream.publish(0, ROWS[:3])
+
+        await stream.open(1)
+        await stream.publish(1, [row(1, partition=1)])
+
+        assert (await stream.open(0), await stream.open(1)) == (3, 1)
