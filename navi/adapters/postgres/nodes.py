@@ -1,0 +1,173 @@
+"""Which processes are alive, as Postgres sees them: a lease by its clock, and a lock on a session.
+
+The lock tells of a killed process at once: its connection is gone. The lease tells of one that is
+stopped or cut off, whose connection may stand for hours.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import asyncpg
+import structlog
+
+from navi.adapters.postgres.connect import Connection, Pool, connect, fetch
+from navi.adapters.postgres.transaction import answering
+from navi.domain.errors import LogUnavailable
+from navi.domain.ids import NodeId
+from navi.ports import NodeState
+
+log = structlog.get_logger()
+
+LEASE_SECONDS = 10.0
+RENEW_SHARE = 0.3  # of the lease: three tries before it runs out
+ANSWER_SECONDS = 2.0  # a renewal that takes longer is tried again on a new connection
+RETRY_SECONDS = 0.5  # until the connection is there again, and the lock on it
+
+_LOCKS = 7002  # first key of the advisory locks; the second is the node's number
+
+_JOIN = """
+    insert into navi.node (id, expires_at) values ($1, now() + make_interval(secs => $2))
+    on conflict (id) do update set expires_at = excluded.expires_at, left_at = null
+    returning number"""
+
+_RENEW = """
+    update navi.node set expires_at = now() + make_interval(secs => $2) where id = $1
+    returning number"""
+
+_LOCK = "select pg_try_advisory_lock($1, $2)"
+
+_LEAVE = "update navi.node set left_at = now(), expires_at = now() where id = $1"
+
+_STATES = """
+    select n.id::text, case
+      when n.left_at is not null then 'left'
+      when n.expires_at > now() and exists (
+        select from pg_locks l join pg_database d on d.oid = l.database
+        where d.datname = current_database() and l.locktype = 'advisory' and l.granted
+          and l.classid = $2::integer::oid and l.objid = n.number::oid and l.objsubid = 2
+      ) then 'alive'
+      else 'gone' end as state
+    from navi.node n where n.id = any($1::uuid[])"""
+
+
+class PostgresNodes:
+    """``Nodes`` in Postgres: reads on the caller's pool, the lock on a connection of its own."""
+
+    def __init__(self, dsn: str, pool: Pool, *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._dsn = dsn
+        self._pool = pool
+        self._lease_seconds = lease_seconds
+        self._membership: _Membership | None = None
+
+    async def join(self, node_id: NodeId) -> None:
+        """Announce this process; from now on its lease is renewed until ``leave``.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        membership = _Membership(self._dsn, node_id, self._lease_seconds)
+        await membership.begin()
+        self._membership = membership
+
+    async def leave(self) -> None:
+        """Say good-bye; the task that renews the lease has ended afterwards, whatever happens.
+
+        Raises:
+            LogUnavailable: Postgres does not answer: the others will see this process as gone.
+        """
+        membership, self._membership = self._membership, None
+        if membership is not None:
+            await membership.end()
+
+    async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        rows = await fetch(self._pool, _STATES, node_ids, _LOCKS)
+        known = {row["id"]: row["state"] for row in rows}
+        return {node_id: known.get(node_id, "gone") for node_id in node_ids}
+
+
+class _Membership:
+    """A node's lease and lock, kept by a task between ``begin`` and ``end``."""
+
+    def __init__(self, dsn: str, node_id: NodeId, lease_seconds: float) -> None:
+        self._dsn = dsn
+        self._node_id = node_id
+        self._lease_seconds = lease_seconds
+        self._connection: Connection | None = None
+        self._lost = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        await self._open(_JOIN)
+        self._keeper = asyncio.create_task(self._keep(), name="node-lease")
+
+    async def end(self) -> None:
+        keeper = self._keeper
+        try:
+            if keeper is not None:
+                keeper.cancel()
+                await asyncio.wait([keeper], timeout=ANSWER_SECONDS)
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await connect(self._dsn, query_seconds=ANSWER_SECONDS)
+            with answering(asyncpg.PostgresError):
+                await self._connection.execute(_LEAVE, self._node_id)
+        finally:
+            self._drop()
+
+    async def _keep(self) -> None:
+        """Renew the lease in time, and at once where the connection was lost."""
+        while True:
+            try:
+                async with asyncio.timeout(self._lease_seconds * RENEW_SHARE):
+                    await self._lost.wait()
+            except TimeoutError:
+                pass
+            try:
+                await self._renew()
+            except LogUnavailable as error:
+                log.warning("node_lease_not_renewed", node=self._node_id, reason=str(error))
+                self._drop()
+                self._lost.set()
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _renew(self) -> None:
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            await self._open(_RENEW)
+            log.info("node_lease_taken_again", node=self._node_id)
+            return
+        with answering(asyncpg.PostgresError):
+            number = await connection.fetchval(_RENEW, self._node_id, self._lease_seconds)
+        if number is None:  # the database was emptied or restored
+            await self._open(_JOIN)
+
+    async def _open(self, statement: str) -> None:
+        """Renew the lease on a new connection, and take the lock on it."""
+        self._drop()
+        self._lost.clear()
+        connection = await connect(self._dsn, query_seconds=ANSWER_SECONDS)
+        try:
+            await self._take(connection, statement)
+        except BaseException:
+            connection.terminate()
+            raise
+        connection.add_termination_listener(self._on_termination)
+        self._connection = connection
+
+    async def _take(self, connection: Connection, statement: str) -> None:
+        lease = (self._node_id, self._lease_seconds)
+        with answering(asyncpg.PostgresError):
+            number = await connection.fetchval(statement, *lease)
+            if number is None:
+                number = await connection.fetchval(_JOIN, *lease)
+            locked = await connection.fetchval(_LOCK, _LOCKS, number)
+        if not locked:
+            raise LogUnavailable("Postgres: the lost connection still holds the lock")
+
+    def _on_termination(self, connection: object) -> None:
+        if connection is self._connection:
+            self._lost.set()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()

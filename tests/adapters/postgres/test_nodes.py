@@ -1,0 +1,174 @@
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from navi.adapters.postgres.connect import Pool, open_pool
+from navi.adapters.postgres.migrate import default_directory, migrate
+from navi.adapters.postgres.nodes import PostgresNodes
+from navi.domain.errors import LogUnavailable
+from navi.domain.ids import NodeId
+from navi.ports import Nodes, NodeState
+from tests.contracts.nodes import A, B, NodesContract
+from tests.support.servers import PostgresServer
+
+MIGRATIONS = default_directory()
+NOTICED_SECONDS = 10.0
+
+# A process of its own, so that it can be killed and stopped: dsn, node id, seconds of its lease.
+CHILD = """
+import asyncio, sys
+from navi.adapters.postgres.connect import open_pool
+from navi.adapters.postgres.nodes import PostgresNodes
+
+async def main(dsn, node_id, lease):
+    async with open_pool(dsn, size=1) as pool:
+        await PostgresNodes(dsn, pool, lease_seconds=float(lease)).join(node_id)
+        print("joined", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+async def dsn(empty_database: str) -> str:
+    await migrate(empty_database, directory=MIGRATIONS)
+    return empty_database
+
+
+@pytest.fixture
+async def pool(dsn: str) -> AsyncGenerator[Pool, None]:
+    async with open_pool(dsn, size=3) as pool:
+        yield pool
+
+
+class TestPostgresNodes(NodesContract):
+    @pytest.fixture
+    def nodes(self, dsn: str, pool: Pool) -> Nodes:
+        return PostgresNodes(dsn, pool)
+
+    @pytest.fixture
+    def elsewhere(self, dsn: str, pool: Pool) -> Nodes:
+        return PostgresNodes(dsn, pool)
+
+
+async def test_a_killed_process_is_gone_at_once(dsn: str, pool: Pool) -> None:
+    nodes = PostgresNodes(dsn, pool)
+    async with child(dsn, A, lease_seconds=600) as process:
+        assert await nodes.state_of([A]) == {A: "alive"}
+
+        process.send_signal(signal.SIGKILL)
+
+        # Not by its lease, which runs for ten minutes.
+        await becomes(nodes, A, "gone")
+
+
+async def test_a_stopped_process_is_gone_when_its_lease_ends_and_comes_back(
+    dsn: str, pool: Pool
+) -> None:
+    nodes = PostgresNodes(dsn, pool)
+    async with child(dsn, A, lease_seconds=0.5) as process:
+        await becomes(nodes, A, "alive")
+        process.send_signal(signal.SIGSTOP)
+        await becomes(nodes, A, "gone")
+
+        process.send_signal(signal.SIGCONT)
+
+        await becomes(nodes, A, "alive")
+
+
+async def test_the_lease_of_a_living_node_never_runs_out(dsn: str, pool: Pool) -> None:
+    nodes = PostgresNodes(dsn, pool, lease_seconds=1.0)
+    await nodes.join(A)
+    granted = await pool.fetchval("select expires_at from navi.node")
+
+    async with asyncio.timeout(NOTICED_SECONDS):
+        while await pool.fetchval("select now()") <= granted:
+            assert await nodes.state_of([A]) == {A: "alive"}
+            await asyncio.sleep(0.02)
+    assert await nodes.state_of([A]) == {A: "alive"}
+
+    await nodes.leave()
+
+
+async def test_a_lost_connection_is_opened_again_and_the_lock_taken_on_it(
+    dsn: str, pool: Pool
+) -> None:
+    nodes, other = PostgresNodes(dsn, pool), PostgresNodes(dsn, pool)
+    await nodes.join(A)
+    await other.join(B)
+    lost = await pool.fetchval(
+        "select pg_terminate_backend(pid, 1000) from pg_locks where locktype = 'advisory'"
+        " and objid = (select number from navi.node where id = $1)",
+        A,
+    )
+    assert lost
+
+    await becomes(nodes, A, "alive")
+    assert await nodes.state_of([A, B]) == {A: "alive", B: "alive"}
+
+    await nodes.leave()
+    await other.leave()
+    assert await nodes.state_of([A, B]) == {A: "left", B: "left"}
+
+
+async def test_a_node_whose_row_was_lost_writes_it_again(dsn: str, pool: Pool) -> None:
+    nodes = PostgresNodes(dsn, pool, lease_seconds=0.5)
+    await nodes.join(A)
+
+    await pool.execute("delete from navi.node")
+
+    await becomes(nodes, A, "alive")
+    await nodes.leave()
+
+
+async def test_without_postgres_joining_and_leaving_say_so_and_leave_no_task(
+    postgres_server: PostgresServer, dsn: str, pool: Pool
+) -> None:
+    nodes, late = PostgresNodes(dsn, pool), PostgresNodes(dsn, pool)
+    await nodes.join(A)
+    await postgres_server.drop_database(dsn)
+
+    with pytest.raises(LogUnavailable):
+        await late.join(B)
+    with pytest.raises(LogUnavailable):
+        await nodes.leave()
+
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "node-lease"]
+
+
+@asynccontextmanager
+async def child(
+    dsn: str, node_id: NodeId, *, lease_seconds: float
+) -> AsyncGenerator[asyncio.subprocess.Process, None]:
+    """A process that has joined; killed when the block ends."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        CHILD,
+        dsn,
+        node_id,
+        str(lease_seconds),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(20):
+            while (line := await process.stdout.readline()) != b"joined\n":
+                assert line, "the child ended before it had joined"
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def becomes(nodes: Nodes, node_id: NodeId, state: NodeState) -> None:
+    """Wait until the node is in that state."""
+    async with asyncio.timeout(NOTICED_SECONDS):
+        while await nodes.state_of([node_id]) != {node_id: state}:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.02)

@@ -1,0 +1,65 @@
+"""What every implementation of ``Nodes`` does."""
+
+import pytest
+
+from navi.domain.ids import NodeId, uuid7
+from navi.ports import Nodes
+
+
+def node(number: int) -> NodeId:
+    return NodeId(uuid7(milliseconds=number, random=bytes(10)))
+
+
+A, B, C = (node(number) for number in range(1, 4))
+
+
+class NodesContract:
+    """A subclass gives ``nodes``, and ``elsewhere``: the same service in another process."""
+
+    @pytest.fixture
+    def nodes(self) -> Nodes:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def elsewhere(self) -> Nodes:
+        raise NotImplementedError
+
+    async def test_a_node_is_alive_from_joining_to_leaving(
+        self, nodes: Nodes, elsewhere: Nodes
+    ) -> None:
+        await nodes.join(A)
+        assert await elsewhere.state_of([A]) == {A: "alive"}
+
+        await nodes.leave()
+        assert await elsewhere.state_of([A]) == {A: "left"}
+
+    async def test_nodes_are_told_apart(self, nodes: Nodes, elsewhere: Nodes) -> None:
+        await nodes.join(A)
+        await elsewhere.join(B)
+        everybody = [A, B, C]
+
+        assert await nodes.state_of(everybody) == {A: "alive", B: "alive", C: "gone"}
+        await elsewhere.leave()
+        assert await nodes.state_of(everybody) == {A: "alive", B: "left", C: "gone"}
+
+        await nodes.leave()
+
+    async def test_a_node_nobody_has_heard_of_is_gone(self, nodes: Nodes) -> None:
+        assert await nodes.state_of([C]) == {C: "gone"}
+        assert await nodes.state_of([]) == {}
+
+    async def test_leaving_twice_or_without_having_joined_does_nothing(self, nodes: Nodes) -> None:
+        await nodes.leave()
+        await nodes.join(A)
+        await nodes.leave()
+        await nodes.leave()
+
+        assert await nodes.state_of([A]) == {A: "left"}
+
+    async def test_a_process_may_join_again_under_a_new_id(self, nodes: Nodes) -> None:
+        await nodes.join(A)
+        await nodes.leave()
+        await nodes.join(B)
+
+        assert await nodes.state_of([A, B]) == {A: "left", B: "alive"}
+        await nodes.leave()
