@@ -47,7 +47,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     files_max_size_mb: int
     files_ttl_hours: float
     log_partitions: int
-    stream_max_age_hours: float
+    stream_max_age_hours: int
     drain_seconds: float
     failpoints: tuple[Failpoint, ...]
     profiles_dir: Path
@@ -102,7 +102,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         files_ttl_hours=read.one("SESSION_FILES_TTL_HOURS", _number(0.001, 10**6), default=24.0),
         log_partitions=read.one("NAVI_LOG_PARTITIONS", _whole(1, 256), default=1),
         stream_max_age_hours=read.one(
-            "NAVI_STREAM_MAX_AGE_HOURS", _number(0.01, 10**6), default=168.0
+            "NAVI_STREAM_MAX_AGE_HOURS", _whole(1, 10**6), default=168
         ),
         drain_seconds=read.one("NAVI_DRAIN_SECONDS", _number(0, 86_400), default=30.0),
         failpoints=read.one("NAVI_FAILPOINTS", parse_failpoints, default=()),

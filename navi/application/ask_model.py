@@ -55,7 +55,7 @@ class Question(Struct, frozen=True, kw_only=True):
     context_seq: int
 
 
-class ModelSettings(Struct, frozen=True, kw_only=True):
+class CallSettings(Struct, frozen=True, kw_only=True):
     """How long a model may be silent, in seconds, and its window, in tokens."""
 
     first_chunk_timeout: float
@@ -86,7 +86,7 @@ class AskModelOnce:
         texts: TextStore,
         clock: Clock,
         ids: Ids,
-        settings: ModelSettings,
+        settings: CallSettings,
     ) -> None:
         self._servers = servers
         self._texts = texts
@@ -201,7 +201,7 @@ class _Call:
 
     def __init__(self, record: Record, runner: Runner, called: ModelCalled, clock: Clock) -> None:
         self.id = called.call_id
-        self.shown = ShownText(called.call_id, clock)
+        self.shown = ShownText(called.call_id)
         self._record = record
         self._runner = runner
         self._clock = clock
@@ -277,6 +277,7 @@ class _Call:
                     raise self._silence(first=first, later=later, tool_calls_came=tool_calls_came)
                 if events := self.shown.take(now):
                     await self.record(*events)
+                    self.shown.logged(self._clock.monotonic())
             return final
         finally:
             if not coming.done():

@@ -5,7 +5,6 @@ from typing import Literal
 
 from navi.domain.events import TextDelta, ThinkingDelta, ThinkingEnded
 from navi.domain.ids import CallId
-from navi.ports import Clock
 
 SLOT = 0.05  # seconds between two deltas of one call: at most 20 a second, of both kinds together
 
@@ -16,9 +15,8 @@ Shown = ThinkingDelta | TextDelta | ThinkingEnded
 class ShownText:
     """Gathers chunks and gives them out as deltas: the first at once, then one a slot."""
 
-    def __init__(self, call_id: CallId, clock: Clock) -> None:
+    def __init__(self, call_id: CallId) -> None:
         self._call_id = call_id
-        self._clock = clock
         self._waiting: deque[tuple[Kind, list[str]]] = deque()
         self._thinking: list[str] = []
         self._text: list[str] = []
@@ -69,13 +67,17 @@ class ShownText:
         """What may be logged now; at most one delta."""
         if not self._waiting or now < self._next_slot:
             return ()
-        self._next_slot = now + SLOT
+        self._next_slot = now + SLOT  # until `logged` knows better
         kind, pieces = self._waiting.popleft()
         text = "".join(pieces)
         if kind == "thinking":
             self._thinks = True
             return (ThinkingDelta(call_id=self._call_id, text=text),)
         return (*self.ending(), TextDelta(call_id=self._call_id, text=text))
+
+    def logged(self, now: float) -> None:
+        """What ``take`` gave is in the log: the next slot begins here, however long that took."""
+        self._next_slot = now + SLOT
 
     def ending(self) -> tuple[ThinkingEnded, ...]:
         """The end of the thinking, if that is still to be logged."""

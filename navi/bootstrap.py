@@ -1,0 +1,288 @@
+"""The composition root: which adapter stands behind which port, and in which order things start and end."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import structlog
+from msgspec import Struct
+
+from navi import failpoints
+from navi.adapters.embedded.servers import Addresses, EmbeddedServers, open_or_attach
+from navi.adapters.files.workspaces import Workspaces
+from navi.adapters.llm.detect import Detected, ModelSettings, detect, parse_backends
+from navi.adapters.nats.connect import NatsConnection, connect
+from navi.adapters.nats.jetstream import JetStream
+from navi.adapters.nats.wake_ups import wake_ups
+from navi.adapters.postgres.connect import open_pool
+from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.migrate import migrate
+from navi.adapters.postgres.nodes import PostgresNodes
+from navi.adapters.postgres.read_models import PostgresReadModels
+from navi.adapters.postgres.text_store import PostgresTextStore
+from navi.adapters.profiles.folder import FolderProfiles
+from navi.adapters.system import RandomIds, SystemClock
+from navi.adapters.tools.kept_outputs import KeptOutputs
+from navi.adapters.tools.toolbox import Tools
+from navi.application.ask_model import AskModelOnce, CallSettings
+from navi.application.followers.project import Projector
+from navi.application.followers.relay import Following, Pace, Relay
+from navi.application.manage_sessions import ManageSessions
+from navi.application.record import Records
+from navi.application.run_tool import RunToolOnce
+from navi.application.run_turn import Agent
+from navi.application.session_runs import SessionRuns
+from navi.application.take_over import TakeOver
+from navi.domain.errors import Unavailable
+from navi.domain.ids import NodeId
+from navi.ports import EventLog, ReadModels, TextStore, WakeUps
+from navi.projections.context import Context
+from navi.projections.messages import Messages
+from navi.projections.sessions import Sessions
+from navi.projections.todo import Todo
+from navi.settings import Settings
+
+log = structlog.get_logger()
+
+PROJECTIONS = (Sessions(), Messages(), Context(), Todo())
+READ_CONNECTIONS = 8  # a node's reads; the log has its own connections for appending and tailing
+RELAY_FLUSH_SECONDS = 5.0  # what a node that ends waits for its last events to reach NATS
+CATCH_UP_SECONDS = 60.0  # what a starting node waits for read models before it looks for open turns
+
+
+class Store(Struct, frozen=True, kw_only=True):
+    """The log and what is kept beside it, open."""
+
+    database_url: str
+    log: PostgresEventLog
+    texts: TextStore
+    read_models: ReadModels
+    nodes: PostgresNodes
+
+
+@asynccontextmanager
+async def open_store(
+    settings: Settings, database_url: str, *, wakes: WakeUps | None = None
+) -> AsyncGenerator[Store, None]:
+    """Bring the database up to date and open the log.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+        StoreRefused: the database is of another version of navi, or does not keep what it is given.
+    """
+    await migrate(database_url)
+    async with (
+        open_pool(database_url, size=READ_CONNECTIONS) as pool,
+        PostgresEventLog.open(
+            database_url, partitions=settings.log_partitions, wake_ups=wakes
+        ) as event_log,
+    ):
+        yield Store(
+            database_url=database_url,
+            log=event_log,
+            texts=PostgresTextStore(pool),
+            read_models=PostgresReadModels(pool),
+            nodes=PostgresNodes(database_url, pool),
+        )
+
+
+@asynccontextmanager
+async def attached_store(settings: Settings) -> AsyncGenerator[Store, None]:
+    """The log for a command that reads: a running navi's, or one opened for it alone."""
+    if settings.database_url is not None:
+        async with open_store(settings, settings.database_url) as store:
+            yield store
+        return
+    async with await open_or_attach(
+        settings.data_dir,
+        postgres=True,
+        nats=False,
+        nats_port=settings.nats_port,
+        postgres_bin=settings.postgres_bin,
+        nats_bin=settings.nats_bin,
+    ) as servers:
+        assert servers.addresses.database_url is not None  # noqa: S101 - asked for just above
+        async with open_store(settings, servers.addresses.database_url) as store:
+            yield store
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """A process of the service, put together; its followers run while ``running`` is entered."""
+
+    id: NodeId
+    settings: Settings
+    addresses: Addresses
+    store: Store
+    nats: NatsConnection
+    stream: JetStream
+    profiles: FolderProfiles
+    tools: Tools
+    models: Detected
+    runs: SessionRuns
+    sessions: ManageSessions
+    take_over: TakeOver
+    projector: Projector
+    relays: tuple[Relay, ...]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        """Join the other nodes and run the followers; at the end hand over and say good-bye."""
+        await self.store.nodes.join(self.id)
+        followers = [
+            asyncio.create_task(self.projector.run(), name="projector"),
+            asyncio.create_task(self._take_over(), name="take over"),
+            *(asyncio.create_task(relay.run(), name="relay") for relay in self.relays),
+        ]
+        try:
+            yield
+            await self.drain()
+        finally:
+            for follower in followers:
+                follower.cancel()
+            await asyncio.gather(*followers, return_exceptions=True)
+            try:
+                await self.store.nodes.leave()
+            except Unavailable as error:
+                log.warning("node_left_without_word", error=str(error))
+
+    async def drain(self) -> None:
+        """Open no more turns, give the open ones their time, and let the relay publish the rest."""
+        if not self.runs.draining:
+            log.info("draining", running=len(self.runs.running))
+        await self.runs.drain(self.settings.drain_seconds)
+        try:
+            async with asyncio.timeout(RELAY_FLUSH_SECONDS):
+                for relay in self.relays:
+                    await _published(self.store.log, relay)
+        except (TimeoutError, Unavailable):
+            log.info("relay_left_behind", hint="the next process publishes the rest")
+
+    async def _take_over(self) -> None:
+        try:
+            async with asyncio.timeout(CATCH_UP_SECONDS):
+                await self.projector.caught_up()
+        except (TimeoutError, Unavailable) as error:
+            log.warning("read_models_behind", error=type(error).__name__)
+        await self.take_over.run()
+
+
+async def _published(event_log: EventLog, relay: Relay) -> None:
+    page = await event_log.read_all(relay.partition, after=0, limit=1)
+    while not (isinstance(relay.state, Following) and relay.state.position >= page.head):
+        await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def open_servers(settings: Settings) -> AsyncGenerator[EmbeddedServers | None, None]:
+    """The embedded servers that the settings leave to navi; None where both have an address."""
+    if settings.database_url is not None and settings.nats_url is not None:
+        yield None
+        return
+    async with await EmbeddedServers.start(
+        settings.data_dir,
+        postgres=settings.database_url is None,
+        nats=settings.nats_url is None,
+        nats_port=settings.nats_port,
+        postgres_bin=settings.postgres_bin,
+        nats_bin=settings.nats_bin,
+    ) as servers:
+        yield servers
+
+
+def addresses_of(settings: Settings, servers: EmbeddedServers | None) -> Addresses:
+    """Where Postgres and NATS are, given or embedded."""
+    own = servers.addresses if servers is not None else Addresses()
+    return Addresses(
+        database_url=settings.database_url or own.database_url,
+        nats_url=settings.nats_url or own.nats_url,
+    )
+
+
+@asynccontextmanager
+async def open_node(
+    settings: Settings, addresses: Addresses, environment: Mapping[str, str]
+) -> AsyncGenerator[Node, None]:
+    """Put a node together on servers that are there.
+
+    Args:
+        environment: the process's own; tools of the user get the few variables that programs need.
+
+    Raises:
+        BadInput: a setting is not usable; names it.
+        LogUnavailable: Postgres does not answer.
+    """
+    assert addresses.database_url is not None  # noqa: S101 - given or embedded
+    assert addresses.nats_url is not None  # noqa: S101 - likewise
+    failpoints.arm(settings.failpoints)
+    clock, ids = SystemClock(), RandomIds()
+    node_id = NodeId(ids.uuid())
+    async with AsyncExitStack() as stack:
+        nats = await stack.enter_async_context(
+            connect(addresses.nats_url, name=f"navi {node_id[-6:]}")
+        )
+        wakes = await stack.enter_async_context(wake_ups(nats))
+        store = await stack.enter_async_context(
+            open_store(settings, addresses.database_url, wakes=wakes)
+        )
+        tools = await stack.enter_async_context(
+            Tools(own_tools=settings.tools_dir, environment=environment)
+        )
+        models = await detect(await _model_settings(settings), clock=clock)
+        stack.push_async_callback(models.servers.aclose)
+        profiles = FolderProfiles(settings.profiles_dir)
+        stream = JetStream(
+            nats,
+            log_id=store.log.log_id,
+            partitions=settings.log_partitions,
+            max_age_hours=settings.stream_max_age_hours,
+        )
+        records = Records(store.log, store.read_models, clock, ids, node_id)
+        run_tool = RunToolOnce(tools, Workspaces(settings.files_dir), KeptOutputs(), clock)
+        stack.push_async_callback(run_tool.close)
+        call_settings = CallSettings(
+            first_chunk_timeout=settings.llm_first_chunk_timeout, num_ctx=settings.ollama_num_ctx
+        )
+        agent = Agent(
+            node=node_id,
+            ids=ids,
+            profiles=profiles,
+            tools=tools,
+            ask_model=AskModelOnce(models.servers, store.texts, clock, ids, call_settings),
+            run_tool=run_tool,
+        )
+        runs = SessionRuns(store.log, records, agent)
+        yield Node(
+            id=node_id,
+            settings=settings,
+            addresses=addresses,
+            store=store,
+            nats=nats,
+            stream=stream,
+            profiles=profiles,
+            tools=tools,
+            models=models,
+            runs=runs,
+            sessions=ManageSessions(store.log, records, runs, profiles, ids, node_id),
+            take_over=TakeOver(
+                store.log, store.read_models, records, runs, store.nodes, tools, node_id
+            ),
+            projector=Projector(store.log, store.read_models, PROJECTIONS, clock),
+            relays=tuple(
+                Relay(store.log, stream, partition, Pace())
+                for partition in range(settings.log_partitions)
+            ),
+        )
+
+
+async def _model_settings(settings: Settings) -> ModelSettings:
+    path = settings.ollama_backends_file
+    backends = parse_backends(await asyncio.to_thread(path.read_bytes)) if path is not None else ()
+    return ModelSettings(
+        llm=settings.llm,
+        model=settings.model,
+        ollama_host=settings.ollama_host,
+        ollama_backends=backends,
+        openai_base_url=settings.openai_base_url,
+        openai_api_key=settings.openai_api_key,
+        chunk_timeout=settings.llm_chunk_timeout,
+    )
