@@ -1,0 +1,1 @@
+"""Postgres: the event log, and what else is kept beside it."""

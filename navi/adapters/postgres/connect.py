@@ -1,0 +1,181 @@
+"""Connections to Postgres: codecs, deadlines, and what counts as Postgres being away."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import asyncpg
+import structlog
+
+from navi.domain.errors import LogUnavailable, StoreRefused
+
+log = structlog.get_logger()
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+
+CONNECT_SECONDS = 3.0
+ACQUIRE_SECONDS = 3.0
+QUERY_SECONDS = 10.0
+CLOSE_SECONDS = 2.0
+OLDEST_SERVER = 15  # major version: MERGE, and NULLS NOT DISTINCT for what stands beside the log
+READ_ATTEMPTS = (
+    3  # a read may find every idle connection of the pool dead: a restart leaves them so
+)
+
+# After a killed backend asyncpg raises InternalClientError, or AttributeError from its own state, as
+# well as what one would expect; asked again on a new connection, all of them are the same thing.
+CONNECTION_ERRORS: tuple[type[Exception], ...] = (
+    OSError,  # TimeoutError and ConnectionError are OSErrors
+    asyncio.TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    AttributeError,
+)
+
+
+async def connect(dsn: str, *, query_seconds: float = QUERY_SECONDS) -> Connection:
+    """A connection of its own; the caller ends it with ``terminate``.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    try:
+        connection: Connection = await asyncpg.connect(
+            dsn,
+            timeout=CONNECT_SECONDS,
+            command_timeout=query_seconds,
+            server_settings=_server_settings(query_seconds),
+        )
+    except (*CONNECTION_ERRORS, asyncpg.PostgresError) as error:
+        raise LogUnavailable(_describe("cannot connect", error)) from error
+    try:
+        await _prepare(connection)
+    except CONNECTION_ERRORS as error:
+        connection.terminate()
+        raise LogUnavailable(_describe("cannot connect", error)) from error
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+@asynccontextmanager
+async def open_pool(
+    dsn: str, *, size: int, query_seconds: float = QUERY_SECONDS
+) -> AsyncGenerator[Pool, None]:
+    """A pool of at most ``size`` connections, gone when the block ends, busy or not.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    try:
+        pool: Pool = await asyncpg.create_pool(
+            dsn,
+            min_size=1,
+            max_size=size,
+            init=_prepare,
+            timeout=CONNECT_SECONDS,
+            command_timeout=query_seconds,
+            server_settings=_server_settings(query_seconds),
+        )
+    except (*CONNECTION_ERRORS, asyncpg.PostgresError) as error:
+        raise LogUnavailable(_describe("cannot connect", error)) from error
+    try:
+        yield pool
+    finally:
+        # Closing waits for what is lent out, and on a dead link for ever.
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await pool.close()
+        except CONNECTION_ERRORS:
+            pool.terminate()
+        except BaseException:
+            pool.terminate()
+            raise
+
+
+async def fetch(pool: Pool, statement: str, *values: Any) -> Sequence[asyncpg.Record]:
+    """The rows of a read, tried again on another connection where one turns out to be dead.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    for attempt in range(1, READ_ATTEMPTS + 1):
+        try:
+            connection = await pool.acquire(timeout=ACQUIRE_SECONDS)
+        except (*CONNECTION_ERRORS, asyncpg.PostgresError) as error:
+            raise LogUnavailable(_describe("no connection", error)) from error
+        try:
+            rows = await connection.fetch(statement, *values)
+        except TimeoutError as error:
+            # A stalled link would hold the release, too.
+            connection.terminate()
+            await pool.release(connection, timeout=CLOSE_SECONDS)
+            raise LogUnavailable(_describe("no answer", error)) from error
+        except CONNECTION_ERRORS as error:
+            connection.terminate()
+            await pool.release(connection, timeout=CLOSE_SECONDS)
+            if attempt == READ_ATTEMPTS:
+                raise LogUnavailable(_describe("connection lost", error)) from error
+        except BaseException:
+            # Cancelled in mid-query: what the connection would answer next is not known.
+            connection.terminate()
+            await pool.release(connection, timeout=CLOSE_SECONDS)
+            raise
+        else:
+            await pool.release(connection, timeout=CLOSE_SECONDS)
+            return rows
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def check_server(connection: Connection, *, allow_unsafe_durability: bool) -> None:
+    """Look whether what the server calls committed is on disk.
+
+    Raises:
+        StoreRefused: it is too old, or runs with ``fsync = off`` and that is not allowed.
+    """
+    version = connection.get_server_version()
+    if version.major < OLDEST_SERVER:
+        raise StoreRefused(f"Postgres {version.major} is too old: {OLDEST_SERVER} or newer")
+    if allow_unsafe_durability:
+        return
+    if await connection.fetchval("show fsync") == "off":
+        raise StoreRefused("Postgres runs with fsync = off: a power cut would lose the log")
+    for setting in ("synchronous_commit", "full_page_writes"):
+        if await connection.fetchval("select current_setting($1)", setting) == "off":
+            log.warning("postgres_not_durable", setting=setting, value="off")
+
+
+def _server_settings(query_seconds: float) -> dict[str, str]:
+    milliseconds = str(int(query_seconds * 1000))
+    return {
+        "application_name": "navi",
+        "statement_timeout": milliseconds,
+        "lock_timeout": milliseconds,
+        "idle_in_transaction_session_timeout": "60000",
+        "jit": "off",  # compiling a plan costs more than any of these statements
+        "timezone": "UTC",
+    }
+
+
+async def _prepare(connection: Connection) -> None:
+    # json travels as the bytes that msgspec wrote, both ways.
+    await connection.set_type_codec(
+        "json", schema="pg_catalog", format="binary", encoder=_same, decoder=bytes
+    )
+
+
+def _same(data: bytes) -> bytes:
+    return data
+
+
+def _describe(what: str, error: Exception) -> str:
+    """What happened without the driver's own words, which may quote the address."""
+    return f"Postgres: {what} ({type(error).__name__})"

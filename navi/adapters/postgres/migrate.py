@@ -1,0 +1,142 @@
+"""Numbered SQL files, applied once each, in order.
+
+A file is one transaction. One whose first line is ``-- navi: no-transaction`` holds a single statement
+that Postgres does not allow in one, and that may run again after a crash (``if not exists``).
+"""
+
+import asyncio
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+
+import asyncpg
+import structlog
+from msgspec import Struct
+
+from navi.adapters.postgres.connect import CONNECTION_ERRORS, Connection, connect
+from navi.domain.errors import LogUnavailable, StoreRefused
+from navi.failpoints import failpoint
+
+log = structlog.get_logger()
+
+STEP_SECONDS = 600.0
+NO_TRANSACTION = "-- navi: no-transaction"
+
+_LOCK = "select pg_advisory_lock(7000, 0)"
+_MAKE_TABLE = """
+    create schema if not exists navi;
+    create table if not exists navi.migration (
+      name       text        primary key,
+      sha256     text        not null,
+      applied_at timestamptz not null default now()
+    )"""
+_TABLE_EXISTS = "select to_regclass('navi.migration') is not null"
+_APPLIED = "select name, sha256 from navi.migration order by name"
+_RECORD = "insert into navi.migration (name, sha256) values ($1, $2)"
+
+
+class Migration(Struct, frozen=True, kw_only=True):
+    """A numbered file; names sort in the order of application."""
+
+    name: str
+    sql: str
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.sql.encode()).hexdigest()
+
+
+def default_directory() -> Path:
+    """Where the files are: in the installed package, or beside it in a checkout."""
+    package = Path(str(files("navi")))
+    installed = package / "migrations"
+    return installed if installed.is_dir() else package.parent / "migrations"
+
+
+async def migrate(
+    dsn: str, *, directory: Path | None = None, wait_seconds: float = 60.0
+) -> tuple[str, ...]:
+    """Bring the database up to date; gives the names of the files that were applied now.
+
+    Args:
+        directory: of the files; None for navi's own.
+        wait_seconds: how long to wait for another node that is at it.
+
+    Raises:
+        StoreRefused: a file was edited after it was applied, or the database is newer than the code.
+        LogUnavailable: Postgres does not answer, or the other node did not come to an end.
+    """
+    migrations = await asyncio.to_thread(_read, directory)
+    connection = await connect(dsn, query_seconds=STEP_SECONDS)
+    try:
+        await connection.execute(f"set lock_timeout = {int(wait_seconds * 1000)}")
+        await connection.execute(_LOCK, timeout=wait_seconds + 1)
+        await connection.execute(_MAKE_TABLE)
+        done: list[str] = []
+        for migration in _missing(migrations, await _applied(connection)):
+            await _apply(connection, migration)
+            done.append(migration.name)
+    except CONNECTION_ERRORS as error:
+        raise LogUnavailable(f"Postgres: migrations stopped ({type(error).__name__})") from error
+    finally:
+        connection.terminate()  # and with it the lock
+    return tuple(done)
+
+
+async def pending(dsn: str, *, directory: Path | None = None) -> tuple[str, ...]:
+    """The names of the files that are not applied yet.
+
+    Raises:
+        StoreRefused: as ``migrate``.
+        LogUnavailable: Postgres does not answer.
+    """
+    migrations = await asyncio.to_thread(_read, directory)
+    connection = await connect(dsn)
+    try:
+        known = await connection.fetchval(_TABLE_EXISTS)
+        applied = await _applied(connection) if known else {}
+    except CONNECTION_ERRORS as error:
+        raise LogUnavailable(f"Postgres: no answer ({type(error).__name__})") from error
+    finally:
+        connection.terminate()
+    return tuple(migration.name for migration in _missing(migrations, applied))
+
+
+def _read(directory: Path | None) -> tuple[Migration, ...]:
+    directory = directory or default_directory()
+    paths = sorted(directory.glob("[0-9][0-9][0-9][0-9]_*.sql"))
+    if not paths:
+        raise StoreRefused("this installation of navi has no migrations")
+    return tuple(Migration(name=path.stem, sql=path.read_text("utf-8")) for path in paths)
+
+
+async def _applied(connection: Connection) -> dict[str, str]:
+    return {row["name"]: row["sha256"] for row in await connection.fetch(_APPLIED)}
+
+
+def _missing(migrations: tuple[Migration, ...], applied: dict[str, str]) -> tuple[Migration, ...]:
+    unknown = sorted(applied.keys() - {migration.name for migration in migrations})
+    if unknown:
+        raise StoreRefused(
+            f"the database is at {unknown[-1]}, this version of navi knows {migrations[-1].name}"
+        )
+    for migration in migrations:
+        if applied.get(migration.name, migration.sha256) != migration.sha256:
+            raise StoreRefused(f"migration {migration.name} was edited after it was applied")
+    return tuple(migration for migration in migrations if migration.name not in applied)
+
+
+async def _apply(connection: Connection, migration: Migration) -> None:
+    await failpoint("migrate.before_step")
+    try:
+        if migration.sql.startswith(NO_TRANSACTION):
+            await connection.execute(migration.sql)
+            await connection.execute(_RECORD, migration.name, migration.sha256)
+        else:
+            async with connection.transaction():
+                await connection.execute(migration.sql)
+                await connection.execute(_RECORD, migration.name, migration.sha256)
+    except asyncpg.SyntaxOrAccessError as error:
+        raise StoreRefused(f"migration {migration.name} does not apply: {error}") from error
+    log.info("migration_applied", name=migration.name)
+    await failpoint("migrate.after_step")
