@@ -1,0 +1,134 @@
+"""The event log in memory: same rules, same rows, gone with the process."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncGenerator
+
+from navi.adapters.log_rows import encode_events, hashes_of, recorded
+from navi.domain.errors import ConcurrentAppend, NotFound
+from navi.domain.events import DELTA_TYPES, SessionCreated, UserMessageReceived
+from navi.domain.hash_chain import GENESIS
+from navi.domain.ids import MessageId, Owner, SessionId
+from navi.ports import Append, Page, Recorded
+
+BATCH_ROWS = 1000
+
+
+class InMemoryEventLog:
+    """``EventLog`` in lists."""
+
+    def __init__(self, *, partitions: int = 1) -> None:
+        self._partitions: list[list[Recorded]] = [[] for _ in range(partitions)]
+        self._sessions: dict[SessionId, list[Recorded]] = {}  # a fork's begins with its origin's
+        self._grown = asyncio.Event()  # replaced at each append
+
+    @property
+    def partitions(self) -> int:
+        return len(self._partitions)
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        if not batch.events:
+            return ()
+        events = encode_events(batch)
+        known = self._sessions.get(batch.session_id)
+        rows = self._beginning(batch) if known is None else known
+        if len(rows) != batch.expected:
+            there = tuple(rows[batch.expected : batch.expected + len(events)])
+            if [row.id for row in there] == [event.id for event in events]:
+                return there
+            raise ConcurrentAppend(batch.session_id, batch.expected)
+        place = zlib.crc32(batch.session_id.encode()) % len(self._partitions)
+        partition = self._partitions[place]
+        stored = recorded(
+            events,
+            hashes_of(
+                events,
+                session_id=batch.session_id,
+                expected=batch.expected,
+                previous=rows[-1].hash if rows else GENESIS,
+            ),
+            partition=place,
+            position=len(partition) + 1,
+            owner=batch.owner if known is None else known[-1].owner,
+            session_id=batch.session_id,
+            expected=batch.expected,
+        )
+        partition.extend(stored)
+        rows.extend(stored)
+        self._sessions[batch.session_id] = rows
+        self._grown.set()
+        self._grown = asyncio.Event()
+        return stored
+
+    async def head(self, session_id: SessionId) -> int:
+        return len(self._sessions.get(session_id, ()))
+
+    async def owner_of(self, session_id: SessionId) -> Owner | None:
+        rows = self._sessions.get(session_id)
+        return rows[-1].owner if rows else None
+
+    async def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        deltas: bool = True,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        rows = self._sessions.get(session_id, [])
+        end = len(rows) if until is None else min(until, len(rows))
+        for start in range(after, end, BATCH_ROWS):
+            batch = rows[start : min(start + BATCH_ROWS, end)]
+            if wanted := tuple(row for row in batch if deltas or row.type not in DELTA_TYPES):
+                yield wanted
+
+    async def find_receipt(
+        self, session_id: SessionId, message_id: MessageId
+    ) -> tuple[int, UserMessageReceived] | None:
+        for row in self._sessions.get(session_id, ()):
+            if row.type == UserMessageReceived.TYPE:
+                event = row.envelope.event
+                if isinstance(event, UserMessageReceived) and event.message_id == message_id:
+                    return row.seq, event
+        return None
+
+    async def read_all(
+        self, partition: int, *, after: int, limit: int, deltas: bool = True
+    ) -> Page:
+        rows = self._partitions[partition]
+        looked_at = rows[after : after + limit]
+        return Page(
+            rows=tuple(row for row in looked_at if deltas or row.type not in DELTA_TYPES),
+            reached=min(after + limit, len(rows)),
+            head=len(rows),
+        )
+
+    async def wait_beyond(self, partition: int, position: int, *, timeout: float) -> bool:  # noqa: ASYNC109 - the port's
+        try:
+            async with asyncio.timeout(timeout):
+                while len(self._partitions[partition]) <= position:
+                    await self._grown.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def watch(
+        self, session_id: SessionId, *, after: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        while True:
+            grown = self._grown
+            async for rows in self.read(session_id, after=after):
+                after = rows[-1].seq
+                yield rows
+            await grown.wait()
+
+    def _beginning(self, batch: Append) -> list[Recorded]:
+        """The rows that a new session begins with: none, or those it shares with its origin."""
+        first = batch.events[0].event
+        origin = first.forked_from if isinstance(first, SessionCreated) else None
+        if origin is None or batch.expected == 0 or origin.seq != batch.expected:
+            return []
+        shared = self._sessions.get(origin.session_id, [])[: origin.seq]
+        if len(shared) < origin.seq:
+            raise NotFound(f"session {origin.session_id} has no event {origin.seq}")
+        return shared

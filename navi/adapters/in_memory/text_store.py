@@ -1,0 +1,18 @@
+"""Long texts in memory, once each, by content."""
+
+from hashlib import sha256
+
+
+class InMemoryTextStore:
+    """``TextStore`` in a dict."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    async def put(self, text: str) -> str:
+        name = sha256(text.encode()).hexdigest()
+        self._texts[name] = text
+        return name
+
+    async def get(self, sha256: str) -> str | None:
+        return self._texts.get(sha256)

@@ -1,0 +1,448 @@
+"""What every event log promises; a log's test inherits it and says how the log is opened."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from datetime import UTC, datetime
+from itertools import count
+
+import pytest
+
+from navi.domain.errors import BadInput, ConcurrentAppend, EventTooLarge, NotFound
+from navi.domain.event_codec import MAX_ENVELOPE_BYTES
+from navi.domain.events import (
+    AgentEvent,
+    Origin,
+    SessionCreated,
+    SessionPinned,
+    SessionRenamed,
+    TextDelta,
+    UserMessageReceived,
+)
+from navi.domain.hash_chain import verify_chain
+from navi.domain.ids import CallId, EventId, MessageId, Owner, SessionId, uuid7
+from navi.ports import Append, EventLog, NewEvent, Recorded
+
+AT = datetime(2026, 11, 20, 10, 0, 0, 123456, tzinfo=UTC)
+ANNA = Owner("anna")
+DEADLINE = 20.0  # seconds; a test that waits longer has failed
+
+_numbers = count(1)
+
+Rows = tuple[Recorded, ...]
+
+
+def new_id() -> str:
+    """A UUID that no other event of the test run has."""
+    return uuid7(milliseconds=1_700_000_000_000, random=next(_numbers).to_bytes(10))
+
+
+def new_event(event: AgentEvent) -> NewEvent:
+    return NewEvent(id=EventId(new_id()), at=AT, turn_id=None, subagent_id=None, event=event)
+
+
+def created() -> SessionCreated:
+    return SessionCreated(profile_id="default", owner=ANNA)
+
+
+def named(name: str) -> SessionRenamed:
+    return SessionRenamed(name=name, by="user")
+
+
+def delta(text: str) -> TextDelta:
+    return TextDelta(call_id=CallId("c1"), text=text)
+
+
+def batch(session_id: SessionId, expected: int, *events: AgentEvent) -> Append:
+    return Append(
+        session_id=session_id,
+        owner=ANNA,
+        expected=expected,
+        events=tuple(map(new_event, events)),
+    )
+
+
+async def joined(batches: AsyncGenerator[Rows, None]) -> Rows:
+    """All rows of a read."""
+    rows: list[Recorded] = []
+    async with aclosing(batches), asyncio.timeout(DEADLINE):
+        async for part in batches:
+            assert part
+            rows.extend(part)
+    return tuple(rows)
+
+
+async def watched(log: EventLog, session_id: SessionId, *, after: int, until: int) -> Rows:
+    """What a watcher is given, up to the event ``until``."""
+    rows: list[Recorded] = []
+    async with asyncio.timeout(DEADLINE), aclosing(log.watch(session_id, after=after)) as live:
+        async for part in live:
+            assert part
+            rows.extend(part)
+            if part[-1].seq >= until:
+                break
+    return tuple(rows)
+
+
+async def append_on_top(log: EventLog, session_id: SessionId, event: AgentEvent) -> Recorded:
+    """Append one event wherever the session ends, trying again while others are faster."""
+    new = new_event(event)
+    while True:
+        expected = await log.head(session_id)
+        try:
+            rows = await log.append(
+                Append(session_id=session_id, owner=ANNA, expected=expected, events=(new,))
+            )
+        except ConcurrentAppend:
+            continue
+        return rows[0]
+
+
+async def whole_partition(log: EventLog, *, deltas: bool = True, limit: int = 7) -> Rows:
+    """All rows of partition 0, read in small pages."""
+    rows: list[Recorded] = []
+    after = 0
+    while True:
+        page = await log.read_all(0, after=after, limit=limit, deltas=deltas)
+        assert len(page.rows) <= limit
+        rows.extend(page.rows)
+        if page.reached == page.head:
+            return tuple(rows)
+        assert page.reached > after
+        after = page.reached
+
+
+def seqs(rows: Sequence[Recorded]) -> list[int]:
+    return [row.seq for row in rows]
+
+
+class EventLogContract:
+    """Inherit, and give ``open_logs``."""
+
+    def open_logs(
+        self, database: str
+    ) -> AbstractAsyncContextManager[tuple[EventLog, EventLog]]:
+        """Two ways to one log with one partition: two nodes, or twice the same one."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    async def logs(self, database: str) -> AsyncGenerator[tuple[EventLog, EventLog], None]:
+        async with self.open_logs(database) as both:
+            yield both
+
+    async def test_what_was_appended_is_read_as_it_was(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+
+        first = await log.append(batch(session_id, 0, created(), named("\u0000 ümlaut")))
+        second = await log.append(batch(session_id, 2, named("b")))
+
+        assert await joined(log.read(session_id)) == first + second
+        assert await joined(other.read(session_id)) == first + second
+        assert [row.wire for row in await joined(other.read(session_id))] == [
+            row.wire for row in first + second
+        ]
+        assert [row.envelope.event for row in first] == [created(), named("\u0000 ümlaut")]
+        assert [(row.position, row.seq) for row in first + second] == [(1, 1), (2, 2), (3, 3)]
+
+    async def test_a_read_keeps_to_its_bounds(self, logs: tuple[EventLog, EventLog]) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        events = [created(), *(named(str(n)) for n in range(9))]
+        rows = await log.append(batch(session_id, 0, *events))
+
+        assert await joined(other.read(session_id, after=3, until=6)) == rows[3:6]
+        assert await joined(other.read(session_id, after=8, until=99)) == rows[8:]
+        assert await joined(other.read(session_id, after=10)) == ()
+        assert await joined(other.read(session_id, after=99)) == ()
+        assert await joined(other.read(session_id, until=0)) == ()
+
+    async def test_an_unknown_session_is_empty(self, logs: tuple[EventLog, EventLog]) -> None:
+        log, _ = logs
+
+        for session_id in (SessionId(new_id()), SessionId("no uuid")):
+            assert await log.head(session_id) == 0
+            assert await log.owner_of(session_id) is None
+            assert await joined(log.read(session_id)) == ()
+            assert await log.find_receipt(session_id, MessageId("m")) is None
+
+    async def test_a_session_has_a_head_and_an_owner(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        await log.append(batch(session_id, 0, created(), named("a")))
+
+        assert [await one.head(session_id) for one in logs] == [2, 2]
+        assert [await one.owner_of(session_id) for one in logs] == [ANNA, ANNA]
+        await other.append(batch(session_id, 2, named("b")))
+        assert [await one.head(session_id) for one in logs] == [3, 3]
+
+    async def test_an_append_at_another_seq_is_refused(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        rows = await log.append(batch(session_id, 0, created(), named("a")))
+
+        for one in logs:
+            for expected in (0, 1, 3):
+                with pytest.raises(ConcurrentAppend):
+                    await one.append(batch(session_id, expected, named("b")))
+            with pytest.raises(ConcurrentAppend):
+                await one.append(batch(SessionId(new_id()), 1, named("b")))
+
+        assert await joined(other.read(session_id)) == rows
+
+    async def test_the_same_append_again_gives_the_first_answer(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        begin = batch(session_id, 0, created(), named("a"))
+        go_on = batch(session_id, 2, named("b"))
+
+        first = await log.append(begin)
+        assert await other.append(begin) == first
+        second = await other.append(go_on)
+        assert await log.append(begin) == first
+        assert await log.append(go_on) == second
+
+        assert await joined(log.read(session_id)) == first + second
+
+    async def test_one_of_fifty_wins_each_seq(self, logs: tuple[EventLog, EventLog]) -> None:
+        session_id = SessionId(new_id())
+        await logs[0].append(batch(session_id, 0, created()))
+
+        for expected in range(1, 6):
+            ends = await asyncio.gather(
+                *(
+                    logs[n % 2].append(batch(session_id, expected, named(str(n))))
+                    for n in range(50)
+                ),
+                return_exceptions=True,
+            )
+            won = [end for end in ends if not isinstance(end, BaseException)]
+            lost = [type(end) for end in ends if isinstance(end, BaseException)]
+            assert [row.seq for rows in won for row in rows] == [expected + 1]
+            assert lost == [ConcurrentAppend] * 49
+
+    async def test_nothing_is_lost_when_many_append_to_many_sessions(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        sessions = [SessionId(new_id()) for _ in range(10)]
+        for session_id in sessions:
+            await logs[0].append(batch(session_id, 0, created()))
+
+        rows = await asyncio.gather(
+            *(
+                append_on_top(logs[n % 2], session_id, named(str(n)))
+                for session_id in sessions
+                for n in range(6)
+            )
+        )
+
+        assert sorted(row.position for row in rows) == list(range(11, 71))
+        for session_id in sessions:
+            stored = await joined(logs[0].read(session_id))
+            assert seqs(stored) == list(range(1, 8))
+            assert list(verify_chain(stored)) == []
+        assert [row.position for row in await whole_partition(logs[1])] == list(range(1, 71))
+
+    async def test_a_watcher_sees_every_event_once_and_in_order(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id, noise = SessionId(new_id()), SessionId(new_id())
+        await log.append(batch(session_id, 0, created()))
+        await log.append(batch(noise, 0, created()))
+
+        async def write(one: EventLog, into: SessionId) -> None:
+            for n in range(60):
+                await append_on_top(one, into, named(str(n)))
+
+        async def watch_later(one: EventLog, start: int) -> Rows:
+            await one.wait_beyond(0, start, timeout=DEADLINE)
+            return await watched(one, session_id, after=0, until=121)
+
+        async with asyncio.TaskGroup() as tasks:
+            watchers = [
+                tasks.create_task(watch_later(one, start)) for one in logs for start in (0, 40, 90)
+            ]
+            for one in logs:
+                tasks.create_task(write(one, session_id))
+                tasks.create_task(write(one, noise))
+
+        stored = await joined(other.read(session_id))
+        assert seqs(stored) == list(range(1, 122))
+        assert [watcher.result() for watcher in watchers] == [stored] * 6
+
+    async def test_a_watcher_goes_on_where_it_says(self, logs: tuple[EventLog, EventLog]) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        rows = await log.append(batch(session_id, 0, created(), named("a"), named("b")))
+
+        async with aclosing(other.watch(session_id, after=2)) as live, asyncio.timeout(DEADLINE):
+            assert await anext(live) == rows[2:]
+            more = await log.append(batch(session_id, 3, named("c")))
+            assert await anext(live) == more
+            more = await other.append(batch(session_id, 4, named("d"), delta("x")))
+            assert await anext(live) == more
+
+    async def test_a_slow_watcher_misses_nothing(self, logs: tuple[EventLog, EventLog]) -> None:
+        log, _ = logs
+        session_id = SessionId(new_id())
+        rows = await log.append(batch(session_id, 0, created()))
+
+        seen: list[Recorded] = []
+        async with aclosing(log.watch(session_id, after=0)) as live, asyncio.timeout(DEADLINE):
+            seen.extend(await anext(live))
+            for n in range(30):
+                events = [named(f"{n} {m}") for m in range(100)]
+                rows += await log.append(batch(session_id, len(rows), *events))
+            while len(seen) < len(rows):
+                seen.extend(await anext(live))
+
+        assert tuple(seen) == rows
+
+    async def test_many_watchers_of_a_session_share_its_rows(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, _ = logs
+        session_id = SessionId(new_id())
+        await log.append(batch(session_id, 0, created()))
+
+        async with asyncio.TaskGroup() as tasks:
+            watchers = [
+                tasks.create_task(watched(log, session_id, after=1, until=2)) for _ in range(200)
+            ]
+            await asyncio.sleep(0)
+            tasks.create_task(append_on_top(log, session_id, named("a")))
+
+        assert len({watcher.result() for watcher in watchers}) == 1
+
+    async def test_another_nodes_commit_wakes_who_waits(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        assert not await other.wait_beyond(0, 0, timeout=0.01)
+
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(other.wait_beyond(0, 0, timeout=1.5))
+            await log.append(batch(SessionId(new_id()), 0, created()))
+
+        assert waiting.result()
+        assert await other.wait_beyond(0, 0, timeout=0)
+
+    async def test_a_partition_reads_without_its_deltas(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        events = [created(), *(delta(str(n)) for n in range(20)), named("a"), delta("z")]
+        rows = await log.append(batch(session_id, 0, *events))
+
+        for one in (log, other):
+            assert await whole_partition(one) == rows
+            assert await whole_partition(one, deltas=False) == (rows[0], rows[21])
+            assert await joined(one.read(session_id, deltas=False)) == (rows[0], rows[21])
+            assert await joined(one.read(session_id, after=1, until=21, deltas=False)) == ()
+
+    async def test_an_empty_page_says_where_the_partition_ends(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        await log.append(batch(SessionId(new_id()), 0, created(), named("a")))
+
+        page = await other.read_all(0, after=2, limit=10)
+        assert (page.rows, page.reached, page.head) == ((), 2, 2)
+
+    async def test_a_receipt_is_found_by_the_clients_id(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id, stranger = SessionId(new_id()), SessionId(new_id())
+        receipt = UserMessageReceived(message_id=MessageId("m:1"), content="hello")
+        await log.append(batch(session_id, 0, created(), receipt))
+        await log.append(batch(stranger, 0, created()))
+
+        for one in (log, other):
+            assert await one.find_receipt(session_id, MessageId("m:1")) == (2, receipt)
+            assert await one.find_receipt(session_id, MessageId("m:2")) is None
+            assert await one.find_receipt(stranger, MessageId("m:1")) is None
+
+    async def test_an_event_above_the_limit_is_refused_and_nothing_stored(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, _ = logs
+        session_id = SessionId(new_id())
+        rows = await log.append(batch(session_id, 0, created()))
+        room = MAX_ENVELOPE_BYTES - len(rows[0].wire) + len(rows[0].data)
+        room -= len("session_renamed") - len("session_created") + len('{"name":"","by":"user"}')
+
+        with pytest.raises(EventTooLarge):
+            await log.append(batch(session_id, 1, named("a"), named("x" * (room + 1))))
+        assert await log.head(session_id) == 1
+        largest = await log.append(batch(session_id, 1, named("x" * room)))
+
+        assert len(largest[0].wire) == MAX_ENVELOPE_BYTES
+        assert await joined(log.read(session_id)) == rows + largest
+
+    async def test_an_id_that_would_come_back_changed_is_refused(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, _ = logs
+
+        with pytest.raises(BadInput):
+            await log.append(batch(SessionId(new_id().upper() + "A"), 0, created()))
+        with pytest.raises(BadInput):
+            await log.append(batch(SessionId("s1"), 0, created()))
+
+    async def test_a_session_is_a_chain_of_hashes(self, logs: tuple[EventLog, EventLog]) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        await log.append(batch(session_id, 0, created(), named("a")))
+        await other.append(batch(session_id, 2, delta("b")))
+        await log.append(batch(session_id, 3, named("c"), SessionPinned(pinned=True)))
+
+        rows = await joined(other.read(session_id))
+
+        assert list(verify_chain(rows)) == []
+        assert len({row.salt for row in rows}) == 5
+
+    async def test_a_fork_reads_its_origin_first(self, logs: tuple[EventLog, EventLog]) -> None:
+        log, other = logs
+        origin, fork, fork_of_fork = (SessionId(new_id()) for _ in range(3))
+        receipt = UserMessageReceived(message_id=MessageId("m"), content="hello")
+        rows = await log.append(batch(origin, 0, created(), receipt, named("a"), named("b")))
+
+        def forked(session_id: SessionId, seq: int) -> SessionCreated:
+            return SessionCreated(
+                profile_id="default",
+                owner=ANNA,
+                forked_from=Origin(session_id=session_id, seq=seq),
+            )
+
+        own = await other.append(batch(fork, 3, forked(origin, 3), named("c")))
+        own += await log.append(batch(fork, 5, named("d")))
+        last = await log.append(batch(fork_of_fork, 4, forked(fork, 4)))
+
+        for one in (log, other):
+            assert await joined(one.read(fork)) == rows[:3] + own
+            assert await joined(one.read(fork, after=2, until=4)) == (rows[2], own[0])
+            assert await joined(one.read(fork_of_fork)) == rows[:3] + own[:1] + last
+            assert await joined(one.read(origin)) == rows
+            assert await one.head(fork) == 6
+            assert await one.find_receipt(fork_of_fork, MessageId("m")) == (2, receipt)
+            assert await watched(one, fork_of_fork, after=1, until=5) == (
+                *rows[1:3],
+                own[0],
+                *last,
+            )
+        assert list(verify_chain(await joined(log.read(fork_of_fork)))) == []
+        with pytest.raises(ConcurrentAppend):
+            await log.append(batch(fork, 3, forked(origin, 3)))
+        with pytest.raises(NotFound):
+            await log.append(batch(SessionId(new_id()), 9, forked(origin, 9)))
