@@ -1,0 +1,79 @@
+"""Every statement of the event log, by name.
+
+``$`` parameters are positional; rows are read by the names in ``COLUMNS``.
+"""
+
+COLUMNS = """
+    e.partition, e.position, s.owner, e.session_id, e.seq, e.id, e.type, e.v, e.at,
+    e.turn_id, e.subagent_id, e.data, e.salt, e.digest, e.hash"""
+
+_DELTAS = "('text_delta', 'thinking_delta')"
+
+APPEND = """
+    select navi.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+                       $18, $19, $20, $21)"""
+
+HEAD_OF_PARTITION = """
+    select coalesce((select e.position from navi.event e where e.partition = $1
+                      order by e.position desc limit 1), l.floor) as head
+      from navi.log_partition l where l.partition = $1"""
+
+# (partition, after, until): every row.
+POSITIONS = f"""
+    select {COLUMNS}
+      from navi.event e join navi.session s using (session_id)
+     where e.partition = $1 and e.position > $2 and e.position <= $3
+     order by e.position"""  # noqa: S608 - constants of this module
+
+# (partition, after, until): facts alone.
+POSITIONS_OF_FACTS = f"""
+    select {COLUMNS}
+      from navi.event e join navi.session s using (session_id)
+     where e.partition = $1 and e.position > $2 and e.position <= $3 and e.type not in {_DELTAS}
+     order by e.position"""  # noqa: S608 - constants of this module
+
+# (partition, after, until): how many rows there are, deltas too, to see that none is missing.
+COUNT_POSITIONS = """
+    select count(*) as rows from navi.event e
+     where e.partition = $1 and e.position > $2 and e.position <= $3"""
+
+# (partition, session, after, until, limit): $1 is known from the registry and picks the leaf.
+SESSION_ROWS = f"""
+    select {COLUMNS}
+      from navi.event e join navi.session s using (session_id)
+     where e.partition = $1 and e.session_id = $2 and e.seq > $3 and e.seq <= $4
+     order by e.seq limit $5"""  # noqa: S608 - constants of this module
+
+SESSION_FACTS = f"""
+    select {COLUMNS}
+      from navi.event e join navi.session s using (session_id)
+     where e.partition = $1 and e.session_id = $2 and e.seq > $3 and e.seq <= $4
+       and e.type not in {_DELTAS}
+     order by e.seq limit $5"""  # noqa: S608 - constants of this module
+
+# (session): the registry's row and the last event of its own.
+HEAD_OF_SESSION = """
+    select s.partition, s.owner, s.forked_from, s.base_seq, s.base_hash,
+           coalesce(h.position, 0) as position, coalesce(h.seq, s.base_seq) as seq,
+           coalesce(h.hash, s.base_hash) as hash
+      from navi.session s
+      left join lateral (
+        select e.position, e.seq, e.hash from navi.event e
+         where e.partition = s.partition and e.session_id = s.session_id
+         order by e.seq desc limit 1) h on true
+     where s.session_id = $1"""
+
+# Parameters: partition, session, message id, until.
+RECEIPT = """
+    select e.seq, e.v, e.data from navi.event e
+     where e.partition = $1 and e.session_id = $2 and e.type = 'user_message_received'
+       and e.data ->> 'message_id' = $3 and e.seq <= $4
+     order by e.seq limit 1"""
+
+ENSURE_PARTITION = "select navi.ensure_partition($1)"
+LOCK_PARTITIONS = "select pg_advisory_xact_lock(7000, 1)"
+COUNT_PARTITIONS = "select count(*) as partitions from navi.log_partition"
+LOG_ID = "select log_id from navi.log"
+
+PUT_TEXT = "insert into navi.text (sha256, content) values ($1, $2) on conflict do nothing"
+GET_TEXT = "select content from navi.text where sha256 = $1"

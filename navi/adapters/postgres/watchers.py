@@ -1,0 +1,105 @@
+"""Live rows on their way to those who watch a session; what waits for one of them is bounded."""
+
+import asyncio
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+
+from navi.domain.ids import SessionId
+from navi.ports import Recorded
+
+MAX_WAITING_ROWS = 1000
+MAX_WAITING_BYTES = 4 * 1024 * 1024
+ROW_BYTES = 600  # what a row costs besides its payload, about
+
+
+class Watcher:
+    """The queue of one watcher. It forgets all when it overflows: the log has it still."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Sequence[Recorded]] = deque()
+        self._rows = 0
+        self._bytes = 0
+        self._overflowed = False
+        self._closed = False
+        self._arrived = asyncio.Event()
+
+    def push(self, rows: Sequence[Recorded], size: int) -> None:
+        """Hand over rows that were committed, of ``size`` bytes together."""
+        self._arrived.set()
+        if self._overflowed:
+            return
+        self._rows += len(rows)
+        self._bytes += size
+        if self._rows > MAX_WAITING_ROWS or self._bytes > MAX_WAITING_BYTES:
+            self._overflowed = True
+            self._waiting.clear()
+        else:
+            self._waiting.append(rows)
+
+    def close(self) -> None:
+        """Say that nothing will come any more."""
+        self._closed = True
+        self._arrived.set()
+
+    async def take(self) -> tuple[Recorded, ...] | None:
+        """All that waits, as soon as something does; None where the watcher must read the log.
+
+        Raises:
+            EOFError: the log was closed.
+        """
+        await self._arrived.wait()
+        if self._closed:
+            raise EOFError
+        self._arrived.clear()
+        overflowed, self._overflowed = self._overflowed, False
+        rows = tuple(row for part in self._waiting for row in part)
+        self._waiting.clear()
+        self._rows = self._bytes = 0
+        return None if overflowed else rows
+
+
+class Watchers:
+    """Everybody who watches a session of one partition."""
+
+    def __init__(self) -> None:
+        self._by_session: dict[SessionId, set[Watcher]] = {}
+
+    @contextmanager
+    def watching(self, session_id: SessionId) -> Generator[Watcher, None, None]:
+        """A queue that gets every row delivered from now on."""
+        watcher = Watcher()
+        self._by_session.setdefault(session_id, set()).add(watcher)
+        try:
+            yield watcher
+        finally:
+            group = self._by_session[session_id]
+            group.discard(watcher)
+            if not group:
+                del self._by_session[session_id]
+
+    def deliver(self, rows: Sequence[Recorded]) -> None:
+        """Hand rows to those who watch their sessions; all of them share the objects."""
+        if not self._by_session:
+            return
+        watched: dict[SessionId, list[Recorded]] = {}
+        for row in rows:
+            if row.session_id in self._by_session:
+                watched.setdefault(row.session_id, []).append(row)
+        for session_id, part in watched.items():
+            size = sum(weight(row) for row in part)
+            for watcher in self._by_session[session_id]:
+                watcher.push(part, size)
+
+    def close(self) -> None:
+        """Let every watcher end."""
+        for watcher in self._all():
+            watcher.close()
+
+    def _all(self) -> Iterable[Watcher]:
+        return [watcher for group in self._by_session.values() for watcher in group]
+
+
+def weight(row: Recorded) -> int:
+    """What a row costs in memory, in bytes, about."""
+    return len(row.data) + ROW_BYTES
