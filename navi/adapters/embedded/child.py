@@ -82,8 +82,8 @@ class Child:
     async def wait(self) -> int:
         """Until the process has ended, its exit status."""
         status = await self._process.wait()
-        if self._watchdog is not None and self._watchdog.stdin is not None:
-            self._watchdog.stdin.close()
+        if self._watchdog is not None and self._watchdog.returncode is None:
+            self._watchdog.kill()  # before it signals whoever gets the pid next
             await self._watchdog.wait()
         return status
 

@@ -102,3 +102,17 @@ def postmaster(data_dir: Path) -> psutil.Process:
 def nats_process(data_dir: Path) -> psutil.Process:
     """The NATS that runs in the directory."""
     return next(p for p in processes_of(data_dir) if Path(p.cmdline()[0]).name == "nats-server")
+
+
+async def write_a_row(data_dir: Path) -> None:
+    """One run that leaves something to find again."""
+    async with await start(data_dir) as servers:
+        assert servers.addresses.database_url is not None
+        await execute(servers.addresses.database_url, "CREATE TABLE kept AS SELECT 7 AS value")
+
+
+async def the_row_is_there(data_dir: Path) -> bool:
+    """Whether another run finds it."""
+    async with await start(data_dir) as servers:
+        assert servers.addresses.database_url is not None
+        return await execute(servers.addresses.database_url, "SELECT value FROM kept") == 7

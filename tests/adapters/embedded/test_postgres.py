@@ -14,31 +14,21 @@ from navi.adapters.embedded.child import Identity
 from navi.adapters.embedded.errors import ServerDidNotStart, UnsuitableCluster
 from navi.adapters.embedded.launch import NOBODY
 from navi.adapters.embedded.postgres import PostgresServer
+from tests.adapters.embedded.conftest import Leave
 from tests.adapters.embedded.scene import (
     execute,
     owner_process,
     postmaster,
     processes_of,
     start,
+    the_row_is_there,
     until,
+    write_a_row,
 )
 
 
 def pid_file(data_dir: Path) -> Path:
     return data_dir / "postgres" / "cluster" / "postmaster.pid"
-
-
-async def write_a_row(data_dir: Path) -> None:
-    """One run that leaves something to find again."""
-    async with await start(data_dir) as servers:
-        assert servers.addresses.database_url is not None
-        await execute(servers.addresses.database_url, "CREATE TABLE kept AS SELECT 7 AS value")
-
-
-async def the_row_is_there(data_dir: Path) -> bool:
-    async with await start(data_dir) as servers:
-        assert servers.addresses.database_url is not None
-        return await execute(servers.addresses.database_url, "SELECT value FROM kept") == 7
 
 
 async def test_the_first_start_makes_a_database_that_knows_vectors(tmp_path: Path) -> None:
@@ -59,58 +49,52 @@ async def test_a_later_start_finds_the_data_at_the_same_address(tmp_path: Path) 
     assert await the_row_is_there(tmp_path)
 
 
-async def test_servers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
-    async with owner_process(tmp_path) as (pid, run):
-        assert run.database_url is not None
-        await execute(run.database_url, "CREATE TABLE kept AS SELECT 7 AS value")
-        assert len(processes_of(tmp_path)) == 2
+async def test_servers_end_with_a_process_that_is_killed(used_dir: Path) -> None:
+    async with owner_process(used_dir) as (pid, _):
+        assert len(processes_of(used_dir)) == 2
 
         os.kill(pid, signal.SIGKILL)
 
-        await until(lambda: processes_of(tmp_path) == [])
-    assert await the_row_is_there(tmp_path)
+        await until(lambda: processes_of(used_dir) == [])
+    assert await the_row_is_there(used_dir)
 
 
 async def test_the_next_owner_may_start_while_the_servers_of_a_killed_one_still_end(
-    tmp_path: Path,
+    used_dir: Path,
 ) -> None:
-    async with owner_process(tmp_path) as (pid, run):
-        assert run.database_url is not None
-        await execute(run.database_url, "CREATE TABLE kept AS SELECT 7 AS value")
+    async with owner_process(used_dir) as (pid, _):
         os.kill(pid, signal.SIGKILL)
 
-        assert await the_row_is_there(tmp_path)
+        assert await the_row_is_there(used_dir)
 
 
-async def test_a_postmaster_that_was_left_alone_is_ended_first(tmp_path: Path) -> None:
-    await write_a_row(tmp_path)
-    cluster = tmp_path / "postgres" / "cluster"
-    servers = await start(tmp_path)
-    old = postmaster(tmp_path)
+async def test_a_postmaster_that_was_left_alone_is_ended_first(used_dir: Path) -> None:
+    cluster = used_dir / "postgres" / "cluster"
+    servers = await start(used_dir)
+    old = postmaster(used_dir)
 
     # As if its owner had died without telling: the lock is free, the server runs on.
     assert servers._lock is not None
     servers._lock.release()
     servers._stopping.set()
-    successor = await start(tmp_path)
+    successor = await start(used_dir)
 
     try:
         assert not old.is_running()
-        assert postmaster(tmp_path).cwd() == str(cluster)
+        assert postmaster(used_dir).cwd() == str(cluster)
     finally:
         await successor.stop()
 
 
-async def test_a_killed_postmaster_is_started_again(tmp_path: Path) -> None:
-    async with await start(tmp_path) as servers:
+async def test_a_killed_postmaster_is_started_again(used_dir: Path) -> None:
+    async with await start(used_dir) as servers:
         dsn = servers.addresses.database_url
         assert dsn is not None
-        await execute(dsn, "CREATE TABLE kept AS SELECT 7 AS value")
-        killed = postmaster(tmp_path)
+        killed = postmaster(used_dir)
 
         killed.kill()
 
-        await until(lambda: any(p.pid != killed.pid for p in processes_of(tmp_path)))
+        await until(lambda: any(p.pid != killed.pid for p in processes_of(used_dir)))
         async with asyncio.timeout(30):
             while True:
                 try:
@@ -120,42 +104,38 @@ async def test_a_killed_postmaster_is_started_again(tmp_path: Path) -> None:
                     await asyncio.sleep(0.02)
 
 
-async def test_an_empty_pid_file_does_not_stand_in_the_way(tmp_path: Path) -> None:
-    await write_a_row(tmp_path)
-    pid_file(tmp_path).write_text("")
+async def test_an_empty_pid_file_does_not_stand_in_the_way(used_dir: Path) -> None:
+    pid_file(used_dir).write_text("")
 
-    assert await the_row_is_there(tmp_path)
+    assert await the_row_is_there(used_dir)
 
 
-async def test_a_pid_file_of_a_dead_process_does_not_stand_in_the_way(tmp_path: Path) -> None:
-    await write_a_row(tmp_path)
+async def test_a_pid_file_of_a_dead_process_does_not_stand_in_the_way(used_dir: Path) -> None:
     gone = subprocess.Popen(["/bin/true"])
     gone.wait()
-    pid_file(tmp_path).write_text(pid_file_of(gone.pid, tmp_path))
+    pid_file(used_dir).write_text(pid_file_of(gone.pid, used_dir))
 
-    assert await the_row_is_there(tmp_path)
+    assert await the_row_is_there(used_dir)
 
 
 async def test_a_pid_that_another_process_has_by_now_does_not_stand_in_the_way(
-    tmp_path: Path,
+    used_dir: Path,
 ) -> None:
-    await write_a_row(tmp_path)
     with subprocess.Popen(["/bin/sleep", "60"]) as foreign:
-        pid_file(tmp_path).write_text(pid_file_of(foreign.pid, tmp_path))
+        pid_file(used_dir).write_text(pid_file_of(foreign.pid, used_dir))
 
-        assert await the_row_is_there(tmp_path)
+        assert await the_row_is_there(used_dir)
 
         assert foreign.poll() is None
         foreign.kill()
 
 
-async def test_a_zombie_that_has_the_pid_does_not_stand_in_the_way(tmp_path: Path) -> None:
-    await write_a_row(tmp_path)
+async def test_a_zombie_that_has_the_pid_does_not_stand_in_the_way(used_dir: Path) -> None:
     with subprocess.Popen(["/bin/sleep", "60"]) as zombie:
         zombie.kill()  # and not waited for
-        pid_file(tmp_path).write_text(pid_file_of(zombie.pid, tmp_path))
+        pid_file(used_dir).write_text(pid_file_of(zombie.pid, used_dir))
 
-        assert await the_row_is_there(tmp_path)
+        assert await the_row_is_there(used_dir)
 
 
 def pid_file_of(pid: int, data_dir: Path) -> str:
@@ -165,17 +145,19 @@ def pid_file_of(pid: int, data_dir: Path) -> str:
     )
 
 
-async def test_a_directory_with_spaces_and_umlauts(tmp_path: Path) -> None:
+async def test_a_directory_with_spaces_and_umlauts(tmp_path: Path, leave_a_row: Leave) -> None:
     data_dir = tmp_path / "my söhne's data"
-    await write_a_row(data_dir)
+    leave_a_row(data_dir)
 
     assert await the_row_is_there(data_dir)
 
 
-async def test_a_path_too_long_for_a_socket_gets_a_short_private_one(tmp_path: Path) -> None:
+async def test_a_path_too_long_for_a_socket_gets_a_short_private_one(
+    tmp_path: Path, leave_a_row: Leave
+) -> None:
     data_dir = tmp_path / ("long" * 20) / ("longer" * 10)
 
-    await write_a_row(data_dir)
+    leave_a_row(data_dir)
     async with await start(data_dir) as servers:
         socket_dir = Path((data_dir / "postgres" / "socket-dir").read_text())
         assert servers.addresses.database_url is not None
@@ -196,32 +178,29 @@ async def test_an_initdb_that_was_interrupted_begins_anew(tmp_path: Path) -> Non
     assert await the_row_is_there(tmp_path)
 
 
-async def test_a_cluster_of_another_major_version_is_refused(tmp_path: Path) -> None:
-    await write_a_row(tmp_path)
-    (tmp_path / "postgres" / "cluster" / "PG_VERSION").write_text("15\n")
+async def test_a_cluster_of_another_major_version_is_refused(used_dir: Path) -> None:
+    (used_dir / "postgres" / "cluster" / "PG_VERSION").write_text("15\n")
 
     with pytest.raises(UnsuitableCluster, match="written by Postgres 15"):
-        await start(tmp_path)
+        await start(used_dir)
 
 
-async def test_a_start_that_fails_says_what_the_server_said(tmp_path: Path) -> None:
-    await write_a_row(tmp_path)
-    (tmp_path / "postgres" / "cluster" / "postgresql.conf").write_text("no_such_setting = 1\n")
+async def test_a_start_that_fails_says_what_the_server_said(used_dir: Path) -> None:
+    (used_dir / "postgres" / "cluster" / "postgresql.conf").write_text("no_such_setting = 1\n")
 
     with pytest.raises(ServerDidNotStart, match="no_such_setting") as failure:
-        await start(tmp_path)
+        await start(used_dir)
 
     assert "DATABASE_URL" in str(failure.value)
-    assert processes_of(tmp_path) == []
+    assert processes_of(used_dir) == []
 
 
-async def test_a_large_log_is_put_aside(tmp_path: Path) -> None:
-    log = tmp_path / "postgres" / "postgres.log"
-    log.parent.mkdir()
+async def test_a_large_log_is_put_aside(used_dir: Path) -> None:
+    log = used_dir / "postgres" / "postgres.log"
     with log.open("wb") as file:
         file.truncate(11_000_000)
 
-    async with await start(tmp_path):
+    async with await start(used_dir):
         assert log.with_name("postgres.log.1").stat().st_size == 11_000_000
         assert log.stat().st_size < 1_000_000
 

@@ -13,19 +13,19 @@ from navi.adapters.embedded.servers import EmbeddedServers, open_or_attach
 from tests.adapters.embedded.scene import execute, owner_process, processes_of, start, until
 
 
-async def test_a_second_owner_is_refused_and_told_where_the_servers_are(tmp_path: Path) -> None:
-    async with owner_process(tmp_path) as (pid, run):
+async def test_a_second_owner_is_refused_and_told_where_the_servers_are(used_dir: Path) -> None:
+    async with owner_process(used_dir) as (pid, run):
         with pytest.raises(DataDirectoryInUse) as refusal:
-            await start(tmp_path)
+            await start(used_dir)
 
         assert refusal.value.run == run
         assert run.pid == pid
         assert run.http_url == "http://127.0.0.1:8000"
 
 
-async def test_a_reading_command_attaches_and_leaves_the_servers_running(tmp_path: Path) -> None:
-    async with owner_process(tmp_path) as (_, run):
-        guest = await open_or_attach(tmp_path, postgres=True, nats=True, nats_port=0)
+async def test_a_reading_command_attaches_and_leaves_the_servers_running(used_dir: Path) -> None:
+    async with owner_process(used_dir) as (_, run):
+        guest = await open_or_attach(used_dir, postgres=True, nats=True, nats_port=0)
 
         assert guest.is_owner is False
         assert guest.addresses.nats_url == run.nats_url
@@ -33,24 +33,24 @@ async def test_a_reading_command_attaches_and_leaves_the_servers_running(tmp_pat
         assert await execute(guest.addresses.database_url, "SELECT 1") == 1
         await guest.stop()
 
-        assert len(processes_of(tmp_path)) == 2
+        assert len(processes_of(used_dir)) == 2
 
 
-async def test_a_reading_command_owns_the_servers_where_nobody_does(tmp_path: Path) -> None:
-    alone = await open_or_attach(tmp_path, postgres=True, nats=False, nats_port=0)
+async def test_a_reading_command_owns_the_servers_where_nobody_does(used_dir: Path) -> None:
+    alone = await open_or_attach(used_dir, postgres=True, nats=False, nats_port=0)
     assert alone.is_owner is True
     assert alone.addresses.nats_url is None
 
     await alone.stop()
 
-    assert processes_of(tmp_path) == []
-    assert is_held(tmp_path) is False
-    assert read_run(tmp_path) is None
+    assert processes_of(used_dir) == []
+    assert is_held(used_dir) is False
+    assert read_run(used_dir) is None
 
 
-async def test_commands_that_start_together_share_one_owner(tmp_path: Path) -> None:
+async def test_commands_that_start_together_share_one_owner(used_dir: Path) -> None:
     async def look() -> EmbeddedServers:
-        return await open_or_attach(tmp_path, postgres=True, nats=False, nats_port=0)
+        return await open_or_attach(used_dir, postgres=True, nats=False, nats_port=0)
 
     several = await asyncio.gather(*(look() for _ in range(3)))
 
@@ -60,23 +60,23 @@ async def test_commands_that_start_together_share_one_owner(tmp_path: Path) -> N
         await servers.stop()
 
 
-async def test_a_stop_leaves_no_process_behind(tmp_path: Path) -> None:
-    async with owner_process(tmp_path) as (pid, _):
+async def test_a_stop_leaves_no_process_behind(used_dir: Path) -> None:
+    async with owner_process(used_dir) as (pid, _):
         os.kill(pid, signal.SIGTERM)
-        await until(lambda: processes_of(tmp_path) == [])
+        await until(lambda: processes_of(used_dir) == [])
 
-    assert not (tmp_path / "run.json").exists()
-    assert not (tmp_path / "postgres" / "cluster" / "postmaster.pid").exists()
+    assert not (used_dir / "run.json").exists()
+    assert not (used_dir / "postgres" / "cluster" / "postmaster.pid").exists()
 
 
-async def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_a_failed_start_leaves_nothing_behind(used_dir: Path) -> None:
     with pytest.raises(BinaryNotFound, match="NATS_URL"):
         await EmbeddedServers.start(
-            tmp_path, postgres=True, nats=True, nats_port=0, nats_bin=tmp_path / "nowhere"
+            used_dir, postgres=True, nats=True, nats_port=0, nats_bin=used_dir / "nowhere"
         )
 
-    assert processes_of(tmp_path) == []
-    assert is_held(tmp_path) is False
+    assert processes_of(used_dir) == []
+    assert is_held(used_dir) is False
 
 
 def test_what_a_dead_process_wrote_counts_for_nothing(tmp_path: Path) -> None:
