@@ -59,11 +59,14 @@ class Projector:
         read_models: ReadModels,
         projections: Sequence[Projection[Any]],
         clock: Clock,
+        *,
+        batch_events: int = BATCH_EVENTS,
     ) -> None:
         self._log = log
         self._read_models = read_models
         self._projections = tuple(projections)
         self._clock = clock
+        self._batch_events = batch_events
         self._slots = asyncio.Semaphore(BATCHES_AT_ONCE)
 
     async def run(self) -> None:
@@ -122,7 +125,7 @@ class Projector:
         """One batch; then wait until the next one is worth while."""
         started = self._clock.monotonic()
         match await self._advance(projection, partition):
-            case Reached(position=position, head=head) if head - position > BATCH_EVENTS:
+            case Reached(position=position, head=head) if head - position > self._batch_events:
                 return
             case Reached(position=position):
                 spent = self._clock.monotonic() - started
@@ -140,10 +143,10 @@ class Projector:
                 if batch is None:
                     return Held()
                 page = await self._log.read_all(
-                    partition, after=batch.position, limit=BATCH_EVENTS, deltas=False
+                    partition, after=batch.position, limit=self._batch_events, deltas=False
                 )
                 reached = Reached(position=page.reached, head=page.head)
-                if page.reached == batch.position:
+                if page.reached <= batch.position:
                     return reached
                 await self._fold(projection, batch, page.rows, position=page.reached)
                 await failpoint("projection.before_commit")

@@ -1,0 +1,144 @@
+"""A small projection, and sessions to try it on."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from navi.domain.events import (
+    AgentEvent,
+    CompressionUndone,
+    ContextCompressed,
+    Envelope,
+    MessageWithdrawn,
+    SessionCreated,
+    SessionDeleted,
+    SessionPinned,
+    TextDelta,
+    TurnCompleted,
+    TurnStarted,
+    Usage,
+    UserMessageReceived,
+)
+from navi.domain.ids import LOCAL_OWNER, CallId, EventId, MessageId, NodeId, SessionId, uuid7
+from navi.domain.projection import Change, Hide, Listing, Put, Show
+from navi.ports import Append, EventLog, NewEvent, Recorded
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+POISON = "poison"  # a message that the sample cannot fold
+
+
+class Sample(Struct, frozen=True, kw_only=True):
+    messages: int = 0
+    pinned: bool = False
+    running: bool = False
+    deleted: bool = False
+    last_active: datetime | None = None
+
+
+class SampleProjection:
+    """Messages by seq; compressions hide them and are undone; a withdrawn one changes its row."""
+
+    name = "sample"
+    version = 1
+
+    def __init__(self, *, poison: str = POISON) -> None:
+        self._poison = poison
+
+    def initial(self) -> Sample:
+        return Sample()
+
+    def fold(self, state: Sample, envelope: Envelope) -> tuple[Sample, tuple[Change, ...]]:
+        state = replace(state, last_active=envelope.at)
+        seq = envelope.seq
+        match envelope.event:
+            case UserMessageReceived(content=content):
+                if content == self._poison:
+                    raise KeyError(content)
+                return replace(state, messages=state.messages + 1), (Put(key=seq, row=content),)
+            case MessageWithdrawn(message_seq=key):
+                return state, (Put(key=key, row="withdrawn"),)
+            case ContextCompressed(summary=summary, kept_from_seq=kept):
+                return state, (Hide(before=kept, by=seq), Put(key=-seq, row=summary))
+            case CompressionUndone(compression_seq=by):
+                return state, (Show(by=by),)
+            case SessionPinned(pinned=pinned):
+                return replace(state, pinned=pinned), ()
+            case TurnStarted():
+                return replace(state, running=True), ()
+            case TurnCompleted():
+                return replace(state, running=False), ()
+            case SessionDeleted():
+                return replace(state, deleted=True), ()
+            case _:
+                return state, ()
+
+    def encode_state(self, state: Sample) -> bytes:
+        return msgspec.json.encode(state)
+
+    def decode_state(self, data: bytes) -> Sample:
+        return msgspec.json.decode(data, type=Sample)
+
+    def encode_row(self, row: Any) -> bytes:
+        return msgspec.json.encode(row)
+
+    def decode_row(self, data: bytes) -> Any:
+        return msgspec.json.decode(data)
+
+    def listing(self, state: Sample) -> Listing | None:
+        if state.deleted or state.last_active is None:
+            return None
+        return Listing(pinned=state.pinned, last_active=state.last_active, unfinished=state.running)
+
+
+def uuid(number: int, part: int = 0) -> str:
+    return uuid7(milliseconds=number, random=part.to_bytes(10))
+
+
+def session(number: int) -> SessionId:
+    return SessionId(uuid(number))
+
+
+CREATED = SessionCreated(profile_id="default", owner=LOCAL_OWNER)
+STARTED = TurnStarted(node=NodeId(uuid(1)))
+COMPLETED = TurnCompleted(iterations=1, limit_reached=False, usage=Usage())
+DELTA = TextDelta(call_id=CallId(uuid(2)), text="...")
+
+
+def said(content: str) -> UserMessageReceived:
+    return UserMessageReceived(message_id=MessageId(content or "-"), content=content)
+
+
+def compressed(kept_from_seq: int, summary: str = "summary") -> ContextCompressed:
+    return ContextCompressed(
+        summary=summary,
+        kept_from_seq=kept_from_seq,
+        tokens_before=2,
+        tokens_after=1,
+        trigger="manual",
+    )
+
+
+async def append(log: EventLog, session_id: SessionId, *events: AgentEvent) -> Sequence[Recorded]:
+    """Append events where the session ends; each a second after the one before."""
+    head = await log.head(session_id)
+    return await log.append(
+        Append(
+            session_id=session_id,
+            owner=LOCAL_OWNER,
+            expected=head,
+            events=tuple(
+                NewEvent(
+                    id=EventId(uuid(int(session_id[:8] + session_id[9:13], 16), seq)),
+                    at=NOON + timedelta(seconds=seq),
+                    turn_id=None,
+                    subagent_id=None,
+                    event=event,
+                )
+                for seq, event in enumerate(events, head + 1)
+            ),
+        )
+    )
