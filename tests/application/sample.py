@@ -122,9 +122,11 @@ def compressed(kept_from_seq: int, summary: str = "summary") -> ContextCompresse
     )
 
 
-async def append(log: EventLog, session_id: SessionId, *events: AgentEvent) -> Sequence[Recorded]:
-    """Append events where the session ends; each a second after the one before."""
-    head = await log.head(session_id)
+async def append(
+    log: EventLog, session_id: SessionId, *events: AgentEvent, expected: int | None = None
+) -> Sequence[Recorded]:
+    """Append events where the session ends, or after ``expected``; each a second after the last."""
+    head = await log.head(session_id) if expected is None else expected
     return await log.append(
         Append(
             session_id=session_id,

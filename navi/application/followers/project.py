@@ -1,6 +1,7 @@
 """Keep the read models near the head of the log: one follower for each projection and partition."""
 
 import asyncio
+import traceback
 from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
@@ -111,14 +112,7 @@ class Projector:
                 failures = 0
             except Exception as error:  # noqa: BLE001 - the border of a follower: it must go on
                 failures += 1
-                report = log.warning if isinstance(error, Unavailable) else log.exception
-                report(
-                    "projection_stalled",
-                    projection=projection.name,
-                    partition=partition,
-                    failures=failures,
-                    reason=type(error).__name__,
-                )
+                await _report(error, projection, partition, failures=failures)
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS)) - 1])
 
     async def _advance_and_wait(self, projection: Projection[Any], partition: int) -> None:
@@ -192,6 +186,18 @@ class Projector:
             async for batch in batches:
                 inherited.extend(batch)
         return inherited
+
+
+async def _report(
+    error: Exception, projection: Projection[Any], partition: int, *, failures: int
+) -> None:
+    stalled = log.bind(projection=projection.name, partition=partition, failures=failures)
+    if isinstance(error, Unavailable):
+        stalled.warning("projection_stalled", reason=str(error))
+        return
+    # A traceback quotes source files, which are read: not in the event loop.
+    trace = await asyncio.to_thread(traceback.format_exception, error)
+    stalled.error("projection_stalled", reason=type(error).__name__, exception="".join(trace))
 
 
 def _fold_session(
