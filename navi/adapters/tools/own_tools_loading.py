@@ -171,7 +171,9 @@ def _described(hint: Any) -> Any:
 def _default(value: object) -> object:
     """A default as a struct takes it: what could be changed in place is made anew for each call."""
     match value:
-        case list() | dict() | set() | bytearray():
+        case list() | dict() | set() | bytearray() if (
+            value
+        ):  # msgspec does so with empty ones itself
             copy = cast(Callable[[], object], value.copy)
             return msgspec.field(default_factory=copy)
         case _:

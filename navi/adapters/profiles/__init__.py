@@ -1,0 +1,1 @@
+"""Profiles: those that navi brings along, and the user's own beside or in place of them."""

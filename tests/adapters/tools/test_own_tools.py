@@ -1,0 +1,316 @@
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from navi.adapters.tools.own_tools import Patience
+from navi.adapters.tools.own_tools_wire import LoadProblem
+from navi.adapters.tools.toolbox import Tools
+from navi.domain.events import Json, JsonObject
+from navi.ports import Tool, ToolDescription, ToolResult
+from tests.adapters.tools.own_tools_examples import BROKEN, HOSTILE, WEATHER
+from tests.contracts.tool import ToolContract
+from tests.support.tool_context import SESSION, context_in
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "DATABASE_URL": "secret"}
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("tools")
+    (directory / "weather.py").write_text(WEATHER)
+    (directory / "hostile.py").write_text(HOSTILE)
+    (directory / "_private.py").write_text("async def hidden(): ...")
+    return directory
+
+
+@pytest.fixture
+async def tools(examples: Path) -> AsyncGenerator[Tools, None]:
+    patience = Patience(call=20.0)
+    async with Tools(own_tools=examples, environment=ENVIRONMENT, patience=patience) as tools:
+        assert tools.problems == ()
+        yield tools
+
+
+def named(tools: Tools, name: str) -> Tool:
+    tool = tools.find(name)
+    assert tool is not None
+    return tool
+
+
+async def run(tools: Tools, name: str, workspace: Path, **arguments: Json) -> ToolResult:
+    return await named(tools, name).run(arguments, context_in(workspace))
+
+
+async def stopped(tools: Tools, name: str, workspace: Path) -> tuple[ToolResult, float]:
+    """The result of a call that is stopped while it runs, and how many seconds that took."""
+    stop = asyncio.Event()
+    running = asyncio.create_task(named(tools, name).run({}, context_in(workspace, stop=stop)))
+    while not await asyncio.to_thread((workspace / "running").exists):
+        await asyncio.sleep(0.01)  # noqa: ASYNC110  # the sign comes from another process
+    began = time.monotonic()
+    stop.set()
+    return await running, time.monotonic() - began
+
+
+class TestAsATool(ToolContract):
+    @pytest.fixture
+    def tool(self, tools: Tools) -> Tool:
+        return named(tools, "forecast")
+
+    @pytest.fixture
+    def arguments(self) -> JsonObject:
+        return {"place": {"city": "Delft"}, "days": 3}
+
+
+async def test_public_async_functions_are_offered_after_the_built_in_tools(tools: Tools) -> None:
+    names = [tool.description.name for tool in tools.all()]
+
+    assert names[:3] == ["filesystem", "todo", "scratchpad"]
+    assert {"forecast", "whose", "count", "environment"} < set(names)
+    assert not {"_private", "synchronous", "hidden", "Place"} & set(names)
+
+
+async def test_a_function_describes_its_tool(tools: Tools) -> None:
+    assert named(tools, "forecast").description == ToolDescription(
+        name="forecast",
+        description="The weather to come.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "place": {
+                    "title": "Place",
+                    "type": "object",
+                    "properties": {
+                        "city": {"type": "string"},
+                        "country": {"type": "string", "default": "NL"},
+                    },
+                    "required": ["city"],
+                },
+                "days": {"description": "how many days", "type": "integer", "default": 1},
+                "unit": {"enum": ["C", "F"], "default": "C"},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "extra": {
+                    "type": "object",
+                    "additionalProperties": {"type": "number"},
+                    "default": {},
+                },
+                "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+            },
+            "required": ["place"],
+            "additionalProperties": False,
+        },
+        safe_to_repeat=True,
+        source="weather.py",
+    )
+
+
+async def test_arguments_come_as_the_types_they_are_declared_with(
+    tools: Tools, tmp_path: Path
+) -> None:
+    result = await run(tools, "forecast", tmp_path, place={"city": "Delft"}, extra={"x": 1.5})
+
+    assert result == ToolResult(outcome="ok", output="Delft NL 1 C ['a'] {'x': 1.5} None")
+
+
+async def test_arguments_that_do_not_fit_are_named(tools: Tools, tmp_path: Path) -> None:
+    wrong_type = await run(tools, "forecast", tmp_path, place={"city": 3})
+    wrong_value = await run(tools, "forecast", tmp_path, place={"city": "Delft"}, unit="K")
+
+    assert (wrong_type, wrong_value) == (
+        ToolResult(outcome="error", output="argument place.city: expected str, got int"),
+        ToolResult(outcome="error", output="argument unit: invalid enum value 'K'; allowed: C, F"),
+    )
+    assert named(tools, "forecast").check({}) == "argument place: is missing"
+
+
+async def test_the_context_says_whose_call_it_is(tools: Tools, tmp_path: Path) -> None:
+    result = await run(tools, "whose", tmp_path)
+
+    assert result.output == f"{SESSION}|local|call_00000000000a|True"
+
+
+async def test_no_secret_of_the_server_is_passed_on(tools: Tools, tmp_path: Path) -> None:
+    assert (await run(tools, "environment", tmp_path)).output == "LANG,PATH"
+
+
+async def test_a_module_keeps_its_state_from_call_to_call(tools: Tools, tmp_path: Path) -> None:
+    assert [(await run(tools, "count", tmp_path)).output for _ in range(3)] == ["1", "2", "3"]
+
+
+async def test_calls_run_at_the_same_time(tools: Tools, tmp_path: Path) -> None:
+    tool = named(tools, "parallel")
+
+    results = await asyncio.gather(
+        *(tool.run({}, context_in(tmp_path, call_id=f"call_{number}")) for number in range(2))
+    )
+
+    assert results == [ToolResult(outcome="ok", output="both ran at once")] * 2
+
+
+async def test_a_tool_that_heeds_its_stop_gives_what_it_has(tools: Tools, tmp_path: Path) -> None:
+    result, seconds = await stopped(tools, "heeds", tmp_path)
+
+    assert result == ToolResult(outcome="ok", output="heeded")
+    assert seconds < 0.3
+
+
+async def test_a_tool_that_waits_is_cancelled_and_cleans_up(tools: Tools, tmp_path: Path) -> None:
+    result, seconds = await stopped(tools, "sleeps", tmp_path)
+
+    assert (result.outcome, (tmp_path / "cleaned_up").exists()) == ("unknown", True)
+    assert seconds < 1.0
+
+
+async def test_a_tool_that_blocks_is_killed_with_all_it_started(
+    tools: Tools, tmp_path: Path
+) -> None:
+    result, seconds = await stopped(tools, "blocks", tmp_path)
+
+    assert result == ToolResult(
+        outcome="unknown",
+        output="stopped before the tool had ended; what it has done by then is not known",
+    )
+    assert seconds < 1.0
+    assert not [
+        p for p in psutil.process_iter(["cmdline"]) if "4321.5" in (p.info["cmdline"] or ())
+    ]
+    assert (await run(tools, "count", tmp_path)).outcome == "ok"
+
+
+async def test_a_call_has_a_longest_time(examples: Path, tmp_path: Path) -> None:
+    patience = Patience(call=0.2)
+    async with Tools(own_tools=examples, environment=ENVIRONMENT, patience=patience) as tools:
+        result = await run(tools, "sleeps", tmp_path)
+
+    assert result == ToolResult(
+        outcome="unknown",
+        output="ended after 0.2 s, before the tool had; what it has done by then is not known",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        (
+            "exit_at_once",
+            ToolResult(
+                outcome="unknown",
+                output="the process of the tool ended: it exited with status 7; "
+                "what it has done by then is not known",
+            ),
+        ),
+        (
+            "exit_safely",
+            ToolResult(
+                outcome="error",
+                output="the process of the tool ended: it exited with status 7; "
+                "it may be called again",
+            ),
+        ),
+        (
+            "crash",
+            ToolResult(
+                outcome="unknown",
+                output="the process of the tool ended: it was ended by SIGSEGV; "
+                "what it has done by then is not known",
+            ),
+        ),
+        ("leave", ToolResult(outcome="error", output="SystemExit: bye (line 46 of hostile.py)")),
+        (
+            "fail",
+            ToolResult(outcome="error", output="ValueError: no such city (line 50 of hostile.py)"),
+        ),
+        (
+            "fail_nastily",
+            ToolResult(
+                outcome="error",
+                output="Nasty: (its message cannot be shown) (line 59 of hostile.py)",
+            ),
+        ),
+        ("dirty", ToolResult(outcome="ok", output="a\ufffdb\ufffdc")),
+        ("circular", ToolResult(outcome="ok", output="[[...]]")),
+    ],
+)
+async def test_whatever_a_tool_does_its_call_has_a_clear_result(
+    tools: Tools, tmp_path: Path, name: str, result: ToolResult
+) -> None:
+    assert await run(tools, name, tmp_path) == result
+    assert (await run(tools, "process", tmp_path)).outcome == "ok"
+
+
+async def test_a_huge_output_is_kept_whole_as_a_file(tools: Tools, tmp_path: Path) -> None:
+    result = await run(tools, "huge", tmp_path)
+
+    assert (result.outcome, result.truncated) == ("ok", True)
+    assert len(result.output.encode()) <= 256 * 1024
+    kept = tmp_path / ".navi" / "outputs" / "call_00000000000a.txt"
+    assert kept.stat().st_size == 10_000_000
+
+
+async def test_a_process_in_which_something_goes_on_is_not_used_again(
+    tools: Tools, tmp_path: Path
+) -> None:
+    before = await run(tools, "leave_a_task", tmp_path)
+
+    assert (await run(tools, "process", tmp_path)).output != before.output
+
+
+async def test_files_that_do_not_load_are_named_and_left_out(tmp_path: Path) -> None:
+    for name, text in {**BROKEN, "a_weather.py": WEATHER}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "bytes.py").write_bytes(b"x = '\xff'")
+    patience = Patience(load=1.0)
+
+    async with Tools(own_tools=tmp_path, environment=ENVIRONMENT, patience=patience) as tools:
+        problems = set(tools.problems)
+        offered = {tool.description.source for tool in tools.all()}
+
+    errors = {problem.file: problem.error for problem in problems}
+    assert set(errors) == {*BROKEN, "bytes.py"}
+    assert offered == {"built-in", "a_weather.py"}
+    assert problems >= {
+        LoadProblem(file="ends.py", error="loading it ended the process: it exited with status 1"),
+        LoadProblem(file="exits.py", error="SystemExit: 3 (line 2 of exits.py)"),
+        LoadProblem(file="hangs.py", error="loading it took longer than 1 s"),
+        LoadProblem(
+            file="taken.py",
+            error="filesystem: a built-in tool has this name; rename the function",
+        ),
+        LoadProblem(
+            file="twice.py",
+            error="forecast: a_weather.py has a tool of this name; rename one of them",
+        ),
+        LoadProblem(
+            file="marked.py", error="SAFE_TO_REPEAT names 'gone', which is no tool of this file"
+        ),
+    }
+
+
+async def test_an_edited_file_is_loaded_at_the_next_start_only(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import os\nasync def mine(): return 'old'\nasync def end(): os._exit(1)")
+
+    async with Tools(own_tools=tmp_path, environment=ENVIRONMENT) as tools:
+        file.write_text("async def mine(): return 'new'")
+        await run(tools, "end", tmp_path)  # so that another process has to start
+        assert (await run(tools, "mine", tmp_path)).output == "old"
+
+
+async def test_without_own_tools_no_process_is_started(tmp_path: Path) -> None:
+    before = psutil.Process().children()
+
+    async with Tools(own_tools=tmp_path / "missing", environment={}) as tools:
+        assert [tool.description.source for tool in tools.all()] == ["built-in"] * 3
+        assert psutil.Process().children() == before
+
+
+async def test_processes_end_with_their_owner(examples: Path, tmp_path: Path) -> None:
+    async with Tools(own_tools=examples, environment=ENVIRONMENT) as tools:
+        process = int((await run(tools, "process", tmp_path)).output)
+        assert psutil.pid_exists(process)
+
+    assert not psutil.pid_exists(process)

@@ -1,0 +1,43 @@
+"""What a tool is handed in tests."""
+
+import asyncio
+from pathlib import Path
+
+from navi.domain.events import TodoItem
+from navi.domain.ids import LOCAL_OWNER, CallId, SessionId
+from navi.ports import ToolContext
+
+SESSION = SessionId("0199c0de-0000-7000-8000-000000000001")
+
+
+class ListInMemory:
+    """A todo list that nobody else sees."""
+
+    def __init__(self, items: tuple[TodoItem, ...] = ()) -> None:
+        self._items = items
+
+    def items(self) -> tuple[TodoItem, ...]:
+        """The list now."""
+        return self._items
+
+    async def replace(self, items: tuple[TodoItem, ...]) -> None:
+        """Another list from now on."""
+        self._items = items
+
+
+def context_in(
+    workspace: Path,
+    *,
+    stop: asyncio.Event | None = None,
+    items: tuple[TodoItem, ...] = (),
+    call_id: str = "call_00000000000a",
+) -> ToolContext:
+    """A context whose workspace is this directory."""
+    return ToolContext(
+        session_id=SESSION,
+        user_id=LOCAL_OWNER,
+        call_id=CallId(call_id),
+        workspace=workspace,
+        stop=stop or asyncio.Event(),
+        todo=ListInMemory(items),
+    )
