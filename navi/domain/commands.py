@@ -25,6 +25,8 @@ from navi.domain.ids import CallId, MessageId, NodeId, Owner, SubagentId, TurnId
 
 
 class CreateSession(Struct, frozen=True, kw_only=True):
+    """Begin a session."""
+
     profile_id: str
     owner: Owner
     name: str | None = None
@@ -62,19 +64,25 @@ class RequestStop(Struct, frozen=True, kw_only=True):
 
 
 class RenameSession(Struct, frozen=True, kw_only=True):
+    """Give it a name; one that navi made never replaces one that a person gave."""
+
     name: str
     by: Literal["user", "auto"] = "user"
 
 
 class PinSession(Struct, frozen=True, kw_only=True):
+    """Pin it to the top of lists, or let it go."""
+
     pinned: bool
 
 
 class DeleteSession(Struct, frozen=True, kw_only=True):
-    pass
+    """Take it out of sight."""
 
 
 class SwitchProfile(Struct, frozen=True, kw_only=True):
+    """Let another profile answer from the next model call on."""
+
     to_profile: str
     by: Literal["user", "tool"] = "user"
     reason: str | None = None
@@ -139,14 +147,20 @@ class RecordOutcome(Struct, frozen=True, kw_only=True):
 
 
 class Completed(Struct, frozen=True, kw_only=True):
+    """The agent is done."""
+
     limit_reached: bool
 
 
 class Stopped(Struct, frozen=True, kw_only=True):
+    """Somebody stopped it."""
+
     by: str
 
 
 class Failed(Struct, frozen=True, kw_only=True):
+    """It could not go on."""
+
     kind: str
     error: str
 

@@ -53,7 +53,8 @@ def decode_data(name: str, version: int, data: bytes) -> AgentEvent:
 
 def format_at(at: datetime) -> str:
     """A moment as it stands in envelopes: UTC, microseconds, ``Z``."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # Four times as fast as strftime, and every event needs it for its hash.
+    return at.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def encode_envelope(

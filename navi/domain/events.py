@@ -61,12 +61,16 @@ class Executor(Struct, frozen=True, kw_only=True):
 
 
 class PlanStep(Struct, frozen=True, kw_only=True):
+    """One step of a plan, and who does it."""
+
     number: int
     text: str
     executor: Executor
 
 
 class TodoItem(Struct, frozen=True, kw_only=True):
+    """One thing to do."""
+
     id: str
     text: str
     status: Literal["pending", "in_progress", "done", "failed", "skipped"] = "pending"
@@ -91,6 +95,8 @@ class Delta(Struct, frozen=True, kw_only=True):
 
 
 class SessionCreated(Fact, frozen=True, kw_only=True):
+    """A session begins."""
+
     TYPE = "session_created"
     profile_id: str
     owner: Owner
@@ -99,21 +105,29 @@ class SessionCreated(Fact, frozen=True, kw_only=True):
 
 
 class SessionRenamed(Fact, frozen=True, kw_only=True):
+    """The session has another name."""
+
     TYPE = "session_renamed"
     name: str
     by: Literal["user", "auto"]
 
 
 class SessionPinned(Fact, frozen=True, kw_only=True):
+    """The session was pinned to the top of lists, or let go."""
+
     TYPE = "session_pinned"
     pinned: bool
 
 
 class SessionDeleted(Fact, frozen=True, kw_only=True):
+    """The session is out of sight; its log stays."""
+
     TYPE = "session_deleted"
 
 
 class ProfileSwitched(Fact, frozen=True, kw_only=True):
+    """From the next model call on the agent is another."""
+
     TYPE = "profile_switched"
     from_profile: str
     to_profile: str
@@ -135,6 +149,8 @@ class UserMessageReceived(Fact, frozen=True, kw_only=True):
 
 
 class TurnStarted(Fact, frozen=True, kw_only=True):
+    """The agent sets to work on a message."""
+
     TYPE = "turn_started"
     node: NodeId
     planning: bool = False
@@ -148,6 +164,8 @@ class MessageDelivered(Fact, frozen=True, kw_only=True):
 
 
 class MessageWithdrawn(Fact, frozen=True, kw_only=True):
+    """The message will not be delivered."""
+
     TYPE = "message_withdrawn"
     message_seq: int
 
@@ -162,11 +180,15 @@ class TurnResumed(Fact, frozen=True, kw_only=True):
 
 
 class StopRequested(Fact, frozen=True, kw_only=True):
+    """Somebody wants the open turn to end."""
+
     TYPE = "stop_requested"
     by: str
 
 
 class TurnCompleted(Fact, frozen=True, kw_only=True):
+    """The agent is done; ``usage`` is of all calls of the turn."""
+
     TYPE = "turn_completed"
     iterations: int
     limit_reached: bool
@@ -174,11 +196,15 @@ class TurnCompleted(Fact, frozen=True, kw_only=True):
 
 
 class TurnStopped(Fact, frozen=True, kw_only=True):
+    """The turn was ended before the agent was done."""
+
     TYPE = "turn_stopped"
     by: str
 
 
 class TurnFailed(Fact, frozen=True, kw_only=True):
+    """The turn could not go on."""
+
     TYPE = "turn_failed"
     kind: str
     error: str
@@ -188,6 +214,8 @@ class TurnFailed(Fact, frozen=True, kw_only=True):
 
 
 class PlanningPhaseCompleted(Fact, frozen=True, kw_only=True):
+    """A phase of planning ended; ``output`` is what the model wrote."""
+
     TYPE = "planning_phase_completed"
     phase: Literal[1, 2, 3]
     call_id: CallId
@@ -196,6 +224,8 @@ class PlanningPhaseCompleted(Fact, frozen=True, kw_only=True):
 
 
 class PlanReady(Fact, frozen=True, kw_only=True):
+    """The plan that the agent will follow."""
+
     TYPE = "plan_ready"
     plan: str
     complexity: str | None = None
@@ -204,11 +234,15 @@ class PlanReady(Fact, frozen=True, kw_only=True):
 
 
 class TodoUpdated(Fact, frozen=True, kw_only=True):
+    """The whole todo list, as it is from here on."""
+
     TYPE = "todo_updated"
     items: tuple[TodoItem, ...]
 
 
 class GuidanceGiven(Fact, frozen=True, kw_only=True):
+    """A word of navi to the model, at the tail of its context."""
+
     TYPE = "guidance_given"
     kind: GuidanceKind
     content: str
@@ -235,6 +269,8 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
 
 
 class ThinkingDelta(Delta, frozen=True, kw_only=True, omit_defaults=True):
+    """A piece of thinking, while it is being written."""
+
     TYPE = "thinking_delta"
     call_id: CallId
     text: str = ""
@@ -242,6 +278,8 @@ class ThinkingDelta(Delta, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TextDelta(Delta, frozen=True, kw_only=True, omit_defaults=True):
+    """A piece of text, while it is being written."""
+
     TYPE = "text_delta"
     call_id: CallId
     text: str = ""
@@ -249,11 +287,15 @@ class TextDelta(Delta, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ThinkingEnded(Fact, frozen=True, kw_only=True):
+    """The model has thought enough; what follows is text or calls."""
+
     TYPE = "thinking_ended"
     call_id: CallId
 
 
 class ModelReplied(Fact, frozen=True, kw_only=True):
+    """A model call ended well."""
+
     TYPE = "model_replied"
     call_id: CallId
     content: str
@@ -266,6 +308,8 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
 
 
 class ModelCallFailed(Fact, frozen=True, kw_only=True):
+    """A model call ended badly; ``partial_text`` is what it had said."""
+
     TYPE = "model_call_failed"
     call_id: CallId
     kind: FailureKind
@@ -278,6 +322,8 @@ class ModelCallFailed(Fact, frozen=True, kw_only=True):
 
 
 class ToolStarted(Fact, frozen=True, kw_only=True):
+    """A tool call is about to run: from here on it may have had an effect."""
+
     TYPE = "tool_started"
     call_id: CallId
     name: str
@@ -297,6 +343,8 @@ class ToolFinished(Fact, frozen=True, kw_only=True):
 
 
 class SubagentStarted(Fact, frozen=True, kw_only=True):
+    """A subagent sets to work on its task."""
+
     TYPE = "subagent_started"
     call_id: CallId
     profile_id: str
@@ -304,6 +352,8 @@ class SubagentStarted(Fact, frozen=True, kw_only=True):
 
 
 class SubagentFinished(Fact, frozen=True, kw_only=True):
+    """A subagent came back."""
+
     TYPE = "subagent_finished"
     call_id: CallId
     result: str
@@ -314,6 +364,8 @@ class SubagentFinished(Fact, frozen=True, kw_only=True):
 
 
 class ContextCompressed(Fact, frozen=True, kw_only=True):
+    """A summary stands in place of what came before ``kept_from_seq``."""
+
     TYPE = "context_compressed"
     summary: str
     kept_from_seq: int
@@ -323,16 +375,22 @@ class ContextCompressed(Fact, frozen=True, kw_only=True):
 
 
 class CompressionUndone(Fact, frozen=True, kw_only=True):
+    """What a compression replaced is back."""
+
     TYPE = "compression_undone"
     compression_seq: int
 
 
 class CompressionFailed(Fact, frozen=True, kw_only=True):
+    """The context stays as it is."""
+
     TYPE = "compression_failed"
     error: str
 
 
 class MemorySaved(Fact, frozen=True, kw_only=True):
+    """A fact worth keeping; ``source_seq`` is of the event it came from."""
+
     TYPE = "memory_saved"
     memory_id: str
     text: str
@@ -340,17 +398,23 @@ class MemorySaved(Fact, frozen=True, kw_only=True):
 
 
 class MemoryForgotten(Fact, frozen=True, kw_only=True):
+    """A fact is gone, its text too."""
+
     TYPE = "memory_forgotten"
     memory_id: str
 
 
 class MemoryRecalled(Fact, frozen=True, kw_only=True):
+    """Facts that were put before the model."""
+
     TYPE = "memory_recalled"
     memory_ids: tuple[str, ...]
     content: str
 
 
 class FileUploaded(Fact, frozen=True, kw_only=True):
+    """A file of the user lies in the workspace."""
+
     TYPE = "file_uploaded"
     name: str
     path: str
@@ -360,6 +424,8 @@ class FileUploaded(Fact, frozen=True, kw_only=True):
 
 
 class FileExpired(Fact, frozen=True, kw_only=True):
+    """An uploaded file was removed."""
+
     TYPE = "file_expired"
     name: str
 

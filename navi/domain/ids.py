@@ -6,7 +6,9 @@ from typing import NewType
 SessionId = NewType("SessionId", str)  # UUIDv7, canonical lower case: also a NATS subject token
 EventId = NewType("EventId", str)  # UUIDv7
 TurnId = NewType("TurnId", str)  # UUIDv7
-CallId = NewType("CallId", str)  # of a model call (UUIDv7) or of a tool call ("call_" + 12 hex digits)
+CallId = NewType(
+    "CallId", str
+)  # of a model call (UUIDv7) or of a tool call ("call_" + 12 hex digits)
 MessageId = NewType("MessageId", str)  # the client's own, or a UUIDv7
 SubagentId = NewType("SubagentId", str)  # "subagent_" + 12 hex digits
 NodeId = NewType("NodeId", str)  # UUIDv7, made at the start of a process

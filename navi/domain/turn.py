@@ -180,11 +180,15 @@ def add_usage(one: Usage, other: Usage) -> Usage:
 
 
 class OpenModelCall(Struct, frozen=True, kw_only=True):
+    """A model call without an answer."""
+
     subagent_id: SubagentId | None
     call: OpenCall
 
 
 class OpenTool(Struct, frozen=True, kw_only=True):
+    """A tool call without a result."""
+
     subagent_id: SubagentId | None
     call: ToolCall
     started: bool

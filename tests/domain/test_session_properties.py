@@ -239,7 +239,8 @@ class SessionUnderFire(RuleBasedStateMachine):
         assert sorted(settled + waiting) == received
 
     def ids(self, kind: type[Any]) -> list[str]:
-        return [item.event.call_id for item in self.log if isinstance(item.event, kind)]
+        events: list[Any] = [item.event for item in self.log if isinstance(item.event, kind)]
+        return [event.call_id for event in events]
 
     def promised_tools(self) -> list[str]:
         return [

@@ -1,0 +1,54 @@
+import pytest
+
+from navi.domain.errors import BadInput
+from navi.domain.ids import SessionId
+from navi.domain.subjects import (
+    event_headers,
+    event_subject,
+    format_position,
+    parse_position,
+    stream_subjects,
+)
+
+SESSION = SessionId("01990000-0000-7000-8000-000000000000")
+
+
+def subject(type: str, *, partitions: int = 1, owner: str = "local") -> str:  # noqa: A002 - the contract's own name
+    return event_subject(
+        partition=0, partitions=partitions, owner=owner, session_id=SESSION, type=type
+    )
+
+
+def test_facts_and_deltas_have_subjects_of_their_own() -> None:
+    assert [subject("turn_started"), subject("text_delta"), subject("thinking_delta")] == [
+        f"navi.events.local.{SESSION}.turn_started",
+        f"navi.deltas.local.{SESSION}.text_delta",
+        f"navi.deltas.local.{SESSION}.thinking_delta",
+    ]
+
+
+def test_the_partition_stands_in_subjects_where_there_are_more() -> None:
+    assert subject("turn_started", partitions=4) == f"navi.events.0.local.{SESSION}.turn_started"
+    assert stream_subjects(0, partitions=1) == ("navi.events.>", "navi.deltas.>")
+    assert stream_subjects(3, partitions=4) == ("navi.events.3.>", "navi.deltas.3.>")
+
+
+def test_no_name_makes_an_event_unpublishable() -> None:
+    assert subject("new.type *>", owner="") == f"navi.events._.{SESSION}.new_type___"
+
+
+def test_headers_name_the_event_and_its_place() -> None:
+    assert event_headers(partition=0, position=17, session_id=SESSION, seq=5) == {
+        "Nats-Msg-Id": f"{SESSION}:5",
+        "Navi-Position": "0-17",
+    }
+
+
+def test_a_position_is_read_as_it_is_written() -> None:
+    assert parse_position(format_position(3, 17)) == (3, 17)
+
+
+@pytest.mark.parametrize("text", ["", "17", "0-", "-1-2", "0-17 ", "00-1", "0-1e3", "0-1١"])  # noqa: RUF001 - no ASCII digit
+def test_what_is_no_position_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse_position(text)

@@ -1,0 +1,178 @@
+"""A node without a network edge: real loop, real tools, a scripted model server, a log in memory."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from navi.adapters.files.workspaces import Workspaces
+from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.adapters.in_memory.nodes import InMemoryNodes
+from navi.adapters.in_memory.read_models import InMemoryReadModels
+from navi.adapters.in_memory.text_store import InMemoryTextStore
+from navi.adapters.llm.ollama import Ollama
+from navi.adapters.llm.servers import Server, ServerPool
+from navi.adapters.profiles.folder import FolderProfiles
+from navi.adapters.system import RandomIds, SystemClock
+from navi.adapters.tools.kept_outputs import KeptOutputs
+from navi.adapters.tools.toolbox import Tools
+from navi.application.ask_model import AskModelOnce, CallSettings
+from navi.application.await_turn import TurnOutcome, await_turn
+from navi.application.followers.project import Projector
+from navi.application.manage_sessions import ManageSessions, Receipt
+from navi.application.record import Records
+from navi.application.run_tool import RunToolOnce
+from navi.application.run_turn import Agent
+from navi.application.session_runs import SessionRuns
+from navi.application.take_over import TakeOver
+from navi.domain.events import AgentEvent, Mode
+from navi.domain.ids import MessageId, NodeId, SessionId
+from navi.ports import EventLog, Recorded, Tool
+from navi.projections.context import Context
+from navi.projections.messages import Messages
+from navi.projections.sessions import Sessions
+from navi.projections.todo import Todo
+
+PATIENCE = 10.0  # seconds a test waits for what must come
+PROJECTIONS = (Sessions(), Messages(), Context(), Todo())
+
+
+class World:
+    """What the nodes of a test share: the log, the read models, and who is alive."""
+
+    def __init__(self, event_log: EventLog | None = None) -> None:
+        self.log: EventLog = event_log or InMemoryEventLog()
+        self.read_models = InMemoryReadModels()
+        self.texts = InMemoryTextStore()
+        self.cluster: dict[NodeId, Any] = {}
+
+    async def project(self) -> None:
+        """Bring the read models up to date."""
+        await Projector(self.log, self.read_models, PROJECTIONS, SystemClock()).caught_up()
+
+    async def events(self, session_id: SessionId) -> list[Recorded]:
+        """All events of a session."""
+        return [row async for rows in self.log.read(session_id) for row in rows]
+
+    async def types(self, session_id: SessionId) -> list[str]:
+        """The types of a session's events, neighbouring deltas of one type as one."""
+        found: list[str] = []
+        for row in await self.events(session_id):
+            if not (row.type.endswith("_delta") and found and found[-1] == row.type):
+                found.append(row.type)
+        return found
+
+    async def seen(self, session_id: SessionId, type_: str, count: int = 1) -> Recorded:
+        """The ``count``-th event of a type, waited for."""
+        async with asyncio.timeout(PATIENCE):
+            left = count
+            async for rows in self.log.watch(session_id, after=0):
+                for row in rows:
+                    left -= row.type == type_
+                    if left == 0:
+                        return row
+        raise AssertionError("a watch has no end")
+
+
+class AgentNode:
+    """One process of the service, as far as turns go."""
+
+    def __init__(
+        self, world: World, node: NodeId, sessions: ManageSessions, take_over: TakeOver
+    ) -> None:
+        self.world = world
+        self.id = node
+        self.sessions = sessions
+        self.take_over = take_over
+        self.runs: SessionRuns
+
+    async def session(self, profile_id: str = "assistant") -> SessionId:
+        """A new session."""
+        return (await self.sessions.create(profile_id=profile_id, name=None)).id
+
+    async def say(
+        self,
+        session_id: SessionId,
+        content: str,
+        *,
+        mode: Mode = "queue",
+        message_id: str | None = None,
+    ) -> Receipt:
+        """Send a message."""
+        return await self.sessions.receive(
+            session_id,
+            content=content,
+            files=(),
+            mode=mode,
+            message_id=MessageId(message_id) if message_id else None,
+        )
+
+    async def outcome(self, session_id: SessionId, receipt: Receipt) -> TurnOutcome:
+        """How the turn of a message ended."""
+        async with asyncio.timeout(PATIENCE):
+            return await await_turn(self.world.log, session_id, message_seq=receipt.seq)
+
+    async def ask(self, session_id: SessionId, content: str) -> TurnOutcome:
+        """Send a message and wait for its turn."""
+        return await self.outcome(session_id, await self.say(session_id, content))
+
+
+@asynccontextmanager
+async def agent_node(
+    world: World,
+    files: Path,
+    urls: Sequence[str],
+    *,
+    first_chunk_timeout: float = 5.0,
+    chunk_timeout: float = 5.0,
+    tools: Sequence[Tool] = (),
+    profiles: Path | None = None,
+) -> AsyncGenerator[AgentNode, None]:
+    """A node on these model servers (Ollama's protocol); killed, not drained, at the end."""
+    clock, ids = SystemClock(), RandomIds()
+    node_id = NodeId(ids.uuid())
+    models = [
+        Ollama(f"server {place}", url, headers={}, chunk_timeout=chunk_timeout)
+        for place, url in enumerate(urls)
+    ]
+    pool = ServerPool(
+        [Server(model=model, models=()) for model in models], default_model=None, clock=clock
+    )
+    nodes = InMemoryNodes(world.cluster)
+    await nodes.join(node_id)
+    async with Tools(own_tools=files / "no-tools", environment={}, more=tools) as toolbox:
+        run_tool = RunToolOnce(toolbox, Workspaces(files), KeptOutputs(), clock)
+        profile_folder = FolderProfiles(profiles or files / "no-profiles")
+        agent = Agent(
+            node=node_id,
+            ids=ids,
+            profiles=profile_folder,
+            tools=toolbox,
+            ask_model=AskModelOnce(
+                pool,
+                world.texts,
+                clock,
+                ids,
+                CallSettings(first_chunk_timeout=first_chunk_timeout, num_ctx=8192),
+            ),
+            run_tool=run_tool,
+        )
+        records = Records(world.log, world.read_models, clock, ids, node_id)
+        runs = SessionRuns(world.log, records, agent)
+        sessions = ManageSessions(world.log, records, runs, profile_folder, ids, node_id)
+        take_over = TakeOver(world.log, world.read_models, records, runs, nodes, toolbox, node_id)
+        node = AgentNode(world, node_id, sessions, take_over)
+        node.runs = runs
+        try:
+            yield node
+        finally:
+            await runs.drain(0)
+            world.cluster[node_id] = "gone"
+            await run_tool.close()
+            await pool.aclose()
+
+
+def kinds(events: Sequence[AgentEvent]) -> list[str]:
+    """The classes of events, by name."""
+    return [type(event).__name__ for event in events]
