@@ -188,7 +188,7 @@ class _Reply:
             case Say(text=text, times=times):
                 lines = ((text if number == 0 else f" {text}") for number in range(times))
             case Results():
-                lines = iter((_results(messages),))
+                lines = iter((results(messages),))
             case _:
                 assert_never(action)
         if self._spoken:
@@ -245,7 +245,7 @@ def _script_or_nothing(text: str) -> Script:
         return Script(replies=(), plan=(), facts=())
 
 
-def _results(messages: Sequence[PromptMessage]) -> str:
+def results(messages: Sequence[PromptMessage]) -> str:
     """What the tools gave back since the model last spoke."""
     results: list[str] = []
     for message in reversed(messages):

@@ -71,12 +71,12 @@ class Ollama:
     async def stream(
         self, body: bytes, *, purpose: Purpose, call_id: CallId
     ) -> AsyncGenerator[ModelChunk, None]:
-        reply = _Reply()
+        reply = Reply()
         try:
             async with aclosing(
                 self._endpoint.post("/api/chat", body, purpose=purpose, call_id=call_id)
             ) as received:
-                async for chunk in _chunks(received, reply):
+                async for chunk in read_stream(received, reply):
                     yield chunk
         except ModelFailure as failure:
             failure.tool_calls_came = bool(reply.calls)
@@ -228,17 +228,22 @@ class _Sent(Struct):
     model: str
 
 
-class _Reply:
-    """What came so far."""
+class Reply:
+    """What came of a reply so far."""
 
     def __init__(self) -> None:
         self.budget = Budget()
         self.calls: list[RequestedCall] = []
 
 
-async def _chunks(
-    received: AsyncGenerator[bytes, None], reply: _Reply
+async def read_stream(
+    received: AsyncGenerator[bytes, None], reply: Reply
 ) -> AsyncGenerator[ModelChunk, None]:
+    """The chunks in the bytes of an answer; ``reply`` is brought up to date before each one.
+
+    Raises:
+        ModelFailure: the server reports an error, or the answer is malformed or has no end mark.
+    """
     splitter = LineSplitter()
     async for data in received:
         for line in splitter.feed(data):
@@ -254,7 +259,7 @@ async def _chunks(
     raise ModelFailure("protocol", "the stream ended without its end mark (done)")
 
 
-def _read_line(data: bytes, reply: _Reply) -> list[ModelChunk]:
+def _read_line(data: bytes, reply: Reply) -> list[ModelChunk]:
     if not data.strip():
         return []
     line = read(data, _Line)

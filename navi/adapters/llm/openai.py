@@ -67,12 +67,12 @@ class OpenAI:
     async def stream(
         self, body: bytes, *, purpose: Purpose, call_id: CallId
     ) -> AsyncGenerator[ModelChunk, None]:
-        reply = _Reply()
+        reply = Reply()
         try:
             async with aclosing(
                 self._endpoint.post("/chat/completions", body, purpose=purpose, call_id=call_id)
             ) as received:
-                async for chunk in _chunks(received, reply):
+                async for chunk in read_stream(received, reply):
                     yield chunk
         except ModelFailure as failure:
             failure.tool_calls_came = bool(reply.calls)
@@ -174,8 +174,8 @@ class _Models(Struct):
     data: list[_Model]
 
 
-class _Reply:
-    """What came so far."""
+class Reply:
+    """What came of a reply so far."""
 
     def __init__(self) -> None:
         self.budget = Budget()
@@ -201,9 +201,14 @@ class _Reply:
         )
 
 
-async def _chunks(
-    received: AsyncGenerator[bytes, None], reply: _Reply
+async def read_stream(
+    received: AsyncGenerator[bytes, None], reply: Reply
 ) -> AsyncGenerator[ModelChunk, None]:
+    """The chunks in the bytes of an answer; ``reply`` is brought up to date before each one.
+
+    Raises:
+        ModelFailure: the server reports an error, or the answer is malformed or has no end mark.
+    """
     splitter = EventSplitter()
     deadline: float | None = None
     while not reply.done:
@@ -235,7 +240,7 @@ async def _next(received: AsyncGenerator[bytes, None], deadline: float | None) -
         return None
 
 
-def _read_event(data: bytes, reply: _Reply) -> list[ModelChunk]:
+def _read_event(data: bytes, reply: Reply) -> list[ModelChunk]:
     if data.strip() == b"[DONE]":
         reply.done = True
         return []

@@ -1,0 +1,84 @@
+"""The backends, held to the one contract."""
+
+import json
+
+import pytest
+
+from navi.adapters.llm.demo import DemoModel
+from navi.adapters.llm.ollama import Ollama
+from navi.adapters.llm.openai import OpenAI
+from navi.domain.prompt import ModelRequest
+from navi.ports import LanguageModel
+from tests.contracts.language_model import MALFORMED, LanguageModelContract, ToldTo, asking
+from tests.support.model_server import ModelServer
+from tests.support.model_wire import (
+    Calls,
+    Cut,
+    Done,
+    ErrorLine,
+    Part,
+    Raw,
+    Say,
+    Sleep,
+    Stall,
+    Think,
+)
+
+
+class OnServer(LanguageModelContract):
+    @pytest.fixture
+    def told_to(self, server: ModelServer) -> ToldTo:
+        def tell(*parts: Part) -> ModelRequest:
+            server.answer(*parts)
+            return asking("go")
+
+        return tell
+
+
+class TestOllama(OnServer):
+    @pytest.fixture
+    def model(self, ollama: Ollama) -> LanguageModel:
+        return ollama
+
+
+class TestOpenAI(OnServer):
+    @pytest.fixture
+    def model(self, openai: OpenAI) -> LanguageModel:
+        return openai
+
+
+class TestDemoModel(LanguageModelContract):
+    @pytest.fixture
+    def model(self) -> LanguageModel:
+        return DemoModel(pace=0, chunk_timeout=60)
+
+    @pytest.fixture
+    def told_to(self) -> ToldTo:
+        def tell(*parts: Part) -> ModelRequest:
+            return asking("\n".join(["!usage 12 5", *map(line_of, parts)]))
+
+        return tell
+
+
+def line_of(part: Part) -> str:
+    match part:
+        case Think(text=text):
+            return f"!think {text}"
+        case Say(text=text):
+            return f"!say {text}"
+        case Calls(calls=wanted):
+            return "\n".join(
+                f"!tool {name} {text if isinstance(text, str) else json.dumps(text)}"
+                for name, text in wanted
+            )
+        case Done(reason=reason):
+            return f"!finish {reason}"
+        case ErrorLine():
+            return "!fail http 500"
+        case Raw():
+            assert part == MALFORMED
+            return "!fail protocol"
+        case Stall() | Sleep():
+            return "!sleep 60"
+        case Cut():
+            return "!fail connection"
