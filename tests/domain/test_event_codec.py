@@ -38,7 +38,7 @@ def test_every_type_has_a_sample_of_each_version() -> None:
     assert need <= have
 
 
-@pytest.mark.parametrize(("name", "version", "data"), samples())
+@pytest.mark.parametrize(("name", "version", "data"), list(samples()))
 def test_a_stored_event_is_read_and_written_again_as_it_was(
     name: str, version: int, data: bytes
 ) -> None:
