@@ -43,7 +43,7 @@ class Patience(Struct, frozen=True, kw_only=True):
 
     load: float = 30.0
     call: float = 300.0
-    heed: float = 0.7
+    heed: float = 0.55  # leaves time to kill within the 0.8 s that a halted turn waits for a tool
 
 
 class OwnTools:
