@@ -1,6 +1,7 @@
 """The one place that speaks HTTP to model servers, and says what went wrong in navi's words."""
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -25,6 +26,10 @@ MIN_SECRET = 6  # characters; hiding shorter values would garble messages and pr
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+
+# They log every address with its password and query, and below INFO the headers with the keys.
+for _name in ("httpx", "httpcore"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 class Endpoint:

@@ -1,6 +1,7 @@
 """How answers go wrong over HTTP, the same for every backend."""
 
 import asyncio
+import logging
 from contextlib import aclosing
 
 import pytest
@@ -239,3 +240,19 @@ async def test_the_address_is_told_without_its_secrets() -> None:
     endpoint = Endpoint("OLLAMA_HOST", "http://me:hidden99@box:1/v1/?key=alsohidden", {})
     async with aclosing(endpoint):
         assert endpoint.address == "http://box:1/v1"
+
+
+async def test_nothing_that_is_secret_is_logged(
+    server: ModelServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    url = server.url.replace("//", "//me:hidden99@") + "?key=alsohidden"
+    endpoint = Endpoint("OLLAMA_HOST", url, {"X-Key": "hidden-too"})
+
+    async with aclosing(endpoint):
+        with pytest.raises(ModelFailure):
+            await endpoint.fetch("/api/absent", within=PATIENCE)
+
+    [request] = server.requests
+    assert (request.path, request.headers["x-key"]) == ("/api/absent?key=alsohidden", "hidden-too")
+    assert "hidden" not in caplog.text
