@@ -3,8 +3,9 @@
 import asyncio
 from datetime import UTC, datetime
 
+from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.domain.ids import LOCAL_OWNER, EventId, SessionId
-from navi.ports import EventLog, Page, Recorded
+from navi.ports import Page, Recorded
 
 SESSIONS = tuple(SessionId(f"01990000-0000-7000-8000-00000000000{n}") for n in range(3))
 AT = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -31,13 +32,14 @@ def row(position: int, *, history: int = 0, text: str = "", partition: int = 0) 
     )
 
 
-class GrowingLog(EventLog):
-    """One partition, all of whose rows are made by ``row``."""
+class GrowingLog(InMemoryEventLog):
+    """One partition, all of whose rows are made by ``row``; only what a follower reads is of use."""
 
     def __init__(self, size: int = 0, *, history: int = 0) -> None:
+        super().__init__()
         self.rows = [row(position, history=history) for position in range(1, size + 1)]
         self._history = history
-        self._grown = asyncio.Event()
+        self._more = asyncio.Event()
 
     def grow(self, count: int = 1, *, text: str = "") -> None:
         size = len(self.rows)
@@ -45,12 +47,8 @@ class GrowingLog(EventLog):
             row(position, history=self._history, text=text)
             for position in range(size + 1, size + count + 1)
         ]
-        self._grown.set()
-        self._grown = asyncio.Event()
-
-    @property
-    def partitions(self) -> int:
-        return 1
+        self._more.set()
+        self._more = asyncio.Event()
 
     async def read_all(
         self, partition: int, *, after: int, limit: int, deltas: bool = True
@@ -62,7 +60,7 @@ class GrowingLog(EventLog):
         try:
             async with asyncio.timeout(timeout):
                 while len(self.rows) <= position:
-                    await self._grown.wait()
+                    await self._more.wait()
         except TimeoutError:
             return False
         return True

@@ -1,8 +1,9 @@
 """The one connection to NATS: made in the background, made again whenever it is lost."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import cast
 from urllib.parse import unquote, urlsplit
 
 import nats.errors
@@ -16,7 +17,10 @@ CLOSE_SECONDS = 2.0
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
 PING_SECONDS = 5  # a server that hangs is noticed after three of these
+LOOK_SECONDS = 0.25
 PENDING_BYTES = 8 * 1024 * 1024  # more than the relay ever has under way
+
+_CLIENT_TASKS = ("_reading_task", "_flusher_task", "_ping_interval_task")
 
 OnConnect = Callable[[Client], Awaitable[None]]
 
@@ -88,7 +92,7 @@ class NatsConnection:
                 with _cancellation_kept():
                     await self._connect(client, lost, errors)
                 retry = FIRST_RETRY_SECONDS
-                await lost.wait()
+                await _until_closed(client, lost)
                 self._lose(errors[-1] if errors else nats.errors.ConnectionClosedError())
             except (nats.errors.Error, OSError, EOFError, ValueError) as error:
                 # NoServersError hides what went wrong with each of them.
@@ -175,13 +179,22 @@ async def connect(url: str, *, name: str) -> AsyncGenerator[NatsConnection, None
         name: what the server shows for this connection.
     """
     connection = NatsConnection(url, name=name)
-    keeper = asyncio.create_task(connection.keep(), name="nats-connection")
-    try:
+    async with background(connection.keep()):
         yield connection
+
+
+@asynccontextmanager
+async def background(work: Coroutine[None, None, None]) -> AsyncGenerator[None, None]:
+    """Do endless work as long as the block runs; what breaks it is raised at the end."""
+    task = asyncio.create_task(work)
+    try:
+        yield
     finally:
-        keeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeper
+        task.cancel()
+        # Awaiting the task itself would mix up its cancellation with that of the caller.
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.result()
 
 
 @contextmanager
@@ -197,8 +210,40 @@ def _cancellation_kept() -> Generator[None, None, None]:
             raise asyncio.CancelledError
 
 
+async def _until_closed(client: Client, lost: asyncio.Event) -> None:
+    # nats-py does not call back when the socket fails while it is closing, hence the look.
+    while not client.is_closed:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await lost.wait()
+                return
+
+
 async def _close(client: Client) -> None:
     # A server that hangs takes nothing more: what was under way is dropped with the connection.
-    with _cancellation_kept(), suppress(TimeoutError, nats.errors.Error, OSError):
-        async with asyncio.timeout(CLOSE_SECONDS):
-            await client.close()
+    try:
+        with _cancellation_kept(), suppress(TimeoutError, nats.errors.Error, OSError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await client.close()
+    finally:
+        await _abandon(client)
+
+
+async def _abandon(client: Client) -> None:
+    # Closing in nats-py stops half-way when the socket fails under it, and then neither ends its
+    # tasks nor lets go of the socket. All this is private there, so it may be missing.
+    running: set[asyncio.Task[None]] = set()
+    for name in _CLIENT_TASKS:
+        task = getattr(client, name, None)
+        if isinstance(task, asyncio.Task):
+            running.add(cast("asyncio.Task[None]", task))
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running, timeout=CLOSE_SECONDS)
+    for task in running:
+        if task.done() and not task.cancelled():
+            task.exception()  # told already; asyncio would tell it again, with a traceback
+    writer = getattr(getattr(client, "_transport", None), "_io_writer", None)
+    if isinstance(writer, asyncio.StreamWriter):
+        writer.transport.abort()

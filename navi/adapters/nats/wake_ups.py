@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from navi.adapters.nats.connect import NatsConnection
+from navi.adapters.nats.connect import NatsConnection, background
 from navi.domain.errors import BusUnavailable
 from navi.domain.subjects import wake_subject
 
@@ -71,10 +71,5 @@ async def wake_ups(connection: NatsConnection) -> AsyncGenerator[NatsWakeUps, No
     """Wake-ups over a connection, sent in the background as long as the block runs."""
     wakes = NatsWakeUps(connection)
     await connection.on_connect(wakes.listen)
-    sender = asyncio.create_task(wakes.send(), name="nats-wake-ups")
-    try:
+    async with background(wakes.send()):
         yield wakes
-    finally:
-        sender.cancel()
-        with suppress(asyncio.CancelledError):
-            await sender

@@ -25,7 +25,7 @@ from navi.domain.subjects import format_position, stream_name
 from navi.failpoints import failpoint
 from navi.ports import EventLog, EventStream, Recorded
 
-PAGE_ROWS = 1000
+PAGE_ROWS = 500
 PAGE_BYTES = 2 * 1024 * 1024  # aimed at: what the next page will weigh is not known
 
 log = structlog.get_logger()

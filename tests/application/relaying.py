@@ -1,0 +1,31 @@
+"""Relays that run while a test looks on."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from navi.application.followers.relay import Following, Pace, Relay
+from navi.ports import EventLog, EventStream
+from tests.support.nats_client import until
+
+FAST = Pace(recheck=0.02, stand_by=0.05, first_retry=0.01, last_retry=0.05)
+
+
+@asynccontextmanager
+async def running(
+    events: EventLog, stream: EventStream, *, pace: Pace = FAST
+) -> AsyncGenerator[Relay, None]:
+    """A relay of partition 0 that runs as long as the block."""
+    relay = Relay(events, stream, 0, pace)
+    task = asyncio.create_task(relay.run())
+    try:
+        yield relay
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def caught_up(relay: Relay, position: int, *, seconds: float = 10) -> None:
+    """Wait until the relay has published everything up to a position."""
+    done = Following(position=position, head=position)
+    await until(lambda: relay.state == done, seconds=seconds)
