@@ -1,0 +1,150 @@
+"""The projector on the real log and the real read models, killed in the middle of its work."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from navi import failpoints
+from navi.adapters.postgres.connect import open_pool
+from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.migrate import default_directory, migrate
+from navi.adapters.postgres.read_models import PostgresReadModels
+from navi.adapters.system import SystemClock
+from navi.application.followers.project import Projector
+from navi.application.read_session import replay_session
+from navi.domain.ids import SessionId
+from navi.ports import EventLog, ReadModels
+from tests.application.sample import (
+    CREATED,
+    DELTA,
+    SampleProjection,
+    append,
+    compressed,
+    said,
+    session,
+)
+
+MIGRATIONS = default_directory()
+ROOT = Path(__file__).parents[3]
+SAMPLE = SampleProjection()
+KILLS = 4
+SESSIONS = [session(number) for number in range(1, 11)]
+
+# Brings the read models up to date, in small batches: dsn, failpoints.
+CHILD = """
+import asyncio, sys
+from navi import failpoints
+from navi.adapters.system import SystemClock
+from navi.application.followers.project import Projector
+from tests.adapters.postgres.test_projecting import SAMPLE, stores
+
+async def main(dsn, rules):
+    failpoints.arm(failpoints.parse(rules))
+    async with stores(dsn) as (log, read_models):
+        await Projector(log, read_models, [SAMPLE], SystemClock(), batch_events=4).caught_up()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@asynccontextmanager
+async def stores(dsn: str) -> AsyncGenerator[tuple[EventLog, ReadModels], None]:
+    async with (
+        PostgresEventLog.open(dsn, allow_unsafe_durability=True) as log,
+        open_pool(dsn, size=8) as pool,
+    ):
+        yield log, PostgresReadModels(pool)
+
+
+@pytest.fixture
+async def dsn(empty_database: str) -> str:
+    await migrate(empty_database, directory=MIGRATIONS)
+    return empty_database
+
+
+async def test_a_projector_killed_in_a_batch_loses_and_doubles_nothing(dsn: str) -> None:
+    async with stores(dsn) as (log, read_models):
+        for session_id in SESSIONS:
+            await append(log, session_id, CREATED, said("one"), DELTA, said("two"), compressed(3))
+
+        for failpoint in ("projection.before_commit@3=kill", "projection.after_commit@2=kill"):
+            assert await run_child(dsn, failpoint) == -signal.SIGKILL
+        positions = await read_models.positions("sample", 1)
+        await Projector(log, read_models, [SAMPLE], SystemClock()).caught_up()
+
+        # Two batches of four before the first kill, and two before the second.
+        assert positions == {0: 16}
+        for session_id in SESSIONS:
+            await check_stored(log, read_models, session_id)
+
+
+async def test_projectors_whose_connections_are_killed_reach_the_head_of_a_growing_log(
+    dsn: str,
+) -> None:
+    async with stores(dsn) as (log, read_models), stores(dsn) as (other_log, other_read_models):
+        followers = [
+            asyncio.create_task(Projector(*node, [SAMPLE], SystemClock(), batch_events=10).run())
+            for node in ((log, read_models), (other_log, other_read_models))
+        ]
+        failpoints.arm(failpoints.parse("projection.before_commit=sleep:0.05"))
+        admin = await asyncpg.connect(dsn)
+        try:
+            for nth in range(KILLS):
+                for session_id in SESSIONS:
+                    await append(
+                        log, session_id, *([] if nth else [CREATED]), DELTA, said(str(nth))
+                    )
+                async with asyncio.timeout(10):
+                    while not await kill_batch(admin):  # noqa: ASYNC110 - nobody tells
+                        await asyncio.sleep(0.005)
+            failpoints.arm(())
+            head = len(SESSIONS) * (1 + 2 * KILLS)
+            async with asyncio.timeout(20):
+                while (await read_models.positions("sample", 1)).get(0) != head:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.02)
+        finally:
+            failpoints.arm(())
+            await admin.close()
+            for follower in followers:
+                follower.cancel()
+            await asyncio.wait(followers, timeout=5)
+
+        assert all(follower.cancelled() for follower in followers)
+        for session_id in SESSIONS:
+            await check_stored(log, read_models, session_id)
+
+
+async def run_child(dsn: str, failpoint: str) -> int:
+    """The exit status of a process that projects; minus the signal that ended it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CHILD, dsn, failpoint, cwd=ROOT
+    )
+    async with asyncio.timeout(20):
+        return await process.wait()
+
+
+async def kill_batch(admin: "asyncpg.Connection[asyncpg.Record]") -> bool:
+    """End the connection that holds a checkpoint just now, if one does."""
+    rows = await admin.fetch(
+        "select pg_terminate_backend(pid) from pg_locks"
+        " where relation = 'navi.checkpoint'::regclass and mode = 'RowShareLock'"
+    )
+    return bool(rows)
+
+
+async def check_stored(log: EventLog, read_models: ReadModels, session_id: SessionId) -> None:
+    """What is stored is the fold from nothing."""
+    replayed = await replay_session(log, SAMPLE, session_id, until=await log.head(session_id))
+    stored = await read_models.load("sample", 1, session_id)
+    assert stored is not None
+    assert (
+        stored.seq,
+        SAMPLE.decode_state(stored.state),
+        tuple(SAMPLE.decode_row(row) for _, row in stored.rows),
+    ) == (replayed.seq, replayed.state, replayed.rows)
