@@ -113,7 +113,7 @@ class RunToolOnce:
             name=running.call.name,
             outcome=result.outcome,
             output=output.text,
-            truncated=output.truncated,
+            truncated=output.truncated or result.truncated,
             duration_ms=duration_ms,
         )
         await running.record(finished)
