@@ -13,7 +13,7 @@ from nats.aio.client import Client
 from navi.domain.errors import BusUnavailable
 
 CONNECT_SECONDS = 5.0
-CLOSE_SECONDS = 2.0
+CLOSE_SECONDS = 1.0
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
 PING_SECONDS = 5  # a server that hangs is noticed after three of these

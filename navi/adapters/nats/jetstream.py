@@ -86,11 +86,19 @@ class JetStream:
     Args:
         log_id: of the log that the streams are of; kept in their metadata.
         max_age_hours: how long NATS keeps an event.
+        answer_seconds: how long NATS may take to answer, to a whole batch too.
     """
 
     def __init__(
-        self, connection: NatsConnection, *, log_id: str, partitions: int, max_age_hours: int
+        self,
+        connection: NatsConnection,
+        *,
+        log_id: str,
+        partitions: int,
+        max_age_hours: int,
+        answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
+        self._answer_seconds = answer_seconds
         self._connection = connection
         self._log_id = log_id
         self._partitions = partitions
@@ -141,13 +149,16 @@ class JetStream:
     async def _publish_batch(self, partition: int, rows: Sequence[Recorded]) -> None:
         last = rows[-1]
         try:
-            async with self._connection.borrow(seconds=ANSWER_SECONDS) as client:
+            async with self._connection.borrow(seconds=self._answer_seconds) as client:
                 for nth, row in enumerate(rows[:-1], start=1):
                     await client.publish(self._subject(row), row.wire, headers=_headers(row))
                     if nth % ROWS_BETWEEN_YIELDS == 0:
                         await asyncio.sleep(0)
                 answer = await client.request(
-                    self._subject(last), last.wire, timeout=ANSWER_SECONDS, headers=_headers(last)
+                    self._subject(last),
+                    last.wire,
+                    timeout=self._answer_seconds,
+                    headers=_headers(last),
                 )
         except nats.errors.NoRespondersError as error:
             raise StreamMoved(f"no stream takes events of partition {partition}") from error
@@ -172,8 +183,8 @@ class JetStream:
         subject = f"$JS.API.STREAM.{what}.{stream_name(partition)}"
         payload = b"" if body is None else msgspec.json.encode(body)
         try:
-            async with self._connection.borrow(seconds=ANSWER_SECONDS) as client:
-                message = await client.request(subject, payload, timeout=ANSWER_SECONDS)
+            async with self._connection.borrow(seconds=self._answer_seconds) as client:
+                message = await client.request(subject, payload, timeout=self._answer_seconds)
         except nats.errors.NoRespondersError as error:
             raise StreamRefused(
                 "the NATS server offers no JetStream, or not to this user: it needs `jetstream` in "

@@ -100,7 +100,7 @@ class Relay:
             except (BusUnavailable, LogUnavailable, LogDamaged, StreamRefused) as error:
                 await self._pause(error, str(error))
             except Exception as error:  # noqa: BLE001 - a follower: the next try starts from nothing
-                await self._pause(error, f"the relay failed: {type(error).__name__}")
+                await self._pause(error, f"the relay failed: {_origin(error)}")
 
     async def _follow(self) -> bool:
         """Publish what follows the end of the stream; ends when somebody else moved it.
@@ -242,6 +242,16 @@ def _check_not_ahead(partition: int, position: int, *, head: int) -> None:
 
 def _remedy(partition: int) -> str:
     return f"`navi publish --from {format_position(partition, 1)}` makes the stream anew"
+
+
+def _origin(error: Exception) -> str:
+    """What was raised and where; not its text, which nobody has checked for secrets."""
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    if where is None:
+        return type(error).__name__
+    return f"{type(error).__name__} in {where.tb_frame.f_code.co_qualname}, line {where.tb_lineno}"
 
 
 def _next_limit(limit: int, rows: tuple[Recorded, ...]) -> int:
