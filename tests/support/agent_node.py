@@ -86,6 +86,8 @@ class AgentNode:
         self.sessions = sessions
         self.take_over = take_over
         self.runs: SessionRuns
+        self.agent: Agent
+        self.servers: ServerPool
 
     async def session(self, profile_id: str = "assistant") -> SessionId:
         """A new session."""
@@ -163,7 +165,7 @@ async def agent_node(
         sessions = ManageSessions(world.log, records, runs, profile_folder, ids, node_id)
         take_over = TakeOver(world.log, world.read_models, records, runs, nodes, toolbox, node_id)
         node = AgentNode(world, node_id, sessions, take_over)
-        node.runs = runs
+        node.runs, node.agent, node.servers = runs, agent, pool
         try:
             yield node
         finally:

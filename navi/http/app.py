@@ -1,0 +1,87 @@
+"""The ASGI application: routes, errors and the guard around them."""
+
+from collections.abc import Iterable
+
+from litestar import Litestar, Response, get
+from litestar.di import Provide
+from litestar.types import ASGIApp
+from msgspec import Struct
+
+from navi.http.bodies import MAX_BODY_BYTES, answer
+from navi.http.errors import EXCEPTION_HANDLERS
+from navi.http.events import get_events, get_request
+from navi.http.guard import Guard
+from navi.http.health import get_live, get_ready
+from navi.http.live import watch_session
+from navi.http.messages import get_context, get_messages, get_todo, send_message
+from navi.http.schema_routes import get_asyncapi, get_event_schema, get_openapi
+from navi.http.services import Given, Services
+from navi.http.sessions import (
+    change_session,
+    create_session,
+    delete_session,
+    get_session,
+    get_sessions,
+    stop_session,
+)
+from navi.http.tools_and_profiles import get_profiles, get_tools
+
+
+class Welcome(Struct, frozen=True, kw_only=True):
+    """What this is, for whoever opens the address."""
+
+    name: str
+    version: str
+    schema: str = "/schema"
+    events: str = "/schema/events.json"
+    sessions: str = "/sessions"
+
+
+@get("/")
+async def get_welcome(services: Given) -> Response[bytes]:
+    """What this is and where its routes are described."""
+    return answer(Welcome(name="navi", version=services.version))
+
+
+ROUTES = (
+    get_welcome,
+    create_session,
+    get_sessions,
+    get_session,
+    change_session,
+    delete_session,
+    stop_session,
+    send_message,
+    get_messages,
+    get_context,
+    get_todo,
+    get_events,
+    get_request,
+    get_profiles,
+    get_tools,
+    get_live,
+    get_ready,
+    get_openapi,
+    get_asyncapi,
+    get_event_schema,
+    watch_session,
+)
+
+
+def create_app(services: Services, *, host: str, allowed_hosts: Iterable[str] = ()) -> ASGIApp:
+    """The application on these services.
+
+    Args:
+        host: the address that is listened on; a name by which the server may be called.
+        allowed_hosts: further names, such as the machine's own where that listens on all addresses.
+    """
+    app = Litestar(
+        route_handlers=ROUTES,
+        dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
+        exception_handlers=EXCEPTION_HANDLERS,
+        request_max_body_size=MAX_BODY_BYTES,
+        openapi_config=None,  # ``schema`` describes the routes: their bodies are read by hand
+        logging_config=None,
+        debug=False,
+    )
+    return Guard(app, host=host, allowed_hosts=allowed_hosts)

@@ -1,0 +1,176 @@
+"""Errors as RFC 9457 problems: which status and which words each refusal gets."""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+from litestar.types import Scope, Send
+from msgspec import UNSET, Struct, UnsetType
+
+from navi.domain.errors import (
+    BadInput,
+    EventTooLarge,
+    MessageIdReused,
+    NaviError,
+    NotFound,
+    RuleBroken,
+    TooManyWaiting,
+    Unavailable,
+)
+
+log = structlog.get_logger()
+
+PROBLEM_JSON = "application/problem+json"
+RETRY_SECONDS = 2  # Postgres restarts in under a second; a queue of messages moves in a few
+
+Edge = Request[Any, Any, State]  # nobody is authenticated, so users and tokens have no type
+
+
+class Refused(NaviError):
+    """The edge itself says no: the request never reaches the application."""
+
+    def __init__(
+        self, status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """The body of an error answer.
+
+    Attributes:
+        field: the part of the request that is to blame, where one is.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | UnsetType = UNSET
+
+
+class ErrorAnswer(Struct, frozen=True, kw_only=True):
+    """A problem and the headers that go with it."""
+
+    problem: Problem
+    headers: dict[str, str] = {}
+
+
+def answer_of(error: Exception) -> ErrorAnswer:
+    """What a client is told; of an unexpected error nothing but that it happened."""
+    match error:
+        case BadInput(field=field):
+            return _problem(HTTPStatus.BAD_REQUEST, "bad-input", str(error), field=field)
+        case Refused(status=status, headers=headers):
+            return _problem(status, _slug(status), str(error), headers=headers)
+        case NotFound():
+            return _problem(HTTPStatus.NOT_FOUND, "not-found", str(error))
+        case MessageIdReused():
+            return _problem(
+                HTTPStatus.CONFLICT, "message-id-reused", str(error), field="message_id"
+            )
+        case TooManyWaiting():
+            return _problem(
+                HTTPStatus.TOO_MANY_REQUESTS, "too-many-waiting", str(error), headers=_later()
+            )
+        case RuleBroken():
+            return _problem(HTTPStatus.CONFLICT, "rule-broken", str(error))
+        case EventTooLarge():
+            return _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "event-too-large", str(error))
+        case Unavailable():
+            # The error's own words may name a host or a user of the database.
+            return _problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "unavailable",
+                "a server that navi needs does not answer; try again in a moment",
+                headers=_later(),
+            )
+        case NotFoundException():
+            return _problem(HTTPStatus.NOT_FOUND, "no-such-route", "there is no such route")
+        case MethodNotAllowedException():
+            return _problem(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                "method-not-allowed",
+                "the route does not take this method",
+                headers=error.headers,
+            )
+        case HTTPException(status_code=code) if code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return _problem(HTTPStatus(code), _slug(HTTPStatus(code)), error.detail)
+        case _:
+            return _problem(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "internal",
+                "something went wrong inside navi; the log of the server says what",
+            )
+
+
+def _problem(
+    status: HTTPStatus,
+    slug: str,
+    detail: str,
+    *,
+    field: str | UnsetType = UNSET,
+    headers: Mapping[str, str] | None = None,
+) -> ErrorAnswer:
+    problem = Problem(
+        type=f"urn:navi:problem:{slug}",
+        title=status.phrase,
+        status=status,
+        detail=detail,
+        field=field,
+    )
+    return ErrorAnswer(problem=problem, headers=dict(headers or {}))
+
+
+def _slug(status: HTTPStatus) -> str:
+    return status.phrase.lower().replace(" ", "-").replace("'", "")
+
+
+def _later() -> dict[str, str]:
+    return {"Retry-After": str(RETRY_SECONDS)}
+
+
+def _answer(request: Edge, error: Exception) -> Response[bytes]:
+    answer = answer_of(error)
+    if answer.problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.error("request_broke", method=request.method, path=request.url.path, exc_info=error)
+    return Response(
+        msgspec.json.encode(answer.problem),
+        status_code=answer.problem.status,
+        media_type=PROBLEM_JSON,
+        headers=answer.headers,
+    )
+
+
+EXCEPTION_HANDLERS: dict[int | type[Exception], Callable[[Edge, Exception], Response[Any]]] = {
+    NaviError: _answer,
+    HTTPException: _answer,
+    Exception: _answer,
+}
+
+
+async def send_problem(scope: Scope, send: Send, error: Refused | BadInput) -> None:
+    """Answer outside the routes: an HTTP request, or a WebSocket that was not accepted yet."""
+    answer = answer_of(error)
+    prefix = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
+    body = msgspec.json.encode(answer.problem)
+    headers = [
+        (b"content-type", PROBLEM_JSON.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *((name.lower().encode(), value.encode()) for name, value in answer.headers.items()),
+    ]
+    start: Any = {
+        "type": f"{prefix}.start",
+        "status": answer.problem.status,
+        "headers": headers,
+    }
+    end: Any = {"type": f"{prefix}.body", "body": body, "more_body": False}
+    await send(start)
+    await send(end)

@@ -1,0 +1,22 @@
+"""Wait for whichever of several things happens first; the others end with it."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def first_of(*works: Coroutine[Any, Any, T]) -> T:
+    """The result, or the exception, of the first one to end; the others are cancelled and awaited.
+
+    Where several end in the same moment, the one that stands first counts.
+    """
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task.done()).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,150 @@
+"""What values from clients may look like; each breach names the field."""
+
+import re
+from collections.abc import Sequence
+
+from litestar.datastructures import MultiDict
+from msgspec import Struct
+
+from navi.domain.errors import BadInput, NotFound
+from navi.domain.events import Mode
+from navi.domain.ids import MessageId, SessionId, is_message_id, is_uuid
+
+MAX_CONTENT_BYTES = 256 * 1024  # UTF-8
+MAX_NAME = 200  # characters
+MAX_FILES = 100
+MAX_FILE_NAME = 512  # characters
+MAX_SEQ = 2**53  # the largest whole number that every JSON reader has exactly
+MAX_LIMIT = 10_000
+
+_WHOLE = re.compile(r"[0-9]{1,16}")
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """A message as a client may send it, over HTTP or over a WebSocket."""
+
+    content: str
+    files: tuple[str, ...]
+    mode: Mode
+    message_id: MessageId | None
+
+
+def session_of(text: str) -> SessionId:
+    """The session that an address names.
+
+    Raises:
+        NotFound: it cannot be one.
+    """
+    if not is_uuid(text):
+        raise NotFound(f"no session {text[:100]!r}")
+    return SessionId(text)
+
+
+def said(*, content: str, files: Sequence[str], mode: Mode, message_id: str | None) -> Said:
+    """A message within its limits.
+
+    Raises:
+        BadInput: names the field that is not.
+    """
+    _require_clean("content", content)
+    if not content.strip():
+        raise BadInput("content", "is empty")
+    size = len(content.encode())
+    if size > MAX_CONTENT_BYTES:
+        raise BadInput("content", f"has {size} bytes, {MAX_CONTENT_BYTES} are allowed")
+    if len(files) > MAX_FILES:
+        raise BadInput("files", f"are {len(files)}, {MAX_FILES} are allowed")
+    for index, name in enumerate(files):
+        _require_length(f"files[{index}]", name, MAX_FILE_NAME)
+    if message_id is not None and not is_message_id(message_id):
+        raise BadInput("message_id", "has to be 1 to 128 characters of A-Z a-z 0-9 _ . : -")
+    return Said(
+        content=content,
+        files=tuple(files),
+        mode=mode,
+        message_id=None if message_id is None else MessageId(message_id),
+    )
+
+
+def check_name(field: str, name: str) -> None:
+    """Refuse a name that is empty, too long or not clean text.
+
+    Raises:
+        BadInput: names ``field``.
+    """
+    _require_length(field, name, MAX_NAME)
+    if not name.strip():
+        raise BadInput(field, "is empty")
+
+
+def _require_length(field: str, text: str, longest: int) -> None:
+    _require_clean(field, text)
+    if not 1 <= len(text) <= longest:
+        raise BadInput(field, f"has {len(text)} characters, 1 to {longest} are allowed")
+
+
+def _require_clean(field: str, text: str) -> None:
+    # Postgres stores no NUL in text; halves of surrogate pairs never get through the JSON decoder.
+    if "\0" in text:
+        raise BadInput(field, "contains a NUL character")
+
+
+# --- query parameters ---------------------------------------------------------------------------
+
+Query = MultiDict[str]
+
+
+def seq_in(query: Query, name: str) -> int | None:
+    """A parameter that is a seq; None where it is not given.
+
+    Raises:
+        BadInput: it is malformed or given twice.
+    """
+    return _whole_in(query, name, lowest=0, highest=MAX_SEQ)
+
+
+def limit_in(query: Query) -> int | None:
+    """The parameter ``limit``; None for all.
+
+    Raises:
+        BadInput: it is malformed or given twice.
+    """
+    return _whole_in(query, "limit", lowest=1, highest=MAX_LIMIT)
+
+
+def yes_or_no_in(query: Query, name: str, *, default: bool) -> bool:
+    """A parameter that is ``true`` or ``false``.
+
+    Raises:
+        BadInput: it is neither, or given twice.
+    """
+    match text_in(query, name):
+        case None:
+            return default
+        case "true" | "1":
+            return True
+        case "false" | "0":
+            return False
+        case _:
+            raise BadInput(name, "is neither true nor false")
+
+
+def text_in(query: Query, name: str) -> str | None:
+    """A parameter as it stands; None where it is not given.
+
+    Raises:
+        BadInput: it is given twice.
+    """
+    values: list[str] = query.getall(name, [])
+    if len(values) > 1:
+        raise BadInput(name, "is given more than once")
+    return values[0] if values else None
+
+
+def _whole_in(query: Query, name: str, *, lowest: int, highest: int) -> int | None:
+    text = text_in(query, name)
+    if text is None:
+        return None
+    if _WHOLE.fullmatch(text) is None or not lowest <= int(text) <= highest:
+        raise BadInput(name, f"has to be a whole number from {lowest} to {highest}")
+    return int(text)

@@ -1,0 +1,171 @@
+"""Routes of what is said: send a message, read the buffers."""
+
+from http import HTTPStatus
+from typing import assert_never
+
+from litestar import Response, get, post
+from msgspec import Struct
+
+from navi.application.await_turn import TurnOutcome, await_turn
+from navi.application.manage_sessions import Receipt
+from navi.application.read_session import read_session
+from navi.domain.errors import NotFound
+from navi.domain.events import Mode, TodoItem
+from navi.domain.ids import SessionId
+from navi.domain.messages import Message
+from navi.http.bodies import answer, read_json
+from navi.http.errors import RETRY_SECONDS, Edge, Refused
+from navi.http.first_of import first_of
+from navi.http.limits import limit_in, said, seq_in, session_of, text_in, yes_or_no_in
+from navi.http.services import Given, PathText, Services
+from navi.projections.context import Context
+from navi.projections.messages import Messages
+from navi.projections.todo import Todo
+
+
+class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /sessions/{id}/messages``."""
+
+    content: str
+    files: tuple[str, ...] = ()
+    mode: Mode = "queue"
+    message_id: str | None = None
+
+
+class MessageList(Struct, frozen=True, kw_only=True):
+    """The display history as of event ``seq``."""
+
+    seq: int
+    messages: tuple[Message, ...]
+
+
+class ContextAnswer(Struct, frozen=True, kw_only=True):
+    """What the model sees as of event ``seq``; ``token_count`` as its server last counted."""
+
+    seq: int
+    token_count: int | None
+    messages: tuple[Message, ...]
+
+
+class TodoAnswer(Struct, frozen=True, kw_only=True):
+    """The todo list as of event ``seq``."""
+
+    seq: int
+    items: tuple[TodoItem, ...]
+
+
+class ClientGone(Struct, frozen=True, kw_only=True):
+    """Nobody waits for the answer any more."""
+
+
+class NodeGoing(Struct, frozen=True, kw_only=True):
+    """This process ends before the turn does."""
+
+
+@post("/sessions/{session_id:str}/messages")
+async def send_message(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """Take a message in; wait for the end of its turn, or not with ``wait=false``."""
+    wait = yes_or_no_in(request.query_params, "wait", default=True)
+    wanted = await read_json(request, NewMessage)
+    message = said(
+        content=wanted.content,
+        files=wanted.files,
+        mode=wanted.mode,
+        message_id=wanted.message_id,
+    )
+    receipt = await services.sessions.receive(
+        session_of(session_id),
+        content=message.content,
+        files=message.files,
+        mode=message.mode,
+        message_id=message.message_id,
+        planning=False,
+    )
+    if not wait:
+        return answer(receipt, status=HTTPStatus.ACCEPTED)
+    ending = await first_of(
+        await_turn(services.event_log, session_of(session_id), message_seq=receipt.seq),
+        _client_gone(request),
+        _node_going(services),
+    )
+    match ending:
+        case TurnOutcome():
+            return answer(ending)
+        case ClientGone():
+            return answer(receipt, status=HTTPStatus.ACCEPTED)  # goes nowhere; the turn goes on
+        case NodeGoing():
+            raise _moved(receipt)
+        case _:
+            assert_never(ending)
+
+
+async def _client_gone(request: Edge) -> TurnOutcome | ClientGone | NodeGoing:
+    while (await request.receive())["type"] == "http.request":
+        pass
+    return ClientGone()
+
+
+async def _node_going(services: Services) -> TurnOutcome | ClientGone | NodeGoing:
+    await services.draining.over.wait()
+    return NodeGoing()
+
+
+def _moved(receipt: Receipt) -> Refused:
+    return Refused(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "this node is shutting down and another one goes on with the turn; send the message again "
+        f"with message_id {receipt.message_id!r} to get its outcome",
+        headers={"Retry-After": str(RETRY_SECONDS)},
+    )
+
+
+@get("/sessions/{session_id:str}/messages")
+async def get_messages(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """What people see of the session."""
+    query = request.query_params
+    view = await read_session(
+        services.event_log,
+        services.read_models,
+        Messages(),
+        await _existing(services, session_id),
+        at=seq_in(query, "at"),
+        after=seq_in(query, "after"),
+        limit=limit_in(query),
+    )
+    return answer(MessageList(seq=view.seq, messages=view.rows))
+
+
+@get("/sessions/{session_id:str}/context")
+async def get_context(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """What the model sees of the session."""
+    subagent_id = text_in(request.query_params, "subagent_id")
+    if subagent_id is not None:
+        raise NotFound(f"no subagent {subagent_id[:100]!r} in session {session_id}")
+    view = await read_session(
+        services.event_log,
+        services.read_models,
+        Context(),
+        await _existing(services, session_id),
+        at=seq_in(request.query_params, "at"),
+    )
+    return answer(
+        ContextAnswer(seq=view.seq, token_count=view.state.token_count, messages=view.rows)
+    )
+
+
+@get("/sessions/{session_id:str}/todo")
+async def get_todo(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """The session's todo list."""
+    view = await read_session(
+        services.event_log,
+        services.read_models,
+        Todo(),
+        await _existing(services, session_id),
+        at=seq_in(request.query_params, "at"),
+    )
+    return answer(TodoAnswer(seq=view.seq, items=view.state.items))
+
+
+async def _existing(services: Services, session_id: str) -> SessionId:
+    """The id of a session that was created and not deleted."""
+    return (await services.sessions.find(session_of(session_id))).id

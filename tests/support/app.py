@@ -1,0 +1,99 @@
+"""The whole service on a log in memory, behind its real HTTP server on a free port."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+
+from navi.adapters.system import SystemClock
+from navi.domain.ids import SessionId
+from navi.http.app import create_app
+from navi.http.serve import Address, serving
+from navi.http.services import Draining, Readiness, Services
+from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.model_server import ModelServer
+
+PATIENCE = 10.0  # seconds a test waits for what must come
+
+
+class Switches:
+    """What a test may turn about a served application."""
+
+    def __init__(self) -> None:
+        self.draining = Draining()
+        self.found = Readiness(postgres=True, nats=True, migrations=True)
+
+
+class RunningApp:
+    """A served application."""
+
+    def __init__(
+        self,
+        world: World,
+        node: AgentNode,
+        models: ModelServer,
+        address: Address,
+        switches: Switches,
+    ) -> None:
+        self.world = world
+        self.node = node
+        self.models = models
+        self.address = address
+        self.switches = switches
+        self.client = httpx.AsyncClient(base_url=address.url, timeout=PATIENCE, trust_env=False)
+
+    async def session(self, **body: Any) -> SessionId:
+        """A new session."""
+        response = await self.client.post("/sessions", json=body)
+        assert response.status_code == 201, response.text
+        return SessionId(response.json()["id"])
+
+    def socket(self, session_id: str, *, after: int | None = None, **options: Any) -> connect:
+        """A WebSocket on a session; used with ``async with``."""
+        query = "" if after is None else f"?after={after}"
+        url = f"ws://127.0.0.1:{self.address.port}/ws/sessions/{session_id}{query}"
+        return connect(url, proxy=None, compression=None, max_size=None, **options)
+
+
+@asynccontextmanager
+async def running_app(
+    files: Path, *, world: World | None = None, allowed_hosts: tuple[str, ...] = ()
+) -> AsyncGenerator[RunningApp, None]:
+    """The service; its model server answers as the demo model does unless a test says otherwise."""
+    world = world or World()
+    async with ModelServer() as models, agent_node(world, files, [models.url]) as node:
+        switches = Switches()
+
+        async def check() -> Readiness:
+            return switches.found
+
+        services = Services(
+            event_log=world.log,
+            read_models=world.read_models,
+            sessions=node.sessions,
+            profiles=node.agent.profiles,
+            tools=node.agent.tools,
+            texts=world.texts,
+            servers=node.servers,
+            clock=SystemClock(),
+            check=check,
+            draining=switches.draining,
+            version="0.0.0",
+        )
+        app = create_app(services, host="127.0.0.1", allowed_hosts=allowed_hosts)
+        async with serving(app, host="127.0.0.1", port=0) as address:
+            running = RunningApp(world, node, models, address, switches)
+            async with running.client:
+                yield running
+            switches.draining.over.set()
+
+
+async def next_frame(socket: ClientConnection) -> Any:
+    """The next frame, decoded."""
+    frame = await socket.recv()
+    assert isinstance(frame, str)
+    return json.loads(frame)
