@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from navi.adapters.postgres.connect import Pool, open_pool
-from navi.adapters.postgres.migrate import default_directory, migrate
+from navi.adapters.postgres.migrate import migrate
 from navi.adapters.postgres.nodes import PostgresNodes
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import NodeId
@@ -15,7 +15,6 @@ from navi.ports import Nodes, NodeState
 from tests.contracts.nodes import A, B, NodesContract
 from tests.support.servers import PostgresServer
 
-MIGRATIONS = default_directory()
 NOTICED_SECONDS = 10.0
 
 # A process of its own, so that it can be killed and stopped: dsn, node id, seconds of its lease.
@@ -36,7 +35,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 @pytest.fixture
 async def dsn(empty_database: str) -> str:
-    await migrate(empty_database, directory=MIGRATIONS)
+    await migrate(empty_database)
     return empty_database
 
 

@@ -13,7 +13,7 @@ import pytest
 from navi import failpoints
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import default_directory, migrate
+from navi.adapters.postgres.migrate import migrate
 from navi.adapters.postgres.read_models import PostgresReadModels
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
@@ -30,7 +30,6 @@ from tests.application.sample import (
     session,
 )
 
-MIGRATIONS = default_directory()
 ROOT = Path(__file__).parents[3]
 SAMPLE = SampleProjection()
 KILLS = 4
@@ -64,7 +63,7 @@ async def stores(dsn: str) -> AsyncGenerator[tuple[EventLog, ReadModels], None]:
 
 @pytest.fixture
 async def dsn(empty_database: str) -> str:
-    await migrate(empty_database, directory=MIGRATIONS)
+    await migrate(empty_database)
     return empty_database
 
 

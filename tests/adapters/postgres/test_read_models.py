@@ -4,19 +4,17 @@ import asyncpg
 import pytest
 
 from navi.adapters.postgres.connect import open_pool
-from navi.adapters.postgres.migrate import default_directory, migrate
+from navi.adapters.postgres.migrate import migrate
 from navi.adapters.postgres.read_models import PostgresReadModels
 from navi.domain.errors import LogUnavailable
 from navi.ports import ReadModels
 from tests.contracts.read_models import A, ReadModelsContract, changes, put, save
 from tests.support.servers import PostgresServer
 
-MIGRATIONS = default_directory()
-
 
 @pytest.fixture
 async def dsn(empty_database: str) -> str:
-    await migrate(empty_database, directory=MIGRATIONS)
+    await migrate(empty_database)
     return empty_database
 
 
