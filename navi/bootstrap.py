@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import structlog
 from msgspec import Struct
 
-from navi import failpoints
+from navi import __version__, failpoints
 from navi.adapters.embedded.servers import Addresses, EmbeddedServers, open_or_attach
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.llm.detect import Detected, ModelSettings, detect, parse_backends
@@ -16,7 +17,7 @@ from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.nats.wake_ups import wake_ups
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
+from navi.adapters.postgres.migrate import migrate, pending
 from navi.adapters.postgres.nodes import PostgresNodes
 from navi.adapters.postgres.read_models import PostgresReadModels
 from navi.adapters.postgres.text_store import PostgresTextStore
@@ -33,8 +34,9 @@ from navi.application.run_tool import RunToolOnce
 from navi.application.run_turn import Agent
 from navi.application.session_runs import SessionRuns
 from navi.application.take_over import TakeOver
-from navi.domain.errors import Unavailable
+from navi.domain.errors import BadInput, StoreRefused, Unavailable
 from navi.domain.ids import NodeId
+from navi.http.services import Draining, Readiness, Services
 from navi.ports import EventLog, ReadModels, TextStore, WakeUps
 from navi.projections.context import Context
 from navi.projections.messages import Messages
@@ -48,6 +50,8 @@ PROJECTIONS = (Sessions(), Messages(), Context(), Todo())
 READ_CONNECTIONS = 8  # a node's reads; the log has its own connections for appending and tailing
 RELAY_FLUSH_SECONDS = 5.0  # what a node that ends waits for its last events to reach NATS
 CATCH_UP_SECONDS = 60.0  # what a starting node waits for read models before it looks for open turns
+CHECK_SECONDS = 3.0  # what Postgres may take to answer a question for readiness
+FIRST_MIGRATION = "0001_event_log"
 
 
 class Store(Struct, frozen=True, kw_only=True):
@@ -71,11 +75,17 @@ async def open_store(
         StoreRefused: the database is of another version of navi, or does not keep what it is given.
     """
     await migrate(database_url)
+    async with _open(database_url, partitions=settings.log_partitions, wakes=wakes) as store:
+        yield store
+
+
+@asynccontextmanager
+async def _open(
+    database_url: str, *, partitions: int, wakes: WakeUps | None
+) -> AsyncGenerator[Store, None]:
     async with (
         open_pool(database_url, size=READ_CONNECTIONS) as pool,
-        PostgresEventLog.open(
-            database_url, partitions=settings.log_partitions, wake_ups=wakes
-        ) as event_log,
+        PostgresEventLog.open(database_url, partitions=partitions, wake_ups=wakes) as event_log,
     ):
         yield Store(
             database_url=database_url,
@@ -88,22 +98,77 @@ async def open_store(
 
 @asynccontextmanager
 async def attached_store(settings: Settings) -> AsyncGenerator[Store, None]:
-    """The log for a command that reads: a running navi's, or one opened for it alone."""
-    if settings.database_url is not None:
-        async with open_store(settings, settings.database_url) as store:
-            yield store
+    """The log for a command that reads: a running navi's, or one opened for it alone.
+
+    It changes nothing under other processes: a database that they use is not migrated here.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+        StoreRefused: the database is of another version of navi.
+        EmbeddedServerError: the embedded Postgres cannot be had.
+    """
+    async with attached_servers(settings, nats=False) as servers, store_on(servers) as store:
+        yield store
+
+
+@asynccontextmanager
+async def store_on(servers: "Attached") -> AsyncGenerator[Store, None]:
+    """The log on the servers of a command; raises as `attached_store`."""
+    missing = await pending(servers.database_url)
+    if missing and (servers.is_own or missing[0] == FIRST_MIGRATION):
+        await migrate(servers.database_url)  # nobody else can be using it
+    elif missing:
+        raise StoreRefused(
+            f"the database lacks {', '.join(missing)}, which this version of navi needs; "
+            "`navi migrate` applies it"
+        )
+    # Not as many partitions as are set: a command that reads makes none.
+    async with _open(servers.database_url, partitions=1, wakes=None) as store:
+        yield store
+
+
+class Attached(Struct, frozen=True, kw_only=True):
+    """Servers that a command uses.
+
+    Attributes:
+        nats_url: None where NATS was not asked for.
+        is_own: whether the Postgres was started for this command alone.
+    """
+
+    database_url: str
+    nats_url: str | None
+    is_own: bool
+
+
+@asynccontextmanager
+async def attached_servers(settings: Settings, *, nats: bool) -> AsyncGenerator[Attached, None]:
+    """Postgres, and NATS where asked for: given, of a running navi, or started for this command.
+
+    Raises:
+        EmbeddedServerError: they cannot be had.
+    """
+    if settings.database_url is not None and (settings.nats_url is not None or not nats):
+        yield Attached(
+            database_url=settings.database_url,
+            nats_url=settings.nats_url if nats else None,
+            is_own=False,
+        )
         return
     async with await open_or_attach(
         settings.data_dir,
-        postgres=True,
-        nats=False,
+        postgres=settings.database_url is None,
+        nats=nats and settings.nats_url is None,
         nats_port=settings.nats_port,
         postgres_bin=settings.postgres_bin,
         nats_bin=settings.nats_bin,
     ) as servers:
-        assert servers.addresses.database_url is not None  # noqa: S101 - asked for just above
-        async with open_store(settings, servers.addresses.database_url) as store:
-            yield store
+        addresses = addresses_of(settings, servers)
+        assert addresses.database_url is not None  # noqa: S101 - given or asked for
+        yield Attached(
+            database_url=addresses.database_url,
+            nats_url=addresses.nats_url if nats else None,
+            is_own=servers.is_owner and settings.database_url is None,
+        )
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -168,7 +233,7 @@ class Node(Struct, frozen=True, kw_only=True):
 
 async def _published(event_log: EventLog, relay: Relay) -> None:
     page = await event_log.read_all(relay.partition, after=0, limit=1)
-    while not (isinstance(relay.state, Following) and relay.state.position >= page.head):
+    while not (isinstance(relay.state, Following) and relay.state.position >= page.head):  # noqa: ASYNC110 - the state is a value; a few looks at the end of a process
         await asyncio.sleep(0.02)
 
 
@@ -227,7 +292,7 @@ async def open_node(
         tools = await stack.enter_async_context(
             Tools(own_tools=settings.tools_dir, environment=environment)
         )
-        models = await detect(await _model_settings(settings), clock=clock)
+        models = await detect(await model_settings(settings), clock=clock)
         stack.push_async_callback(models.servers.aclose)
         profiles = FolderProfiles(settings.profiles_dir)
         stream = JetStream(
@@ -274,9 +339,48 @@ async def open_node(
         )
 
 
-async def _model_settings(settings: Settings) -> ModelSettings:
+def services_of(node: Node, draining: Draining) -> Services:
+    """What the routes of HTTP and WebSocket use of a node."""
+    return Services(
+        event_log=node.store.log,
+        read_models=node.store.read_models,
+        sessions=node.sessions,
+        profiles=node.profiles,
+        tools=node.tools,
+        texts=node.store.texts,
+        servers=node.models.servers,
+        clock=SystemClock(),
+        check=partial(_check, node),
+        draining=draining,
+        version=__version__,
+    )
+
+
+async def _check(node: Node) -> Readiness:
+    postgres = migrations = True
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            migrations = not await pending(node.store.database_url)
+    except (TimeoutError, Unavailable):
+        postgres = False
+    except StoreRefused:
+        # A newer node has migrated: migrations are made so that this version can go on beside it.
+        migrations = True
+    return Readiness(postgres=postgres, nats=node.nats.trouble is None, migrations=migrations)
+
+
+async def model_settings(settings: Settings) -> ModelSettings:
+    """What the settings say of model servers, with the file that they name.
+
+    Raises:
+        BadInput: the file cannot be read or is not understood.
+    """
     path = settings.ollama_backends_file
-    backends = parse_backends(await asyncio.to_thread(path.read_bytes)) if path is not None else ()
+    try:
+        data = None if path is None else await asyncio.to_thread(path.read_bytes)
+    except OSError as error:
+        raise BadInput("OLLAMA_BACKENDS_FILE", f"{path}: {error.strerror}") from error
+    backends = () if data is None else parse_backends(data)
     return ModelSettings(
         llm=settings.llm,
         model=settings.model,

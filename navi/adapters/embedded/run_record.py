@@ -19,6 +19,8 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     nats_url: str | None = None
     http_url: str | None = None
     version: str | None = None
+    model_backend: str | None = None
+    model_name: str | None = None
 
 
 def record_run(data_dir: Path, run: RunRecord) -> None:

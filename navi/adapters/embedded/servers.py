@@ -122,7 +122,14 @@ class EmbeddedServers:
             raise
         return servers
 
-    async def record(self, *, http_url: str | None = None, version: str | None = None) -> None:
+    async def record(
+        self,
+        *,
+        http_url: str | None = None,
+        version: str | None = None,
+        model_backend: str | None = None,
+        model_name: str | None = None,
+    ) -> None:
         """Tell other commands where this process is; only the owner may."""
         run = RunRecord(
             pid=os.getpid(),
@@ -130,6 +137,8 @@ class EmbeddedServers:
             nats_url=self.addresses.nats_url,
             http_url=http_url,
             version=version,
+            model_backend=model_backend,
+            model_name=model_name,
         )
         await asyncio.to_thread(record_run, self.data_dir, run)
 

@@ -1,0 +1,5 @@
+"""``python -m navi``."""
+
+from navi.cli import main
+
+main()

@@ -1,0 +1,89 @@
+"""Look at a Postgres before it is used: is it there, what is it, will it keep what it is given."""
+
+from urllib.parse import urlsplit
+
+import asyncpg
+from msgspec import Struct
+
+from navi.adapters.postgres.connect import CONNECTION_ERRORS, connect
+from navi.domain.errors import LogUnavailable
+
+_QUESTION = """
+    select current_setting('server_version') as version,
+           current_setting('server_version_num')::int / 10000 as major,
+           (select default_version from pg_available_extensions where name = 'vector') as vector,
+           current_setting('fsync') = 'on' as fsync,
+           current_setting('synchronous_commit') <> 'off' as synchronous_commit,
+           current_setting('full_page_writes') = 'on' as full_page_writes"""
+
+
+class Examined(Struct, frozen=True, kw_only=True):
+    """A Postgres that answers.
+
+    Attributes:
+        version: without the packager's words, such as ``18.1``.
+        vector: the version of pgvector that can be installed; None where there is none.
+        careless: settings under which a power cut would lose what was committed.
+    """
+
+    version: str
+    major: int
+    vector: str | None
+    careless: tuple[str, ...]
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """Why Postgres cannot be used; where it ``is_final``, waiting will not help."""
+
+    text: str
+    is_final: bool
+
+
+async def examine(dsn: str) -> Examined:
+    """What there is at this address.
+
+    Raises:
+        LogUnavailable: it does not answer; `reason_of` tells more.
+    """
+    connection = await connect(dsn)
+    try:
+        row = await connection.fetchrow(_QUESTION)
+    except CONNECTION_ERRORS as error:
+        raise LogUnavailable(f"Postgres: no answer ({type(error).__name__})") from error
+    finally:
+        connection.terminate()
+    assert row is not None  # noqa: S101 - the question has one answer
+    settings = ("fsync", "synchronous_commit", "full_page_writes")
+    return Examined(
+        version=row["version"].partition(" ")[0],
+        major=row["major"],
+        vector=row["vector"],
+        careless=tuple(name for name in settings if not row[name]),
+    )
+
+
+def reason_of(error: LogUnavailable) -> Reason:
+    """In words for a person, without what the driver says: that may quote the address."""
+    match error.__cause__:
+        case asyncpg.InvalidCatalogNameError():
+            return Reason(text="there is no such database", is_final=True)
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return Reason(text="it refuses the user or the password", is_final=True)
+        case asyncpg.ClientConfigurationError() | ValueError():
+            return Reason(text="DATABASE_URL is not understood", is_final=True)
+        case asyncpg.CannotConnectNowError():
+            return Reason(text="it is just starting or stopping", is_final=False)
+        case ConnectionRefusedError():
+            return Reason(text="connection refused", is_final=False)
+        case TimeoutError():
+            return Reason(text="no answer in time", is_final=False)
+        case OSError() as cause:
+            return Reason(text=cause.strerror or type(cause).__name__, is_final=False)
+        case _:
+            return Reason(text=str(error), is_final=False)
+
+
+def name_of(dsn: str) -> str:
+    """Host, port and database of an address, without user and password."""
+    parts = urlsplit(dsn)
+    return f"{parts.netloc.rpartition('@')[2] or 'the local socket'}{parts.path}"

@@ -1,0 +1,240 @@
+"""``navi doctor``: look at everything navi needs, and say what is wrong."""
+
+import asyncio
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+from msgspec import Struct
+
+from navi import __version__, failpoints
+from navi.adapters.embedded.errors import EmbeddedServerError
+from navi.adapters.nats.examine import examine as examine_nats
+from navi.adapters.postgres.connect import OLDEST_SERVER
+from navi.adapters.postgres.examine import examine as examine_postgres
+from navi.adapters.postgres.examine import reason_of
+from navi.adapters.postgres.migrate import pending
+from navi.adapters.profiles.folder import FolderProfiles
+from navi.adapters.tools.toolbox import Tools
+from navi.bootstrap import Attached, attached_servers
+from navi.cli.command import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    data_dir_option,
+    environment,
+    json_option,
+    log_to_stderr,
+    print_json,
+    run,
+    settings_of,
+)
+from navi.cli.model import model_of
+from navi.domain.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
+from navi.settings import Settings
+
+OLDEST_NATS = (2, 10)
+LITTLE_BYTES, TOO_LITTLE_BYTES = 2 * 2**30, 200 * 2**20  # free disk: a warning, a failure
+
+State = Literal["ok", "warn", "fail"]
+COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that was looked at."""
+
+    name: str
+    state: State
+    text: str
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """Everything; ``ok`` where nothing fails."""
+
+    ok: bool
+    findings: tuple[Finding, ...]
+
+
+class FailpointEntry(Struct, frozen=True, kw_only=True):
+    """A place where ``NAVI_FAILPOINTS`` may strike."""
+
+    name: str
+    place: str
+
+
+class FailpointList(Struct, frozen=True, kw_only=True):
+    """All of them."""
+
+    failpoints: tuple[FailpointEntry, ...]
+
+
+@click.command()
+@click.option(
+    "--failpoints", "list_failpoints", is_flag=True, help="List what NAVI_FAILPOINTS takes."
+)
+@data_dir_option
+@json_option
+def doctor(list_failpoints: bool, data_dir: str | None, as_json: bool) -> None:
+    """Look for what is wrong or missing; exit status 1 where something fails.
+
+    Embedded servers that do not run are started for the time of the look.
+    """
+    if list_failpoints:
+        _print_failpoints(as_json=as_json)
+        return
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="error")
+    run(settings, _doctor(settings, as_json=as_json))
+
+
+def _print_failpoints(*, as_json: bool) -> None:
+    entries = tuple(FailpointEntry(name=n, place=place) for n, place in failpoints.NAMES.items())
+    if as_json:
+        print_json(FailpointList(failpoints=entries))
+        return
+    width = max(len(entry.name) for entry in entries)
+    for entry in entries:
+        click.echo(f"{entry.name:<{width}}  {entry.place}")
+
+
+async def _doctor(settings: Settings, *, as_json: bool) -> int:
+    report = await examine(settings)
+    if as_json:
+        print_json(report)
+    else:
+        for finding in report.findings:
+            mark = click.style(f"{finding.state:<4}", fg=COLOURS[finding.state])
+            click.echo(f"{mark}  {finding.name:<15} {finding.text}")
+    return HOLDS if report.ok else DOES_NOT_HOLD
+
+
+async def examine(settings: Settings) -> Report:
+    """Look at everything."""
+    findings = [_python(), *await asyncio.to_thread(_data_directory, settings.data_dir)]
+    parts = await asyncio.gather(
+        _servers(settings), _model(settings), _tools(settings), _profiles(settings)
+    )
+    findings += [finding for part in parts for finding in part]
+    return Report(ok=all(f.state != "fail" for f in findings), findings=tuple(findings))
+
+
+def _python() -> Finding:
+    text = f"navi {__version__} on Python {platform.python_version()}, {sys.platform}"
+    return Finding(name="navi", state="ok", text=text)
+
+
+def _data_directory(data_dir: Path) -> list[Finding]:
+    there = data_dir
+    while not there.exists():
+        there = there.parent
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            writable = Finding(name="data directory", state="ok", text=str(data_dir))
+    except OSError as error:
+        text = f"{there} cannot be written to: {error.strerror}"
+        writable = Finding(name="data directory", state="fail", text=text)
+    free = shutil.disk_usage(there).free
+    state: State = "fail" if free < TOO_LITTLE_BYTES else "warn" if free < LITTLE_BYTES else "ok"
+    return [writable, Finding(name="disk", state=state, text=f"{free / 2**30:.1f} GiB free")]
+
+
+async def _servers(settings: Settings) -> list[Finding]:
+    try:
+        async with attached_servers(settings, nats=True) as servers:
+            parts = await asyncio.gather(_postgres(settings, servers), _nats(settings, servers))
+            return [finding for part in parts for finding in part]
+    except (EmbeddedServerError, OSError) as error:
+        return [Finding(name="servers", state="fail", text=str(error))]
+
+
+async def _postgres(settings: Settings, servers: Attached) -> list[Finding]:
+    try:
+        found = await examine_postgres(servers.database_url)
+    except LogUnavailable as error:
+        return [Finding(name="Postgres", state="fail", text=reason_of(error).text)]
+    where = "embedded" if settings.database_url is None else "DATABASE_URL"
+    old = found.major < OLDEST_SERVER
+    findings = [
+        Finding(
+            name="Postgres",
+            state="fail" if old else "ok",
+            text=f"{found.version} ({where})"
+            + (f": {OLDEST_SERVER} or newer is needed" if old else ""),
+        ),
+        Finding(
+            name="pgvector",
+            state="ok" if found.vector is not None else "fail",
+            text=found.vector or "is not installed on that server",
+        ),
+    ]
+    if found.careless:
+        state: State = "fail" if "fsync" in found.careless else "warn"
+        text = f"{', '.join(found.careless)} off: a power cut loses what was committed"
+    else:
+        state, text = "ok", "what is committed is on disk"
+    findings.append(Finding(name="durability", state=state, text=text))
+    return [*findings, await _migrations(servers)]
+
+
+async def _migrations(servers: Attached) -> Finding:
+    try:
+        missing = await pending(servers.database_url)
+    except (StoreRefused, LogUnavailable) as error:
+        return Finding(name="migrations", state="fail", text=str(error))
+    if not missing:
+        return Finding(name="migrations", state="ok", text="all applied")
+    text = f"{', '.join(missing)} will be applied by `navi serve` or `navi migrate`"
+    return Finding(name="migrations", state="warn", text=text)
+
+
+async def _nats(settings: Settings, servers: Attached) -> list[Finding]:
+    assert servers.nats_url is not None  # noqa: S101 - asked for
+    try:
+        found = await examine_nats(servers.nats_url)
+    except BusUnavailable as error:
+        return [Finding(name="NATS", state="fail", text=str(error))]
+    where = "embedded" if settings.nats_url is None else "NATS_URL"
+    major, minor = (int(part) for part in found.version.split(".")[:2])
+    if (major, minor) < OLDEST_NATS:
+        text = f"{found.version} ({where}): 2.10 or newer is needed"
+        return [Finding(name="NATS", state="fail", text=text)]
+    findings = [Finding(name="NATS", state="ok", text=f"{found.version} ({where})")]
+    if found.jetstream:
+        findings.append(Finding(name="JetStream", state="ok", text="answers"))
+    else:
+        text = "does not answer: start nats-server with --jetstream"
+        findings.append(Finding(name="JetStream", state="fail", text=text))
+    return findings
+
+
+async def _model(settings: Settings) -> Sequence[Finding]:
+    try:
+        model, reason = await model_of(settings)
+    except BadInput as error:
+        return [Finding(name="model", state="fail", text=str(error))]
+    if model.name is None:
+        return [Finding(name="model", state="fail", text=f"{model.words} ({reason})")]
+    state: State = "warn" if model.backend == "demo" else "ok"
+    return [Finding(name="model", state=state, text=f"{model.words} ({reason})")]
+
+
+async def _tools(settings: Settings) -> Sequence[Finding]:
+    async with Tools(own_tools=settings.tools_dir, environment=environment()) as tools:
+        problems, count = tools.problems, len(tools.all())
+    if not problems:
+        return [Finding(name="tools", state="ok", text=f"{count} tools")]
+    return [Finding(name="tools", state="fail", text=f"{p.file}: {p.error}") for p in problems]
+
+
+async def _profiles(settings: Settings) -> Sequence[Finding]:
+    entries = await FolderProfiles(settings.profiles_dir).all()
+    broken = [
+        Finding(name="profiles", state="fail", text=f"{entry.id}: {entry.error}")
+        for entry in entries
+        if entry.error is not None
+    ]
+    return broken or [Finding(name="profiles", state="ok", text=f"{len(entries)} profiles")]

@@ -1,0 +1,94 @@
+"""The menu of commands: their order, their groups, and which module holds each of them."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+import click
+from msgspec import Struct
+
+from navi import __version__
+
+EXAMPLES = """\b
+Examples:
+  navi serve                            start navi and chat in the browser
+  navi chat "What can you do?"          ask once, in the terminal
+  navi events SESSION --follow          watch a session's log grow
+  navi verify                           check the hash chain of every session
+
+Settings come from the environment (NAVI_PORT, NAVI_DATA_DIR, DATABASE_URL, OLLAMA_HOST, ...); an
+option of the same name takes precedence. `navi COMMAND --help` tells more about a command.
+
+Exit status: 0 success; 1 looked, and it does not hold; 2 wrong usage.
+"""
+
+
+class Entry(Struct, frozen=True):
+    """A command, the module it is in, and its line in the menu."""
+
+    name: str
+    module: str
+    line: str
+
+
+SECTIONS: Mapping[str, tuple[Entry, ...]] = {
+    "Start": (
+        Entry("serve", "serve", "Start navi: chat, Postgres and NATS, all in one."),
+        Entry("chat", "chat", "Talk to a running navi in the terminal."),
+        Entry("status", "status", "Say where navi runs, and with which model."),
+        Entry("doctor", "doctor", "Look for what is wrong or missing."),
+    ),
+    "Read the log": (
+        Entry("sessions", "reading", "List the sessions."),
+        Entry("events", "reading", "Print the events of a session, and follow them."),
+        Entry("replay", "reading", "Fold a session's log into what was said."),
+        Entry("verify", "verify", "Check that nobody changed history."),
+    ),
+    "Upkeep": (
+        Entry("projections", "projections", "Look after the read models."),
+        Entry("publish", "upkeep", "Fill a NATS stream again from the log."),
+        Entry("migrate", "upkeep", "Bring the database up to date."),
+    ),
+    "Learn": (Entry("demo-script", "upkeep", "Print what the demo model obeys."),),
+}
+
+COMMANDS: Mapping[str, Entry] = {
+    entry.name: entry for entries in SECTIONS.values() for entry in entries
+}
+
+
+class Menu(click.Group):
+    """A group that loads a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the menu."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name."""
+        del ctx
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = import_module(f"navi.cli.{entry.module}")
+        command = getattr(module, cmd_name.replace("-", "_"))
+        assert isinstance(command, click.Command)  # noqa: S101 - the table above says so
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by section, without loading them."""
+        del ctx
+        width = max(map(len, COMMANDS))
+        for title, entries in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(entry.name.ljust(width), entry.line) for entry in entries])
+
+
+@click.group(
+    cls=Menu,
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="navi", message="%(prog)s %(version)s")
+def main() -> None:
+    """navi: an agent service whose every event is kept, published and replayed."""

@@ -1,0 +1,15 @@
+"""One server for the tests of a module that leave it as it was."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+import pytest_asyncio
+
+from tests.support.navi_process import NaviProcess, running_navi
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def navi(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[NaviProcess, None]:
+    """A navi on embedded servers with the demo model, shared by the tests of a module."""
+    async with running_navi(tmp_path_factory.mktemp("navi") / "data") as running:
+        yield running

@@ -1,0 +1,281 @@
+"""A real ``navi serve`` in a process of its own, for end-to-end tests."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import psutil
+from websockets.asyncio.client import ClientConnection, connect
+
+START_SECONDS = 30.0
+END_SECONDS = 15.0
+TURN_SECONDS = 20.0
+COMMAND_SECONDS = 30.0
+
+# Nothing of the machine that runs the tests shows through: no settings, no model server.
+KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
+ISOLATED = {"NAVI_LLM": "demo", "NAVI_NATS_PORT": "0", "NAVI_PORT": "0"}
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A command that has ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as one JSON value."""
+        return json.loads(self.stdout)
+
+
+def environment_of(data_dir: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a navi whose data is in a directory; ``settings`` come on top."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}  # noqa: TID251  # tests have no command line
+    return {**kept, **ISOLATED, "NAVI_DATA_DIR": str(data_dir), **settings}
+
+
+@asynccontextmanager
+async def started_navi(
+    *arguments: str, data_dir: Path, settings: Mapping[str, str] | None = None
+) -> AsyncGenerator[asyncio.subprocess.Process, None]:
+    """A command while it runs, on pipes; killed at the end where it has not ended itself."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "navi",
+        *arguments,
+        env=environment_of(data_dir, settings or {}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def run_navi(
+    *arguments: str,
+    data_dir: Path,
+    settings: Mapping[str, str] | None = None,
+    stdin: str = "",
+) -> Finished:
+    """Run a command to its end."""
+    async with (
+        started_navi(*arguments, data_dir=data_dir, settings=settings) as process,
+        asyncio.timeout(COMMAND_SECONDS),
+    ):
+        out, err = await process.communicate(stdin.encode())
+    assert process.returncode is not None
+    return Finished(process.returncode, out.decode(), err.decode())
+
+
+class NaviProcess:
+    """A server; `running_navi` starts it and ends it, whatever a test has done to it meanwhile."""
+
+    def __init__(self, data_dir: Path, settings: Mapping[str, str]) -> None:
+        self.data_dir = data_dir
+        self.settings = dict(settings)
+        self.url = ""
+        self._process: asyncio.subprocess.Process | None = None
+        self._log = data_dir.with_name(f"{data_dir.name}.log")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """Everything that it and the ones started before it on this directory have written."""
+        return self._log.read_text("utf-8", "replace") if self._log.exists() else ""
+
+    # --- life ---
+
+    async def start(self, **settings: str) -> None:
+        """Start it and wait until it takes work.
+
+        Args:
+            settings: on top of its own, for this start only, such as ``NAVI_FAILPOINTS``.
+        """
+        before = len(self.log)
+        with self._log.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "navi",
+                "serve",
+                env=environment_of(self.data_dir, {**self.settings, **settings}),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while (url := self._address(before)) is None or not await _is_ready(url):
+            if self._process.returncode is not None:
+                raise AssertionError(f"navi ended with {self._process.returncode}:\n{self.log}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"navi is not ready after {START_SECONDS} s:\n{self.log}")
+            await asyncio.sleep(0.02)
+        self.url = url
+
+    async def kill(self) -> None:
+        """``kill -9``, and wait until it is gone."""
+        self.signal(signal.SIGKILL)
+        await self.ended()
+
+    async def stop(self) -> int:
+        """SIGTERM, and wait for the end; gives the exit status."""
+        self.signal(signal.SIGTERM)
+        return await self.ended()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the server alone."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    async def ended(self) -> int:
+        """Wait for its end; gives the exit status, negative for a signal."""
+        assert self._process is not None
+        async with asyncio.timeout(END_SECONDS):
+            return await self._process.wait()
+
+    async def end(self) -> None:
+        """End it if it runs, and see that no server of its own outlives it."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        family = self.family()
+        process.terminate()
+        try:
+            await self.ended()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        _, left = await asyncio.to_thread(psutil.wait_procs, family, timeout=5)
+        for straggler in left:
+            straggler.kill()
+
+    def family(self) -> list[psutil.Process]:
+        """It and all its descendants that are alive."""
+        me = psutil.Process(self.pid)
+        return [me, *me.children(recursive=True)]
+
+    def _address(self, before: int) -> str | None:
+        for line in self.log[before:].splitlines():
+            words = line.split()
+            if len(words) > 1 and words[0] == "chat" and words[1].startswith("http"):
+                return words[1]
+        return None
+
+    # --- talking to it ---
+
+    @asynccontextmanager
+    async def client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
+        """An HTTP client for its address."""
+        async with httpx.AsyncClient(
+            base_url=self.url, timeout=TURN_SECONDS, trust_env=False
+        ) as client:
+            yield client
+
+    async def get(self, path: str) -> Any:
+        """The JSON of a route."""
+        async with self.client() as client:
+            answer = await client.get(path)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    async def post(self, path: str, body: object = None) -> Any:
+        """The JSON that a route answers to a body."""
+        async with self.client() as client:
+            answer = await client.post(path, json={} if body is None else body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    async def new_session(self) -> str:
+        """The id of a new session."""
+        return (await self.post("/sessions"))["id"]
+
+    async def say(self, session_id: str, content: str) -> Any:
+        """Say something and wait for the outcome of the turn."""
+        return await self.post(f"/sessions/{session_id}/messages", {"content": content})
+
+    async def drop(self, session_id: str, content: str) -> Any:
+        """Say something and do not wait; gives the receipt."""
+        path = f"/sessions/{session_id}/messages?wait=false"
+        return await self.post(path, {"content": content})
+
+    async def types(self, session_id: str, *, deltas: bool = False) -> list[str]:
+        """The types of a session's events, in order."""
+        events = (await self.get(f"/sessions/{session_id}/events"))["events"]
+        types = [event["type"] for event in events]
+        return [name for name in types if deltas or not name.endswith("_delta")]
+
+    async def until(self, session_id: str, type: str, *, after: int = 0) -> dict[str, Any]:  # noqa: A002  # as in the envelope
+        """Wait for an event of a type behind ``after``; gives its envelope."""
+        async with self.socket(session_id, after=after) as socket, asyncio.timeout(TURN_SECONDS):
+            async for frame in socket:
+                event = json.loads(frame)
+                if event["type"] == type and "data" in event:
+                    return event
+        raise AssertionError(f"the socket closed before {type}")
+
+    @asynccontextmanager
+    async def socket(
+        self, session_id: str, *, after: int | None = None
+    ) -> AsyncGenerator[ClientConnection, None]:
+        """The WebSocket of a session."""
+        query = "" if after is None else f"?after={after}"
+        url = f"{self.url.replace('http', 'ws', 1)}/ws/sessions/{session_id}{query}"
+        async with connect(url, proxy=None, max_size=2**20) as socket:
+            yield socket
+
+    def started(self, *arguments: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
+        """Another command of navi on the same data and settings, while it runs."""
+        return started_navi(*arguments, data_dir=self.data_dir, settings=self.settings)
+
+    async def command(self, *arguments: str, stdin: str = "", **settings: str) -> Finished:
+        """Run another command of navi on the same data and settings."""
+        return await run_navi(
+            *arguments,
+            data_dir=self.data_dir,
+            settings={**self.settings, **settings},
+            stdin=stdin,
+        )
+
+
+@asynccontextmanager
+async def running_navi(data_dir: Path, **settings: str) -> AsyncGenerator[NaviProcess, None]:
+    """A server on a data directory, or on the ``DATABASE_URL`` and ``NATS_URL`` among the settings.
+
+    Leaves no process behind; what the test has ended itself stays ended.
+    """
+    navi = NaviProcess(data_dir, settings)
+    await navi.start()
+    try:
+        yield navi
+    finally:
+        await navi.end()
+
+
+async def _is_ready(url: str) -> bool:
+    try:
+        async with httpx.AsyncClient(timeout=2.0, trust_env=False) as client:
+            return (await client.get(f"{url}/health/ready")).is_success
+    except httpx.HTTPError:
+        return False
