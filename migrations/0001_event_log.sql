@@ -74,8 +74,10 @@ create function navi.append(
   p_partition smallint,
   s_session uuid[], s_owner text[], s_new boolean[], s_forked_from uuid[],
   s_expected bigint[], s_position bigint[], s_hash bytea[], s_count int[],
-  e_slice int[], e_nth int[], e_id uuid[], e_type text[], e_v smallint[], e_at timestamptz[],
-  e_turn_id uuid[], e_subagent_id text[], e_data json[], e_salt bytea[], e_digest bytea[], e_hash bytea[]
+  e_id uuid[], e_type text[], e_at timestamptz[], e_turn_id uuid[], e_subagent_id text[], e_data json[],
+  -- salt (16 bytes), digest (32), hash (32), v (2), nth within the slice (3), slice (2), big-endian: the
+  -- driver looks at every element of every array, which costs more than taking these apart here.
+  e_packed bytea[]
 ) returns bigint[]
 language plpgsql volatile
 -- Point lookups whatever the statistics say: a plan cached while a leaf was empty would scan it for ever.
@@ -130,10 +132,16 @@ begin
   insert into navi.event (partition, position, session_id, seq, id, type, v, at, turn_id, subagent_id,
                           data, salt, digest, hash)
   select p_partition, first[e.slice] + e.nth, s_session[e.slice], s_expected[e.slice] + 1 + e.nth,
-         e.id, e.type, e.v, e.at, e.turn_id, e.subagent_id, e.data, e.salt, e.digest, e.hash
-    from unnest(e_slice, e_nth, e_id, e_type, e_v, e_at, e_turn_id, e_subagent_id,
-                e_data, e_salt, e_digest, e_hash)
-      as e(slice, nth, id, type, v, at, turn_id, subagent_id, data, salt, digest, hash)
+         e.id, e.type, e.v, e.at, e.turn_id, e.subagent_id, e.data,
+         substr(e.packed, 1, 16), substr(e.packed, 17, 32), substr(e.packed, 49, 32)
+    from (
+      select x.*,
+             (get_byte(packed, 80) << 8) + get_byte(packed, 81) as v,
+             (get_byte(packed, 82) << 16) + (get_byte(packed, 83) << 8) + get_byte(packed, 84) as nth,
+             (get_byte(packed, 85) << 8) + get_byte(packed, 86) as slice
+        from unnest(e_id, e_type, e_at, e_turn_id, e_subagent_id, e_data, e_packed)
+          as x(id, type, at, turn_id, subagent_id, data, packed)
+      offset 0) e
    where first[e.slice] is not null;
 
   return first;

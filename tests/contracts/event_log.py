@@ -119,9 +119,7 @@ def seqs(rows: Sequence[Recorded]) -> list[int]:
 class EventLogContract:
     """Inherit, and give ``open_logs``."""
 
-    def open_logs(
-        self, database: str
-    ) -> AbstractAsyncContextManager[tuple[EventLog, EventLog]]:
+    def open_logs(self, database: str) -> AbstractAsyncContextManager[tuple[EventLog, EventLog]]:
         """Two ways to one log with one partition: two nodes, or twice the same one."""
         raise NotImplementedError
 
@@ -168,9 +166,7 @@ class EventLogContract:
             assert await joined(log.read(session_id)) == ()
             assert await log.find_receipt(session_id, MessageId("m")) is None
 
-    async def test_a_session_has_a_head_and_an_owner(
-        self, logs: tuple[EventLog, EventLog]
-    ) -> None:
+    async def test_a_session_has_a_head_and_an_owner(self, logs: tuple[EventLog, EventLog]) -> None:
         log, other = logs
         session_id = SessionId(new_id())
         await log.append(batch(session_id, 0, created(), named("a")))

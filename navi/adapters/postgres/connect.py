@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
 import asyncpg
 import structlog
+from asyncpg.pool import PoolConnectionProxy
 
 from navi.domain.errors import LogUnavailable, StoreRefused
 
@@ -20,9 +21,7 @@ ACQUIRE_SECONDS = 3.0
 QUERY_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 OLDEST_SERVER = 15  # major version: MERGE, and NULLS NOT DISTINCT for what stands beside the log
-READ_ATTEMPTS = (
-    3  # a read may find every idle connection of the pool dead: a restart leaves them so
-)
+RETRY_SECONDS = 2.0  # a restart leaves every idle connection dead, to be found one by one
 
 # After a killed backend asyncpg raises InternalClientError, or AttributeError from its own state, as
 # well as what one would expect; asked again on a new connection, all of them are the same thing.
@@ -81,6 +80,7 @@ async def open_pool(
             min_size=1,
             max_size=size,
             init=_prepare,
+            reset=_leave,
             timeout=CONNECT_SECONDS,
             command_timeout=query_seconds,
             server_settings=_server_settings(query_seconds),
@@ -107,7 +107,9 @@ async def fetch(pool: Pool, statement: str, *values: Any) -> Sequence[asyncpg.Re
     Raises:
         LogUnavailable: Postgres does not answer.
     """
-    for attempt in range(1, READ_ATTEMPTS + 1):
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + RETRY_SECONDS
+    while True:
         try:
             connection = await pool.acquire(timeout=ACQUIRE_SECONDS)
         except (*CONNECTION_ERRORS, asyncpg.PostgresError) as error:
@@ -115,24 +117,22 @@ async def fetch(pool: Pool, statement: str, *values: Any) -> Sequence[asyncpg.Re
         try:
             rows = await connection.fetch(statement, *values)
         except TimeoutError as error:
-            # A stalled link would hold the release, too.
-            connection.terminate()
-            await pool.release(connection, timeout=CLOSE_SECONDS)
+            await _discard(pool, connection)
             raise LogUnavailable(_describe("no answer", error)) from error
         except CONNECTION_ERRORS as error:
-            connection.terminate()
-            await pool.release(connection, timeout=CLOSE_SECONDS)
-            if attempt == READ_ATTEMPTS:
+            await _discard(pool, connection)
+            if loop.time() > deadline:
                 raise LogUnavailable(_describe("connection lost", error)) from error
         except BaseException:
             # Cancelled in mid-query: what the connection would answer next is not known.
-            connection.terminate()
-            await pool.release(connection, timeout=CLOSE_SECONDS)
+            await _discard(pool, connection)
             raise
         else:
-            await pool.release(connection, timeout=CLOSE_SECONDS)
+            try:
+                await pool.release(connection, timeout=CLOSE_SECONDS)
+            except CONNECTION_ERRORS:
+                log.debug("connection_lost_after_use")  # the rows are good all the same
             return rows
-    raise AssertionError("the last attempt returns or raises")
 
 
 async def check_server(connection: Connection, *, allow_unsafe_durability: bool) -> None:
@@ -153,6 +153,14 @@ async def check_server(connection: Connection, *, allow_unsafe_durability: bool)
             log.warning("postgres_not_durable", setting=setting, value="off")
 
 
+async def _discard(pool: Pool, connection: "PoolConnectionProxy[asyncpg.Record]") -> None:
+    """Give a connection back so that the pool opens another in its place."""
+    # A connection that broke has left the pool by itself, and its proxy then refuses every call.
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()  # a stalled link would hold an orderly release
+        await pool.release(connection, timeout=CLOSE_SECONDS)
+
+
 def _server_settings(query_seconds: float) -> dict[str, str]:
     milliseconds = str(int(query_seconds * 1000))
     return {
@@ -170,6 +178,10 @@ async def _prepare(connection: Connection) -> None:
     await connection.set_type_codec(
         "json", schema="pg_catalog", format="binary", encoder=_same, decoder=bytes
     )
+
+
+async def _leave(connection: "PoolConnectionProxy[asyncpg.Record] | Connection") -> None:
+    """Nothing: no statement changes a connection's state, and a reset would be a round trip a read."""
 
 
 def _same(data: bytes) -> bytes:

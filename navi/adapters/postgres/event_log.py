@@ -6,45 +6,22 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
-import structlog
-from msgspec import Struct
-
 from navi.adapters.log_rows import encode_events, hashes_of
-from navi.adapters.postgres import statements
-from navi.adapters.postgres.connect import (
-    Pool,
-    check_server,
-    connect,
-    fetch,
-    open_pool,
-)
+from navi.adapters.postgres.connect import connect, open_pool
 from navi.adapters.postgres.heads import Fork, Head, Heads
-from navi.adapters.postgres.pages import Pages, row_of
+from navi.adapters.postgres.pages import Pages
+from navi.adapters.postgres.partitions import running, set_up, woken
+from navi.adapters.postgres.session_reader import READ_ROWS, SessionReader, wanted_of
 from navi.adapters.postgres.tail import Tail
 from navi.adapters.postgres.writer import Slice, Writer
-from navi.domain.errors import ConcurrentAppend, LogDamaged, LogUnavailable, NotFound
-from navi.domain.event_codec import decode_data
-from navi.domain.events import DELTA_TYPES, SessionCreated, UserMessageReceived
+from navi.domain.errors import ConcurrentAppend, NotFound
+from navi.domain.events import SessionCreated, UserMessageReceived
 from navi.domain.hash_chain import GENESIS
-from navi.domain.ids import MessageId, Owner, SessionId, is_uuid
+from navi.domain.ids import MessageId, Owner, SessionId
 from navi.ports import Append, Page, Recorded, WakeUps
 
-log = structlog.get_logger()
-
 READ_CONNECTIONS = 8
-READ_ROWS = 1000  # a batch of a session's rows
-BATCH_BYTES = 8 * 1024 * 1024  # what a batch of a session's rows should not exceed, about
-FIRST_READ_ROWS = 200  # before it is known how large the rows are
 MAX_REFUSALS = 3  # a slice is offered again only where this process' picture of the session was old
-
-
-class SessionPart(Struct, frozen=True, kw_only=True):
-    """A stretch of a session's events that stand under one id: its own, or a fork's origin's."""
-
-    partition: int
-    session_id: SessionId
-    after: int
-    until: int
 
 
 class PostgresEventLog:
@@ -54,20 +31,18 @@ class PostgresEventLog:
         self,
         *,
         log_id: str,
-        reads: Pool,
+        reader: SessionReader,
         pages: Pages,
         new_sessions_over: int,
         writers: Sequence[Writer],
-        tails: Sequence[Tail],
         heads: Heads,
         append_deadline: float,
     ) -> None:
         self._log_id = log_id
-        self._reads = reads
+        self._reader = reader
         self._pages = pages
         self._new_sessions_over = new_sessions_over
         self._writers = writers
-        self._tails = tails
         self._heads = heads
         self._append_deadline = append_deadline
 
@@ -98,7 +73,9 @@ class PostgresEventLog:
             open_pool(dsn, size=READ_CONNECTIONS) as reads,
             open_pool(dsn, size=2) as tail_reads,
         ):
-            log_id, count = await _set_up(dsn, partitions, allow_unsafe_durability)
+            log_id, count = await set_up(
+                dsn, partitions=partitions, allow_unsafe_durability=allow_unsafe_durability
+            )
             heads = Heads()
             pages = Pages(tail_reads)
             tails = [
@@ -106,7 +83,7 @@ class PostgresEventLog:
                     number,
                     position=await pages.head(number),
                     pages=pages,
-                    delivered=heads.advance,
+                    read=heads.advance,
                 )
                 for number in range(count)
             ]
@@ -118,14 +95,13 @@ class PostgresEventLog:
                 )
                 for number in range(count)
             ]
-            async with _running([*writers, *tails]), _woken(wake_ups, tails):
+            async with running([*writers, *tails]), woken(wake_ups, tails):
                 yield cls(
                     log_id=log_id,
-                    reads=reads,
+                    reader=SessionReader(reads, tails),
                     pages=Pages(reads),
                     new_sessions_over=partitions,
                     writers=writers,
-                    tails=tails,
                     heads=heads,
                     append_deadline=append_deadline,
                 )
@@ -137,7 +113,7 @@ class PostgresEventLog:
 
     @property
     def partitions(self) -> int:
-        return len(self._tails)
+        return len(self._writers)
 
     async def append(self, batch: Append) -> tuple[Recorded, ...]:
         if not batch.events:
@@ -147,12 +123,11 @@ class PostgresEventLog:
         deadline = loop.time() + self._append_deadline
         head = self._heads.get(batch.session_id)
         if head is None and batch.expected > 0:
-            head = await self._load_head(batch.session_id)
+            head = await self._reader.head(batch.session_id)
         for _ in range(MAX_REFUSALS):
             new = await self._beginning(batch) if head is None else None
             start = head or new
             if start is not None and start.seq == batch.expected:
-                answer = loop.create_future()
                 slice_ = Slice(
                     session_id=batch.session_id,
                     owner=start.owner,
@@ -169,7 +144,7 @@ class PostgresEventLog:
                         previous=start.hash,
                     ),
                     deadline=deadline,
-                    answer=answer,
+                    answer=loop.create_future(),
                 )
                 try:
                     rows = await self._writer(start.partition).submit(slice_)
@@ -181,20 +156,20 @@ class PostgresEventLog:
                     if head is None:
                         self._heads.put(batch.session_id, _moved(start, rows[-1]))
                     return rows
-            before, head = head, await self._load_head(batch.session_id)
+            before, head = head, await self._reader.head(batch.session_id)
             if head is None or head == before or head.seq != batch.expected:
                 break
         return await self._first_answer(batch, head)
 
     async def head(self, session_id: SessionId) -> int:
-        head = await self._load_head(session_id)
+        head = await self._reader.head(session_id)
         return 0 if head is None else head.seq
 
     async def owner_of(self, session_id: SessionId) -> Owner | None:
-        head = self._heads.get(session_id) or await self._load_head(session_id)
+        head = self._heads.get(session_id) or await self._reader.head(session_id)
         return None if head is None else head.owner
 
-    async def read(
+    def read(
         self,
         session_id: SessionId,
         *,
@@ -202,52 +177,41 @@ class PostgresEventLog:
         until: int | None = None,
         deltas: bool = True,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        head = await self._load_head(session_id)
-        if head is None:
-            return
-        end = head.seq if until is None else min(until, head.seq)
-        for part in await self._parts(session_id, head, after=after, until=end):
-            async for rows in self._read_part(part, deltas=deltas):
-                yield rows
+        return self._reader.read(session_id, after=after, until=until, deltas=deltas)
 
     async def find_receipt(
         self, session_id: SessionId, message_id: MessageId
     ) -> tuple[int, UserMessageReceived] | None:
-        head = await self._load_head(session_id)
-        if head is None:
-            return None
-        for part in await self._parts(session_id, head, after=0, until=head.seq):
-            place = (part.partition, part.session_id, message_id, part.until)
-            for row in await fetch(self._reads, statements.RECEIPT, *place):
-                event = decode_data(UserMessageReceived.TYPE, row["v"], row["data"])
-                if isinstance(event, UserMessageReceived):
-                    return row["seq"], event
-        return None
+        return await self._reader.find_receipt(session_id, message_id)
 
     async def read_all(
         self, partition: int, *, after: int, limit: int, deltas: bool = True
     ) -> Page:
-        tail = self._tail(partition)
+        tail = self._reader.tail(partition)
         recent = tail.ring.positions(after=after, limit=limit)
         if not recent:
             return await self._pages.read(partition, after=after, limit=limit, deltas=deltas)
-        return Page(rows=_wanted(recent, deltas), reached=recent[-1].position, head=tail.position)
+        reached, head = recent[-1].position, tail.position
+        if reached == head:
+            # Who reads up to the head must not miss what another node committed just now.
+            head = await self._pages.head(partition)
+        return Page(rows=wanted_of(recent, deltas=deltas), reached=reached, head=head)
 
     async def wait_beyond(self, partition: int, position: int, *, timeout: float) -> bool:  # noqa: ASYNC109 - the port's
-        return await self._tail(partition).wait_beyond(position, timeout=timeout)
+        return await self._reader.tail(partition).wait_beyond(position, timeout=timeout)
 
     async def watch(
         self, session_id: SessionId, *, after: int
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        head = self._heads.get(session_id) or await self._load_head(session_id)
-        tail = self._tail(self._place_of(session_id) if head is None else head.partition)
+        head = self._heads.get(session_id) or await self._reader.head(session_id)
+        tail = self._reader.tail(self._place_of(session_id) if head is None else head.partition)
         reached = after
         # Whatever is delivered from here on comes to the watcher; what was before, the log has.
         with tail.watchers.watching(session_id) as watcher:
             while True:
                 recent = tail.ring.session(session_id, after=reached)
                 if recent is None:
-                    async for rows in self.read(session_id, after=reached):
+                    async for rows in self._reader.read(session_id, after=reached):
                         reached = rows[-1].seq
                         yield rows
                 elif recent:
@@ -263,8 +227,6 @@ class PostgresEventLog:
                     reached = news[-1].seq
                     yield news
 
-    # --- helpers of append ---
-
     async def _beginning(self, batch: Append) -> Head | None:
         """What the first event of a new session follows; None where it would not be its first."""
         first = batch.events[0].event
@@ -275,7 +237,7 @@ class PostgresEventLog:
                 return None
             rows = [
                 row
-                async for part in self.read(
+                async for part in self._reader.read(
                     origin.session_id, after=origin.seq - 1, until=origin.seq
                 )
                 for row in part
@@ -301,16 +263,12 @@ class PostgresEventLog:
         if head is not None:
             self._heads.put(batch.session_id, head)
             if head.seq >= batch.expected + len(batch.events):
-                rows = await fetch(
-                    self._reads,
-                    statements.SESSION_ROWS,
+                stored = await self._reader.stored(
                     head.partition,
                     batch.session_id,
-                    batch.expected,
-                    batch.expected + len(batch.events),
-                    len(batch.events),
+                    after=batch.expected,
+                    count=len(batch.events),
                 )
-                stored = tuple(map(row_of, rows))
                 if [row.id for row in stored] == [event.id for event in batch.events]:
                     return stored
         raise ConcurrentAppend(batch.session_id, batch.expected)
@@ -320,93 +278,8 @@ class PostgresEventLog:
         return zlib.crc32(session_id.encode()) % self._new_sessions_over
 
     def _writer(self, partition: int) -> Writer:
-        self._tail(partition)
+        self._reader.tail(partition)
         return self._writers[partition]
-
-    def _tail(self, partition: int) -> Tail:
-        if not 0 <= partition < len(self._tails):
-            raise LogUnavailable(f"partition {partition} was added after this process was started")
-        return self._tails[partition]
-
-    # --- helpers of reading ---
-
-    async def _load_head(self, session_id: SessionId) -> Head | None:
-        """The session's head as Postgres has it now."""
-        if not is_uuid(session_id):
-            return None
-        rows = await fetch(self._reads, statements.HEAD_OF_SESSION, session_id)
-        if not rows:
-            return None
-        row = rows[0]
-        fork = None
-        if row["forked_from"] is not None:
-            fork = Fork(
-                session_id=SessionId(str(row["forked_from"])),
-                seq=row["base_seq"],
-                hash=row["base_hash"],
-            )
-        return Head(
-            partition=row["partition"],
-            owner=Owner(row["owner"]),
-            fork=fork,
-            position=row["position"],
-            seq=row["seq"],
-            hash=row["hash"],
-        )
-
-    async def _parts(
-        self, session_id: SessionId, head: Head, *, after: int, until: int
-    ) -> list[SessionPart]:
-        """Where the events of a session stand, in order: those of a fork's origins first."""
-        parts: list[SessionPart] = []
-        here: Head | None = head
-        while here is not None and after < until:
-            base = 0 if here.fork is None else here.fork.seq
-            if until > base:
-                parts.append(
-                    SessionPart(
-                        partition=here.partition,
-                        session_id=session_id,
-                        after=max(after, base),
-                        until=until,
-                    )
-                )
-            if here.fork is None:
-                break
-            session_id, until = here.fork.session_id, min(until, base)
-            here = await self._load_head(session_id)
-        return parts[::-1]
-
-    async def _read_part(
-        self, part: SessionPart, *, deltas: bool
-    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        statement = statements.SESSION_ROWS if deltas else statements.SESSION_FACTS
-        after, limit = part.after, FIRST_READ_ROWS
-        while after < part.until:
-            recent = self._tail(part.partition).ring.session(part.session_id, after=after)
-            if recent:
-                recent = tuple(row for row in recent[:READ_ROWS] if row.seq <= part.until)
-                after = recent[-1].seq
-                if wanted := _wanted(recent, deltas):
-                    yield wanted
-                continue
-            place = (part.partition, part.session_id, after, part.until, limit)
-            rows = tuple(map(row_of, await fetch(self._reads, statement, *place)))
-            if deltas and (not rows or rows[-1].seq - after != len(rows)):
-                raise LogDamaged(
-                    f"session {part.session_id}: an event behind seq {after} is missing"
-                )
-            if rows:
-                yield rows
-            if len(rows) < limit:
-                return
-            after = rows[-1].seq
-            size = sum(len(row.data) for row in rows) // len(rows)
-            limit = max(10, min(READ_ROWS, BATCH_BYTES // (size + 1)))
-
-
-def _wanted(rows: tuple[Recorded, ...], deltas: bool) -> tuple[Recorded, ...]:
-    return rows if deltas else tuple(row for row in rows if row.type not in DELTA_TYPES)
 
 
 def _moved(start: Head, last: Recorded) -> Head:
@@ -428,63 +301,3 @@ async def _hand_on(
     if wake_ups is not None:
         last = slices[-1][-1]
         await wake_ups.announce(last.partition, last.position)
-
-
-async def _set_up(dsn: str, partitions: int, allow_unsafe_durability: bool) -> tuple[str, int]:
-    """Check the server and make what partitions are missing; gives the log's id and their number."""
-    connection = await connect(dsn)
-    try:
-        await check_server(connection, allow_unsafe_durability=allow_unsafe_durability)
-        log_id = str(await connection.fetchval(statements.LOG_ID))
-        async with connection.transaction():
-            await connection.execute(statements.LOCK_PARTITIONS)
-            for number in range(partitions):
-                await connection.execute(statements.ENSURE_PARTITION, number)
-            count: int = await connection.fetchval(statements.COUNT_PARTITIONS)
-    finally:
-        connection.terminate()
-    return log_id, count
-
-
-@asynccontextmanager
-async def _running(owned: Sequence[Writer | Tail]) -> AsyncGenerator[None, None]:
-    """The tasks of writers and tails, ended with the block.
-
-    Not a TaskGroup: it would wrap what the block raises. A task that fails answers all that wait for
-    it, and what it raised is raised when the block ends.
-    """
-    tasks = [asyncio.create_task(one.run()) for one in owned]
-    for task in tasks:
-        task.add_done_callback(_report)
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        ends = await asyncio.gather(*tasks, return_exceptions=True)
-    for end in ends:
-        if isinstance(end, Exception):
-            raise end
-
-
-def _report(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("log_task_failed", error=type(error).__name__)
-
-
-@asynccontextmanager
-async def _woken(wake_ups: WakeUps | None, tails: Sequence[Tail]) -> AsyncGenerator[None, None]:
-    """Announcements of other nodes go to the tails, while the block runs."""
-    if wake_ups is None:
-        yield
-        return
-
-    def announced(partition: int, position: int) -> None:
-        if 0 <= partition < len(tails):
-            tails[partition].announced(position)
-
-    unsubscribe = wake_ups.subscribe(announced)
-    try:
-        yield
-    finally:
-        unsubscribe()

@@ -10,8 +10,7 @@ COLUMNS = """
 _DELTAS = "('text_delta', 'thinking_delta')"
 
 APPEND = """
-    select navi.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-                       $18, $19, $20, $21)"""
+    select navi.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"""
 
 HEAD_OF_PARTITION = """
     select coalesce((select e.position from navi.event e where e.partition = $1

@@ -28,7 +28,7 @@ class Tail:
 
     Args:
         position: the head of the partition; rows behind it are delivered.
-        delivered: is told the rows, before anybody who watches.
+        read: is told the rows that were not committed here, before anybody who watches.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Tail:
         *,
         position: int,
         pages: Pages,
-        delivered: Callable[[Sequence[Recorded]], None],
+        read: Callable[[Sequence[Recorded]], None],
     ) -> None:
         self.position = position
         self.ring = Ring()
         self.watchers = Watchers()
         self._partition = partition
         self._pages = pages
-        self._delivered = delivered
+        self._read = read
         self._ahead: dict[int, list[tuple[Recorded, ...]]] = {}  # by first position
         self._known_head = position
         self._wake = asyncio.Event()
@@ -55,8 +55,7 @@ class Tail:
         first, last = slices[0][0].position, slices[-1][-1].position
         self._known_head = max(self._known_head, last)
         if first == self.position + 1:
-            for rows in slices:
-                self._deliver(rows)
+            self._deliver([row for rows in slices for row in rows])
         elif first > self.position:
             if len(self._ahead) >= MAX_AHEAD:
                 self._ahead.clear()  # they are read from Postgres like the others
@@ -123,7 +122,9 @@ class Tail:
             limit = PAGE_ROWS if until is None else min(PAGE_ROWS, until - 1 - self.position)
             page = await self._pages.read(self._partition, after=self.position, limit=limit)
             # While the page was read, own commits may have been delivered up to its middle.
-            self._deliver([row for row in page.rows if row.position > self.position])
+            new = [row for row in page.rows if row.position > self.position]
+            self._read(new)
+            self._deliver(new)
             self._deliver_ahead()
             if self.position >= page.head and not self._ahead:
                 return
@@ -140,7 +141,6 @@ class Tail:
             return
         self.position = rows[-1].position
         self.ring.extend(rows)
-        self._delivered(rows)
         self.watchers.deliver(rows)
         if self._waiters:
             for position, waiter in self._waiters:

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
+from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.ports import Recorded
 
@@ -46,11 +47,11 @@ class Watcher:
         """All that waits, as soon as something does; None where the watcher must read the log.
 
         Raises:
-            EOFError: the log was closed.
+            LogUnavailable: the log was closed.
         """
         await self._arrived.wait()
         if self._closed:
-            raise EOFError
+            raise LogUnavailable("the log is closed")
         self._arrived.clear()
         overflowed, self._overflowed = self._overflowed, False
         rows = tuple(row for part in self._waiting for row in part)

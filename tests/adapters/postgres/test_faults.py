@@ -1,0 +1,250 @@
+"""What the log does when connections break, answers get lost, and old snapshots stay open."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+import pytest
+
+from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.migrate import migrate
+from navi.domain.errors import BadInput, LogDamaged, LogUnavailable, StoreRefused
+from navi.domain.events import UserMessageReceived
+from navi.domain.hash_chain import verify_chain
+from navi.domain.ids import MessageId, SessionId
+from navi.failpoints import FailpointRaised, arm, parse
+from tests.contracts.event_log import (
+    append_on_top,
+    batch,
+    created,
+    joined,
+    named,
+    new_id,
+    watched,
+    whole_partition,
+)
+from tests.support.fault_proxy import FaultProxy
+
+
+@pytest.fixture
+async def database(empty_database: str) -> str:
+    await migrate(empty_database)
+    return empty_database
+
+
+@pytest.fixture
+async def log(database: str) -> AsyncGenerator[PostgresEventLog, None]:
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as log:
+        yield log
+
+
+@pytest.fixture
+async def proxy(database: str) -> AsyncGenerator[FaultProxy, None]:
+    parts = urlsplit(database)
+    folder = parse_qs(parts.query).get("host", [None])[0]
+    port = parse_qs(parts.query).get("port", [parts.port or 5432])[0]
+    upstream = f"{folder}/.s.PGSQL.{port}" if folder else (parts.hostname or "", int(port))
+    async with FaultProxy(upstream) as proxy:
+        yield proxy
+
+
+@asynccontextmanager
+async def behind(
+    proxy: FaultProxy, database: str, *, append_deadline: float = 5.0
+) -> AsyncGenerator[PostgresEventLog, None]:
+    parts = urlsplit(database)
+    user = parts.username or parse_qs(parts.query).get("user", ["navi"])[0]
+    password = f":{parts.password}" if parts.password else ""
+    dsn = f"postgresql://{user}{password}@{proxy.host}:{proxy.port}{parts.path}?sslmode=disable"
+    async with PostgresEventLog.open(
+        dsn, allow_unsafe_durability=True, append_deadline=append_deadline
+    ) as log:
+        yield log
+
+
+async def run_sql(database: str, statement: str, *values: object) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(database)
+    try:
+        return await connection.fetch(statement, *values)
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("fault", ["lose_reply", "lose_request"])
+async def test_a_lost_answer_stores_nothing_twice_and_loses_nothing(
+    fault: str, proxy: FaultProxy, database: str
+) -> None:
+    async with behind(proxy, database) as log:
+        session_id = SessionId(new_id())
+        rows = await log.append(batch(session_id, 0, created()))
+        for n in range(10):
+            broken = proxy.add(fault, match=f"marker {n}", times=1)
+            rows += await log.append(batch(session_id, len(rows), named(f"marker {n}"), named("x")))
+            assert broken.fired == 1
+
+        assert await joined(log.read(session_id)) == rows
+        assert len(rows) == 21
+
+
+async def test_nothing_is_lost_when_backends_are_killed_under_load(
+    log: PostgresEventLog, database: str
+) -> None:
+    sessions = [SessionId(new_id()) for _ in range(8)]
+    for session_id in sessions:
+        await log.append(batch(session_id, 0, created()))
+
+    async def write(session_id: SessionId) -> None:
+        for n in range(40):
+            await append_on_top(log, session_id, named(str(n)))
+
+    async def kill() -> None:
+        for position in range(20, 320, 20):
+            await log.wait_beyond(0, position, timeout=20)
+            await run_sql(
+                database,
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()",
+            )
+
+    async with asyncio.TaskGroup() as tasks:
+        live = tasks.create_task(watched(log, sessions[0], after=0, until=41))
+        tasks.create_task(kill())
+        for session_id in sessions:
+            tasks.create_task(write(session_id))
+
+    for session_id in sessions:
+        stored = await joined(log.read(session_id))
+        assert [row.envelope.event for row in stored] == [
+            created(),
+            *(named(str(n)) for n in range(40)),
+        ]
+        assert list(verify_chain(stored)) == []
+    assert live.result() == await joined(log.read(sessions[0]))
+    assert [row.position for row in await whole_partition(log)] == list(range(1, 329))
+
+
+async def test_an_append_is_given_up_while_postgres_is_away_and_works_when_it_is_back(
+    proxy: FaultProxy, database: str
+) -> None:
+    async with behind(proxy, database, append_deadline=0.5) as log:
+        session_id = SessionId(new_id())
+        await log.append(batch(session_id, 0, created()))
+        stalled = proxy.add("stall")
+
+        answers = await asyncio.wait_for(
+            asyncio.gather(
+                log.append(batch(session_id, 1, named("a"))),
+                *(log.append(batch(SessionId(new_id()), 0, created())) for _ in range(20)),
+                return_exceptions=True,
+            ),
+            timeout=5,
+        )
+        assert stalled.fired >= 1
+        assert [type(answer) for answer in answers] == [LogUnavailable] * 21
+
+        proxy.clear()
+        proxy.reset_now()
+        seq = (await append_on_top(log, session_id, named("b"))).seq
+        assert [row.seq for row in await joined(log.read(session_id))] == list(range(1, seq + 1))
+
+
+async def test_a_node_that_cannot_connect_says_so_without_the_password() -> None:
+    nobody = "postgresql://navi:secret@127.0.0.1:1/navi?sslmode=disable"
+
+    with pytest.raises(LogUnavailable) as refused:
+        async with PostgresEventLog.open(nobody):
+            pass
+
+    assert "secret" not in f"{refused.value!r} {refused.value.__cause__!r}"
+
+
+async def test_a_server_that_forgets_is_refused(database: str) -> None:
+    rows = await run_sql(database, "select current_setting('fsync') as fsync")
+    if rows[0]["fsync"] == "on":
+        pytest.skip("the given server has fsync on")
+
+    with pytest.raises(StoreRefused, match="fsync"):
+        async with PostgresEventLog.open(database):
+            pass
+
+
+async def test_an_old_snapshot_hides_nothing_from_readers(
+    log: PostgresEventLog, database: str
+) -> None:
+    session_id = SessionId(new_id())
+    rows = await log.append(batch(session_id, 0, created()))
+    old = await asyncpg.connect(database)
+    await old.execute("begin isolation level repeatable read")
+    assert await old.fetchval("select count(*) from navi.event") == 1
+
+    for n in range(20):
+        rows += await log.append(batch(session_id, len(rows), named(str(n))))
+
+    assert await whole_partition(log) == rows
+    assert await old.fetchval("select count(*) from navi.event") == 1
+    await old.close()
+
+
+async def test_a_hole_is_an_alarm(log: PostgresEventLog, database: str) -> None:
+    session_id = SessionId(new_id())
+    await log.append(batch(session_id, 0, created(), named("a"), named("b")))
+    await run_sql(database, "delete from navi.event where position = 2")
+
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as other:
+        for deltas in (True, False):
+            with pytest.raises(LogDamaged, match="1 positions are missing"):
+                await other.read_all(0, after=0, limit=10, deltas=deltas)
+        with pytest.raises(LogDamaged, match="behind seq 0"):
+            await joined(other.read(session_id))
+
+
+async def test_a_payload_that_postgres_refuses_harms_no_other(log: PostgresEventLog) -> None:
+    # The index of receipts reads message_id with ->>, which fails on U+0000 anywhere in the payload.
+    poison = UserMessageReceived(message_id=MessageId("m"), content="\u0000")
+    good, bad = SessionId(new_id()), SessionId(new_id())
+    await log.append(batch(good, 0, created()))
+    await log.append(batch(bad, 0, created()))
+
+    answers = await asyncio.gather(
+        log.append(batch(good, 1, named("a"))),
+        log.append(batch(bad, 1, poison)),
+        return_exceptions=True,
+    )
+
+    assert [type(answer) for answer in answers] == [tuple, BadInput]
+    assert (await log.head(good), await log.head(bad)) == (2, 1)
+
+
+async def test_other_partitions_take_new_sessions_and_keep_the_old(database: str) -> None:
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as log:
+        old = SessionId(new_id())
+        await log.append(batch(old, 0, created()))
+
+    async with PostgresEventLog.open(database, partitions=3, allow_unsafe_durability=True) as log:
+        sessions = [SessionId(new_id()) for _ in range(30)]
+        rows = [await log.append(batch(one, 0, created())) for one in sessions]
+        more = await log.append(batch(old, 1, named("a")))
+
+        assert log.partitions == 3
+        assert {part[0].partition for part in rows} == {0, 1, 2}
+        assert (more[0].partition, more[0].position > 1) == (0, True)
+        assert [await joined(log.read(one)) for one in sessions] == rows
+
+
+@pytest.mark.parametrize("name", ["log.before_append", "log.after_append"])
+async def test_a_failpoint_reaches_who_appends(name: str, log: PostgresEventLog) -> None:
+    session_id = SessionId(new_id())
+    await log.append(batch(session_id, 0, created()))
+    again = batch(session_id, 1, named("a"))
+
+    arm(parse(f"{name}=raise"))
+    try:
+        with pytest.raises(FailpointRaised):
+            await log.append(again)
+    finally:
+        arm(())
+
+    rows = await log.append(again)
+    assert rows == await joined(log.read(session_id, after=1))

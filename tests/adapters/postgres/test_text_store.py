@@ -1,0 +1,31 @@
+"""Long texts are kept once, by content, in Postgres and in memory."""
+
+from hashlib import sha256
+
+from navi.adapters.in_memory.text_store import InMemoryTextStore
+from navi.adapters.postgres.connect import open_pool
+from navi.adapters.postgres.migrate import migrate
+from navi.adapters.postgres.text_store import PostgresTextStore
+from navi.ports import TextStore
+
+TEXT = "You are navi.\u0000 Grüße"
+
+
+async def check(store: TextStore) -> None:
+    name = sha256(TEXT.encode()).hexdigest()
+
+    assert await store.get(name) is None
+    assert await store.put(TEXT) == name
+    assert await store.put(TEXT) == name
+    assert await store.get(name) == TEXT
+    assert await store.get("no hash") is None
+
+
+async def test_a_text_is_found_by_its_hash_in_memory() -> None:
+    await check(InMemoryTextStore())
+
+
+async def test_a_text_is_found_by_its_hash_in_postgres(empty_database: str) -> None:
+    await migrate(empty_database)
+    async with open_pool(empty_database, size=1) as pool:
+        await check(PostgresTextStore(pool))

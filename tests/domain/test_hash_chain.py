@@ -1,0 +1,107 @@
+"""The hash chain shows every change of history, and lets payloads go."""
+
+from datetime import UTC, datetime
+from hashlib import sha256
+
+import msgspec
+
+from navi.domain.hash_chain import GENESIS, digest_of, hash_of, verify_chain
+from navi.domain.ids import EventId, Owner, SessionId
+from navi.ports import Recorded
+
+SESSION = SessionId("01990000-0000-7000-8000-000000000000")
+AT = datetime(2026, 11, 20, 10, 0, 0, 5, tzinfo=UTC)
+
+
+def rows_of(*payloads: bytes, name: str = "text_delta") -> list[Recorded]:
+    rows: list[Recorded] = []
+    previous = GENESIS
+    for seq, data in enumerate(payloads, 1):
+        event_id = EventId(f"01990000-0000-7000-9000-{seq:012x}")
+        digest = digest_of(bytes(16), data)
+        previous = hash_of(
+            previous,
+            session_id=SESSION,
+            seq=seq,
+            id=event_id,
+            type=name,
+            v=1,
+            at=AT,
+            turn_id=None,
+            subagent_id=None,
+            digest=digest,
+        )
+        rows.append(
+            Recorded(
+                partition=0,
+                position=seq,
+                owner=Owner("local"),
+                session_id=SESSION,
+                seq=seq,
+                id=event_id,
+                type=name,
+                v=1,
+                at=AT,
+                turn_id=None,
+                subagent_id=None,
+                data=data,
+                salt=bytes(16),
+                digest=digest,
+                hash=previous,
+            )
+        )
+    return rows
+
+
+def test_a_hash_is_computed_as_it_is_written_down() -> None:
+    header = (
+        b"36:01990000-0000-7000-8000-000000000000,1:1,36:01990000-0000-7000-9000-000000000001,"
+        b"10:text_delta,1:1,27:2026-11-20T10:00:00.000005Z,0:,0:,"
+    )
+    digest = sha256(bytes(16) + b"{}").digest()
+
+    assert rows_of(b"{}")[0].hash == sha256(bytes(32) + header + digest).digest()
+
+
+def test_an_untouched_chain_has_no_problem_whole_or_in_pages() -> None:
+    rows = rows_of(b"{}", b'{"a":1}', b"{}")
+
+    assert list(verify_chain(rows)) == []
+    assert list(verify_chain(rows[2:], after=2, previous=rows[1].hash)) == []
+
+
+def test_changed_data_shows() -> None:
+    rows = rows_of(b"{}", b'{"a":1}', b"{}")
+    rows[1] = msgspec.structs.replace(rows[1], data=b'{"a":2}')
+
+    assert list(verify_chain(rows)) == [(2, "the data is not what was written")]
+
+
+def test_a_changed_header_shows() -> None:
+    rows = rows_of(b"{}", b"{}", b"{}")
+    rows[1] = msgspec.structs.replace(rows[1], type="thinking_delta")
+
+    assert list(verify_chain(rows)) == [
+        (2, "the hash does not follow from the event before and the header")
+    ]
+
+
+def test_a_missing_event_shows() -> None:
+    rows = rows_of(b"{}", b"{}", b"{}")
+
+    assert list(verify_chain([rows[0], rows[2]])) == [(3, "seq 2 is missing")]
+
+
+def test_pruned_deltas_and_erased_events_leave_the_chain_whole() -> None:
+    rows = rows_of(b'{"call_id":"c","text":"secret"}', b'{"text":"secret"}', b"{}")
+    rows[0] = msgspec.structs.replace(rows[0], data=b'{"call_id":"c","pruned":true}')
+    rows[1] = msgspec.structs.replace(rows[1], data=b"{}", salt=None)
+
+    assert list(verify_chain(rows)) == []
+
+
+def test_a_fact_cannot_pass_for_a_pruned_delta() -> None:
+    rows = rows_of(b'{"name":"a"}', name="session_renamed")
+    rows[0] = msgspec.structs.replace(rows[0], data=b'{"pruned":true}')
+
+    assert list(verify_chain(rows)) == [(1, "the data is not what was written")]
