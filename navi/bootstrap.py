@@ -27,7 +27,7 @@ from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.toolbox import Tools
 from navi.application.ask_model import AskModelOnce, CallSettings
 from navi.application.followers.project import Projector
-from navi.application.followers.relay import Following, Pace, Relay
+from navi.application.followers.relay import Following, Pace, Relay, RelayState, StandingBy
 from navi.application.manage_sessions import ManageSessions
 from navi.application.record import Records
 from navi.application.run_tool import RunToolOnce
@@ -233,8 +233,15 @@ class Node(Struct, frozen=True, kw_only=True):
 
 async def _published(event_log: EventLog, relay: Relay) -> None:
     page = await event_log.read_all(relay.partition, after=0, limit=1)
-    while not (isinstance(relay.state, Following) and relay.state.position >= page.head):  # noqa: ASYNC110 - the state is a value; a few looks at the end of a process
+    while not _has(relay.state, page.head):  # noqa: ASYNC110 - the state is a value; a few looks at the end of a process
         await asyncio.sleep(0.02)
+
+
+def _has(state: RelayState, head: int) -> bool:
+    """Whether nothing is left to publish here: all is there, or another node's relay sees to it."""
+    if isinstance(state, StandingBy):
+        return True
+    return isinstance(state, Following) and state.position >= head
 
 
 @asynccontextmanager

@@ -50,8 +50,8 @@ I am navi's demo model: no language model answers here yet, I only repeat what y
 
 To connect a real model, start Ollama (`ollama pull qwen3` and then `navi serve` again), or set \
 OPENAI_BASE_URL, OPENAI_API_KEY and NAVI_MODEL for any OpenAI-compatible server. Until then I can \
-show what navi does: send me a line such as `!tool list_files {{}}`; `navi demo-script` prints all \
-that I understand."""
+show what navi does: send me a line such as `!tool filesystem {{"action": "list"}}`; \
+`navi demo-script` prints all that I understand."""
 
 _PIECES = re.compile(r"\s*\S+|\s+")
 
