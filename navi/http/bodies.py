@@ -15,6 +15,8 @@ from navi.domain.misfit import misfit
 from navi.http.errors import Edge, Refused
 
 MAX_BODY_BYTES = 1024 * 1024
+# Taken in and dropped, so that who sends too much reads the answer before it meets a closed socket.
+MAX_DROPPED_BYTES = 8 * 1024 * 1024
 BODY_SECONDS = 30.0  # for all of a body: who sends slower holds a connection for nothing
 MAX_NESTING = 64
 
@@ -43,9 +45,11 @@ async def read_body(request: Edge) -> bytes:
         Refused: it is too large or too slow.
     """
     declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
-        raise _too_large()
+    keeps_alive = request.headers.get("connection", "").lower() != "close"
+    if int(declared) > MAX_BODY_BYTES and keeps_alive:
+        raise _too_large()  # the server drops the rest of the body behind the answer
     body = bytearray()
+    size = 0
     try:
         async with asyncio.timeout(BODY_SECONDS):
             more = True
@@ -54,14 +58,19 @@ async def read_body(request: Edge) -> bytes:
                 message: Mapping[str, Any] = await request.receive()
                 if message["type"] != "http.request":
                     raise Refused(HTTPStatus.BAD_REQUEST, "the connection ended within the body")
-                body += message.get("body", b"")
+                part = message.get("body", b"")
                 more = message.get("more_body", False)
-                if len(body) > MAX_BODY_BYTES:
+                size += len(part)
+                if size > MAX_DROPPED_BYTES:
                     raise _too_large()
+                if size <= MAX_BODY_BYTES:
+                    body += part
     except TimeoutError:
         raise Refused(
             HTTPStatus.REQUEST_TIMEOUT, f"the body did not come within {BODY_SECONDS:g} s"
         ) from None
+    if size > MAX_BODY_BYTES:
+        raise _too_large()
     return bytes(body)
 
 

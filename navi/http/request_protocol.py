@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from navi.http.errors import PROBLEM_JSON, Refused, answer_of
 
 HEAD_SECONDS = 15.0  # from the first byte of a request, or from connecting, to the end of its head
+LINGER_SECONDS = 2.0  # for a peer to read why it was refused
 STALL_SECONDS = 30.0  # without taking one byte of an answer
 
 _EARLY = (h11.IDLE, h11.SEND_RESPONSE)
@@ -29,6 +30,7 @@ class DeadlineH11Protocol(H11Protocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._unsent = 0
+        self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Expect a request."""
@@ -37,6 +39,8 @@ class DeadlineH11Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what the peer sent; a request that has begun has to go on."""
+        if self._refused:
+            return
         super().data_received(data)
         self._watch_head()
 
@@ -70,7 +74,12 @@ class DeadlineH11Protocol(H11Protocol):
                 h11.EndOfMessage(),
             ):
                 self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+        # Closed once the peer has closed: with bytes unread the kernel sends a reset, which can
+        # overtake the answer.
+        self._refused = True
+        self.transport.write_eof()
+        self._stop_head_timer()
+        self._head_timer = self.loop.call_later(LINGER_SECONDS, self._cut)
 
     def pause_writing(self) -> None:
         """Watch a peer that leaves bytes waiting."""
@@ -93,7 +102,7 @@ class DeadlineH11Protocol(H11Protocol):
 
     def _watch_head(self) -> None:
         """A timer runs while half a request is there, or an unread body behind its answer."""
-        if self.transport.get_protocol() is not self:
+        if self._refused or self.transport.get_protocol() is not self:
             return
         theirs, ours = self.conn.their_state, self.conn.our_state
         half_head = theirs is h11.IDLE and bool(self.conn.trailing_data[0])

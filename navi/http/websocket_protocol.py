@@ -115,6 +115,7 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
                 {"type": "websocket.disconnect", "code": close.code, "reason": close.reason}
             )
         self._flush_and_linger()
+        self.transport.write_eof()  # no close of the peer's is understood any more
 
     def eof_received(self) -> None:
         """The peer sends nothing more."""

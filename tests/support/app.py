@@ -2,22 +2,66 @@
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
+from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.system import SystemClock
+from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.http.app import create_app
 from navi.http.serve import Address, serving
 from navi.http.services import Draining, Readiness, Services
+from navi.ports import Append, Page, Recorded
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 
 PATIENCE = 10.0  # seconds a test waits for what must come
+
+
+class SwitchedLog(InMemoryEventLog):
+    """A log in memory that can be out of reach, as Postgres can."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reachable = True
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        self._reach()
+        return await super().append(batch)
+
+    async def head(self, session_id: SessionId) -> int:
+        self._reach()
+        return await super().head(session_id)
+
+    async def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        deltas: bool = True,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        self._reach()
+        async with aclosing(
+            super().read(session_id, after=after, until=until, deltas=deltas)
+        ) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def read_all(
+        self, partition: int, *, after: int, limit: int, deltas: bool = True
+    ) -> Page:
+        self._reach()
+        return await super().read_all(partition, after=after, limit=limit, deltas=deltas)
+
+    def _reach(self) -> None:
+        if not self.reachable:
+            raise LogUnavailable("Postgres at postgresql://navi:secret@db does not answer")
 
 
 class Switches:
@@ -52,7 +96,7 @@ class RunningApp:
         assert response.status_code == 201, response.text
         return SessionId(response.json()["id"])
 
-    def socket(self, session_id: str, *, after: int | None = None, **options: Any) -> connect:
+    def socket(self, session_id: str, *, after: int | str | None = None, **options: Any) -> connect:
         """A WebSocket on a session; used with ``async with``."""
         query = "" if after is None else f"?after={after}"
         url = f"ws://127.0.0.1:{self.address.port}/ws/sessions/{session_id}{query}"
