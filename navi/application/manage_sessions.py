@@ -95,6 +95,7 @@ class ManageSessions:
         record = await self._existing(session_id)
         message_id = message_id or MessageId(self._ids.uuid())
         while True:
+            seen = record.seq
             earlier = await self._log.find_receipt(session_id, message_id)
             start = TurnStart(turn_id=TurnId(self._ids.uuid()), node=self._node, planning=planning)
             command = ReceiveMessage(
@@ -106,7 +107,7 @@ class ManageSessions:
                 start=None if self._runs.draining else start,
             )
             try:
-                rows = await record.try_once(command)
+                rows = await record.try_once(command, seen=seen)
             except ConcurrentAppend:
                 continue
             if earlier is not None:

@@ -121,13 +121,16 @@ class Record:
                 except ConcurrentAppend:
                     await self._refresh()
 
-    async def try_once(self, command: Command) -> tuple[Recorded, ...]:
-        """Like ``execute``, for a command that was made from what the log said at ``seq``.
+    async def try_once(self, command: Command, *, seen: int) -> tuple[Recorded, ...]:
+        """Like ``execute``, for a command that was made from what the log said at ``seen``.
 
         Raises:
-            ConcurrentAppend: somebody else appended; what is new is folded in, make the command anew.
+            ConcurrentAppend: somebody appended since, here or elsewhere; what is new is folded in,
+                make the command anew.
         """
         async with self._lock:
+            if self.seq != seen:
+                raise ConcurrentAppend(self.id, seen)
             try:
                 return await self._attempt(command, patient=False)
             except ConcurrentAppend:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.application.read_session import replay_session
 from navi.application.render_call import render_call
 from navi.domain.events import (
@@ -23,7 +24,7 @@ from navi.domain.events import (
     TurnResumed,
     UserMessageReceived,
 )
-from navi.domain.ids import CallId, SessionId
+from navi.domain.ids import CallId, MessageId, SessionId
 from navi.ports import ToolContext, ToolDescription, ToolResult
 from navi.projections.context import Context
 from tests.support.agent_node import AgentNode, World, agent_node
@@ -204,6 +205,28 @@ async def test_a_message_sent_twice_has_one_turn(server: ModelServer, node: Agen
     await node.outcome(session_id, receipts[0])
     assert len(await events_of(node, session_id, UserMessageReceived)) == 1
     assert len(server.chats) == 1
+
+
+async def test_a_message_sent_twice_at_once_is_received_once_however_slow_the_log_looks_it_up(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    class SlowLookUp(InMemoryEventLog):
+        async def find_receipt(
+            self, session_id: SessionId, message_id: MessageId
+        ) -> tuple[int, UserMessageReceived] | None:
+            found = await super().find_receipt(session_id, message_id)
+            await asyncio.sleep(0)
+            return found
+
+    async with agent_node(World(SlowLookUp()), tmp_path, [server.url]) as node:
+        session_id = await node.session()
+
+        receipts = await asyncio.gather(
+            *(node.say(session_id, "hello", message_id="m1") for _ in range(20))
+        )
+
+        assert len({receipt.seq for receipt in receipts}) == 1
+        assert len(await events_of(node, session_id, UserMessageReceived)) == 1
 
 
 async def test_messages_that_race_start_one_turn_and_the_others_follow(
