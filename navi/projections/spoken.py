@@ -24,8 +24,8 @@ class OpenSpeech(Struct, frozen=True, kw_only=True):
         waiting: by the seq of the receipt.
     """
 
-    waiting: dict[int, Message] = {}  # noqa: RUF012 - msgspec copies defaults of structs
-    calls: dict[CallId, Purpose] = {}  # noqa: RUF012 - likewise
+    waiting: dict[int, Message] = {}
+    calls: dict[CallId, Purpose] = {}
 
 
 def evolve_speech(speech: OpenSpeech, envelope: Envelope) -> OpenSpeech:
