@@ -8,7 +8,7 @@ from litestar.types import ASGIApp
 from msgspec import Struct
 
 from navi.http.bodies import MAX_BODY_BYTES, answer
-from navi.http.errors import EXCEPTION_HANDLERS
+from navi.http.errors import EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.events import get_events, get_request
 from navi.http.guard import Guard
 from navi.http.health import get_live, get_ready
@@ -79,6 +79,7 @@ def create_app(services: Services, *, host: str, allowed_hosts: Iterable[str] = 
         route_handlers=ROUTES,
         dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
         exception_handlers=EXCEPTION_HANDLERS,
+        after_exception=[log_broken_socket],
         request_max_body_size=MAX_BODY_BYTES,
         openapi_config=None,  # ``schema`` describes the routes: their bodies are read by hand
         logging_config=None,

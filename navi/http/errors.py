@@ -156,6 +156,12 @@ EXCEPTION_HANDLERS: dict[int | type[Exception], Callable[[Edge, Exception], Resp
 }
 
 
+async def log_broken_socket(error: Exception, scope: Scope) -> None:
+    """Tell the log what ended a WebSocket: Litestar closes it (4500) and has no handlers for those."""
+    if scope["type"] == "websocket" and not isinstance(error, HTTPException):
+        log.error("socket_broke", path=scope["path"], exc_info=error)
+
+
 async def send_problem(scope: Scope, send: Send, error: Refused | BadInput) -> None:
     """Answer outside the routes: an HTTP request, or a WebSocket that was not accepted yet."""
     answer = answer_of(error)

@@ -148,17 +148,20 @@ async def _settles(outbox: Outbox) -> bool:
     return True
 
 
-async def _write(socket: Socket, outbox: Outbox) -> Close:
+async def _write(socket: Socket, outbox: Outbox) -> Close | None:
     """Empty the outbox into the socket; ends with a session that was deleted."""
     scope: Any = socket.scope
     joined = FRAMES_EXTENSION in scope["extensions"]
-    while frames := await outbox.take():
-        if joined:
-            message: Any = {"type": "websocket.send", "frames": join_frames(frames)}
-            await socket.send(message)
-        else:
-            for frame in frames:
-                await socket.send_data(frame, mode="text")
+    try:
+        while frames := await outbox.take():
+            if joined:
+                message: Any = {"type": "websocket.send", "frames": join_frames(frames)}
+                await socket.send(message)
+            else:
+                for frame in frames:
+                    await socket.send_data(frame, mode="text")
+    except OSError:
+        return None  # what ASGI servers raise where the client has gone
     return UNKNOWN_SESSION
 
 
@@ -211,7 +214,8 @@ async def _receive(
     message = said(
         content=frame.content, files=frame.files, mode=frame.mode, message_id=frame.message_id
     )
-    known = await services.event_log.head(session_id)
+    # Only a message with an id of the client's own can be a repeated one.
+    known = 0 if message.message_id is None else await services.event_log.head(session_id)
     receipt = await services.sessions.receive(
         session_id,
         content=message.content,

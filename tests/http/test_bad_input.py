@@ -348,7 +348,7 @@ NEAR_MESSAGES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(
     bodies_sent=st.lists(
         st.binary(max_size=300)

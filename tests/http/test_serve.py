@@ -11,6 +11,8 @@ import pytest
 import structlog
 from litestar.types import Receive, Scope, Send
 
+from navi.domain.ids import SessionId
+from navi.domain.session import Session
 from navi.http import request_protocol
 from navi.http.health import state_of
 from navi.http.serve import Address, CannotListen, serving
@@ -169,3 +171,21 @@ async def test_what_breaks_inside_is_told_to_the_log_and_not_to_the_client(
     )
     assert [(entry["event"], entry["path"]) for entry in logs] == [("request_broke", "/profiles")]
     assert logging.getLogger("uvicorn.error").level == logging.WARNING
+
+
+async def test_what_breaks_a_websocket_is_told_to_the_log(
+    app: RunningApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(session_id: SessionId) -> Session:
+        raise ZeroDivisionError(session_id)
+
+    session_id = await app.session()
+    monkeypatch.setattr(app.node.sessions, "find", fail)
+    with structlog.testing.capture_logs() as logs:
+        async with app.socket(session_id) as socket:
+            await socket.wait_closed()
+
+    assert (socket.close_code, socket.close_reason) == (4500, "Internal Server Error")
+    assert [(entry["event"], entry["path"]) for entry in logs] == [
+        ("socket_broke", f"/ws/sessions/{session_id}")
+    ]
