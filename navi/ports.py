@@ -30,6 +30,7 @@ from navi.domain.ids import (
     SubagentId,
     TurnId,
 )
+from navi.domain.memory import Memory, Vector
 from navi.domain.model_choice import Failure
 from navi.domain.profile import Profile
 from navi.domain.projection import Change, Listing
@@ -188,7 +189,12 @@ class EventLog(Protocol):
         ...
 
     def read(
-        self, session_id: SessionId, *, after: int = 0, until: int | None = None, deltas: bool = True
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        deltas: bool = True,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         """The events with ``after`` < seq <= ``until``, in order, in batches that are never empty."""
         ...
@@ -590,6 +596,93 @@ class ModelServers(Protocol):
         ...
 
 
+# --- memory -------------------------------------------------------------------------------------
+
+
+class Embedder(Protocol):
+    """An embedding model."""
+
+    @property
+    def model(self) -> str:
+        """Its name, as it is stored with every embedding."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> tuple[Vector, ...]:
+        """One vector a text, (dimension,) float32, in order; has a deadline of its own.
+
+        Raises:
+            ModelFailure: the server does not answer, refuses a text, or answers nonsense.
+        """
+        ...
+
+
+class Embedders(Protocol):
+    """Which embedding model there is; it may come and go while the process runs."""
+
+    async def current(self) -> Embedder | None:
+        """The model to use now; None where there is none, or none answers.
+
+        Looks for one where none is known, at most once in a while.
+        """
+        ...
+
+
+class Memories(Protocol):
+    """What is remembered about each user: a read model of the log, safe to throw away.
+
+    Every implementation passes ``tests/contracts/memories.py``. An owner sees and forgets its own only.
+    """
+
+    async def position(self, partition: int) -> int:
+        """Everything in the partition up to here is in the read model.
+
+        Raises:
+            LogUnavailable: Postgres does not answer; so does every method.
+        """
+        ...
+
+    async def apply(
+        self, partition: int, rows: Sequence[Recorded], *, after: int, position: int
+    ) -> bool:
+        """Store what events did to memories, and that the read model is at ``position`` now.
+
+        Both or neither; other events may be among them. Any process may apply: False, and nothing is
+        stored, where the read model is no longer at ``after``.
+        """
+        ...
+
+    async def all(self, owner: Owner, *, limit: int | None = None) -> tuple[Memory, ...]:
+        """The owner's memories, newest first."""
+        ...
+
+    async def find(self, owner: Owner, memory_id: str) -> Memory | None:
+        """One memory of the owner; None where there is none of that id."""
+        ...
+
+    async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:
+        """What answers a question, best first; nothing for an empty one.
+
+        Found by its words always, and by its meaning where an embedding model answers at once.
+        """
+        ...
+
+    async def embed_missing(self) -> int:
+        """Embed a batch of memories that the present model has not; gives how many are done.
+
+        0 where nothing is to be done or no model answers: worth another try after a while.
+        """
+        ...
+
+    async def reset(self) -> None:
+        """Forget all that is stored; it is built again from the beginning of the log."""
+        ...
+
+
 # --- tools --------------------------------------------------------------------------------------
 
 
@@ -722,5 +815,3 @@ class Profiles(Protocol):
     async def all(self) -> Sequence[ProfileEntry]:
         """All of them, broken ones too, in order of id."""
         ...
-
-

@@ -199,9 +199,19 @@ class ModelServer:
                     return _json({"error": f"model '{request.json['model']}' not found"}, 404)
                 return _json({"capabilities": self.capabilities})
             case "POST", "/api/embed":
+                if request.json["model"] not in self.models:
+                    return _json({"error": f"model '{request.json['model']}' not found"}, 404)
                 texts = request.json["input"]
                 wanted = [texts] if isinstance(texts, str) else texts
                 return _json({"embeddings": [embedding(text) for text in wanted]})
+            case "POST", "/v1/embeddings":
+                if request.json["model"] not in self.models:
+                    return _json({"error": {"message": "no such model"}}, 404)
+                made = [
+                    {"object": "embedding", "index": index, "embedding": embedding(text)}
+                    for index, text in enumerate(request.json["input"])
+                ]
+                return _json({"object": "list", "data": made[::-1]})  # the index counts
             case _:
                 return _json({"error": "404 page not found"}, 404)
 

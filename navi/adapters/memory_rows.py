@@ -1,0 +1,51 @@
+"""What events in the log do to memories; shared by all stores of memories."""
+
+from collections.abc import Sequence
+
+import structlog
+from msgspec import Struct
+
+from navi.domain.errors import LogDamaged
+from navi.domain.ids import Owner
+from navi.domain.memory import MEMORY_TYPES, Keep, memory_change, version_of
+from navi.ports import Recorded
+
+log = structlog.get_logger()
+
+MemoryKey = tuple[Owner, str]
+
+
+class MemoryChanges(Struct, frozen=True, kw_only=True):
+    """What a batch of events comes to: of each memory its last version, unless it is forgotten."""
+
+    kept: tuple[Keep, ...]
+    forgotten: tuple[MemoryKey, ...]
+
+
+def memory_changes(rows: Sequence[Recorded]) -> MemoryChanges:
+    """What the events do to memories; one that cannot be read is passed over.
+
+    An erased event has lost its text, and a damaged one must not hold up all memories.
+    """
+    kept: dict[MemoryKey, Keep] = {}
+    forgotten: dict[MemoryKey, None] = {}
+    for row in rows:
+        if row.type not in MEMORY_TYPES:
+            continue
+        try:
+            change = memory_change(row.owner, row.envelope)
+        except LogDamaged:
+            log.warning("memory_unreadable", session_id=row.session_id, seq=row.seq)
+            continue
+        match change:
+            case None:
+                pass
+            case Keep():
+                key = (row.owner, change.memory.id)
+                before = kept.get(key)
+                if before is None or version_of(before) < version_of(change):
+                    kept[key] = change
+            case _:
+                forgotten[row.owner, change.memory_id] = None
+    left = tuple(keep for key, keep in kept.items() if key not in forgotten)
+    return MemoryChanges(kept=left, forgotten=tuple(forgotten))

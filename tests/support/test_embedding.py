@@ -1,0 +1,11 @@
+import pytest
+
+from navi.ports import Embedder
+from tests.contracts.embedder import EmbedderContract
+from tests.support.embedding import WordEmbedder
+
+
+class TestWordEmbedder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        return WordEmbedder()
