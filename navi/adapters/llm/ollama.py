@@ -7,6 +7,7 @@ from contextlib import aclosing
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from navi.adapters.llm.embeddings import OllamaEmbeddings
 from navi.adapters.llm.endpoint import Endpoint
 from navi.adapters.llm.lines import LineSplitter
 from navi.adapters.llm.ollama_schema import flatten
@@ -64,6 +65,11 @@ class Ollama:
     @property
     def chunk_timeout(self) -> float:
         return self._chunk_timeout
+
+    @property
+    def embeddings(self) -> OllamaEmbeddings:
+        """The same server, asked for embeddings."""
+        return OllamaEmbeddings(self._endpoint)
 
     def render(self, request: ModelRequest) -> bytes:
         return render(request)

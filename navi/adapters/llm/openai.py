@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
+from navi.adapters.llm.embeddings import OpenAIEmbeddings
 from navi.adapters.llm.endpoint import Endpoint
 from navi.adapters.llm.lines import EventSplitter
 from navi.adapters.llm.openai_calls import CallAssembler, CallPiece
@@ -60,6 +61,11 @@ class OpenAI:
     @property
     def chunk_timeout(self) -> float:
         return self._chunk_timeout
+
+    @property
+    def embeddings(self) -> OpenAIEmbeddings:
+        """The same server, asked for embeddings."""
+        return OpenAIEmbeddings(self._endpoint)
 
     def render(self, request: ModelRequest) -> bytes:
         return render(request, asks_usage=self._asks_usage)
