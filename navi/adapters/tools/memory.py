@@ -1,0 +1,133 @@
+"""The tool ``memory``: facts about the user that outlive the session."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, Protocol
+
+from msgspec import Meta, Struct
+
+from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
+from navi.domain.errors import BadInput
+from navi.domain.events import JsonObject
+from navi.domain.memory import MAX_QUERY, MAX_TEXT, Memory
+from navi.ports import ToolContext, ToolDescription, ToolResult
+
+
+class Remembering(Protocol):
+    """What the tool does it with: for the user of the context, and with events in its session."""
+
+    async def save(self, text: str, context: ToolContext) -> Memory:
+        """Keep a fact; the one that is there already where its text is the same.
+
+        Raises:
+            BadInput: the text is empty or too long.
+        """
+        ...
+
+    async def search(self, query: str, context: ToolContext) -> Sequence[Memory]:
+        """What is known about something, best first; a bounded number."""
+        ...
+
+    async def forget(self, memory_id: str, context: ToolContext) -> bool:
+        """Forget a fact; False where the user has none of that id."""
+        ...
+
+
+class MemoryArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the model may ask for; which fields an action needs is checked in words."""
+
+    action: Annotated[
+        Literal["save", "search", "forget"],
+        Meta(
+            description="save: keep a fact. search: look for what is known. forget: drop a fact "
+            "for good, by its id as save and search show it."
+        ),
+    ]
+    text: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)] | None,
+        Meta(
+            description="save: one fact as a whole sentence that is understood without this "
+            "conversation, such as: The user prefers metric units."
+        ),
+    ] = None
+    query: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=MAX_QUERY)] | None,
+        Meta(description="search: a question or a few words."),
+    ] = None
+    id: Annotated[str | None, Meta(description="forget: which fact.")] = None
+
+
+class MemoryTool:
+    """Keeps, finds and forgets facts about the user of the session."""
+
+    def __init__(self, remembering: Remembering) -> None:
+        self._remembering = remembering
+        self._description = ToolDescription(
+            name="memory",
+            description="What you remember about the user across all conversations. Save what will "
+            "still matter in weeks: preferences, standing instructions, people, projects, decisions; "
+            "never passwords or keys. Search before you ask the user for something they may have "
+            "told you. Forget when the user asks for it or a fact is no longer true; to correct "
+            "one, forget it and save the new one.",
+            parameters=schema_of(MemoryArguments),
+            safe_to_repeat=False,  # a second save may keep a second fact
+            source="built-in",
+        )
+
+    @property
+    def description(self) -> ToolDescription:
+        """How it is offered."""
+        return self._description
+
+    def check(self, arguments: JsonObject) -> str | None:
+        """What is wrong with the arguments, in words."""
+        schema = self._description.parameters
+        if (problem := problem_with(MemoryArguments, schema, arguments)) is not None:
+            return problem
+        return _missing(parse_arguments(MemoryArguments, arguments))
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+        """Do what ``action`` says."""
+        try:
+            args = parse_arguments(MemoryArguments, arguments)
+        except BadInput as bad:
+            return ToolResult(outcome="error", output=in_words(bad, self._description.parameters))
+        if (problem := _missing(args)) is not None:
+            return ToolResult(outcome="error", output=problem)
+        try:
+            return await self._do(args, context)
+        except BadInput as bad:
+            return ToolResult(outcome="error", output=f"argument {bad}")
+
+    async def _do(self, args: MemoryArguments, context: ToolContext) -> ToolResult:
+        match args.action:
+            case "save":
+                memory = await self._remembering.save(args.text or "", context)
+                return ToolResult(outcome="ok", output=f"Remembered as {memory.id}.")
+            case "search":
+                found = await self._remembering.search(args.query or "", context)
+                return ToolResult(outcome="ok", output=_shown(found))
+            case "forget":
+                if await self._remembering.forget(args.id or "", context):
+                    return ToolResult(outcome="ok", output="Forgotten.")
+                return ToolResult(
+                    outcome="error",
+                    output=f"there is no memory {args.id!r}; search shows the ids",
+                )
+
+
+def _missing(args: MemoryArguments) -> str | None:
+    match args:
+        case MemoryArguments(action="save", text=None):
+            return "argument text is missing: save needs it"
+        case MemoryArguments(action="search", query=None):
+            return "argument query is missing: search needs it"
+        case MemoryArguments(action="forget", id=None):
+            return "argument id is missing: forget needs it"
+        case _:
+            return None
+
+
+def _shown(memories: Sequence[Memory]) -> str:
+    if not memories:
+        return "Nothing is remembered about that."
+    return "\n".join(f"- {' '.join(memory.text.split())} (id {memory.id})" for memory in memories)
