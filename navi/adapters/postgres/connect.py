@@ -144,13 +144,12 @@ async def check_server(connection: Connection, *, allow_unsafe_durability: bool)
     version = connection.get_server_version()
     if version.major < OLDEST_SERVER:
         raise StoreRefused(f"Postgres {version.major} is too old: {OLDEST_SERVER} or newer")
-    if allow_unsafe_durability:
-        return
-    if await connection.fetchval("show fsync") == "off":
-        raise StoreRefused("Postgres runs with fsync = off: a power cut would lose the log")
-    for setting in ("synchronous_commit", "full_page_writes"):
-        if await connection.fetchval("select current_setting($1)", setting) == "off":
-            log.warning("postgres_not_durable", setting=setting, value="off")
+    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+        if await connection.fetchval("select current_setting($1)", setting) != "off":
+            continue
+        if setting == "fsync" and not allow_unsafe_durability:
+            raise StoreRefused("Postgres runs with fsync = off: a power cut would lose the log")
+        log.warning("postgres_not_durable", setting=setting, value="off")
 
 
 async def _discard(pool: Pool, connection: "PoolConnectionProxy[asyncpg.Record]") -> None:
