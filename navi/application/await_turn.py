@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from navi.domain.events import (
+    Envelope,
     MessageDelivered,
     MessageWithdrawn,
     ModelCalled,
@@ -28,39 +29,54 @@ class TurnOutcome(Struct, frozen=True, kw_only=True):
     seq: int
 
 
+class AwaitedTurn:
+    """The turn that delivers a message, seen through the session's events behind its receipt."""
+
+    def __init__(self, message_seq: int) -> None:
+        self._message_seq = message_seq
+        self._turn_id: TurnId | None = None
+        self._calls: set[CallId] = set()
+        self._content = ""
+
+    def see(self, envelope: Envelope) -> TurnOutcome | None:
+        """Take in the next event, deltas or not; gives the outcome with the one that decides it."""
+        event = envelope.event
+        match event:
+            case MessageDelivered(message_seq=seq) if seq == self._message_seq:
+                self._turn_id = envelope.turn_id
+            case MessageWithdrawn(message_seq=seq) if seq == self._message_seq:
+                return _outcome(None, "stopped", "", envelope.seq)
+            case SessionDeleted():
+                return _outcome(self._turn_id, "stopped", self._content, envelope.seq)
+            case ModelCalled(purpose="turn") if envelope.subagent_id is None:
+                self._calls.add(event.call_id)
+            case ModelReplied() if event.call_id in self._calls:
+                self._content = event.content
+            case TurnCompleted() if self._turn_id is not None:
+                return _outcome(self._turn_id, "completed", self._content, envelope.seq)
+            case TurnStopped() if self._turn_id is not None:
+                return _outcome(self._turn_id, "stopped", self._content, envelope.seq)
+            case TurnFailed(error=error) if self._turn_id is not None:
+                return _outcome(self._turn_id, "failed", self._content or error, envelope.seq)
+            case TurnCompleted() | TurnStopped() | TurnFailed():
+                self._calls.clear()
+                self._content = ""
+            case _:
+                pass
+        return None
+
+
 async def await_turn(
     event_log: EventLog, session_id: SessionId, *, message_seq: int
 ) -> TurnOutcome:
     """The outcome of the turn that delivers the message received at ``message_seq``."""
-    turn_id: TurnId | None = None
-    calls: set[CallId] = set()
-    content = ""
+    turn = AwaitedTurn(message_seq)
     async with aclosing(event_log.watch(session_id, after=message_seq)) as batches:
         async for batch in batches:
             for row in batch:
-                event = row.envelope.event
-                match event:
-                    case MessageDelivered(message_seq=seq) if seq == message_seq:
-                        turn_id = row.turn_id
-                    case MessageWithdrawn(message_seq=seq) if seq == message_seq:
-                        return _outcome(None, "stopped", "", row.seq)
-                    case SessionDeleted():
-                        return _outcome(turn_id, "stopped", content, row.seq)
-                    case ModelCalled(purpose="turn") if row.subagent_id is None:
-                        calls.add(event.call_id)
-                    case ModelReplied() if event.call_id in calls:
-                        content = event.content
-                    case TurnCompleted() if turn_id is not None:
-                        return _outcome(turn_id, "completed", content, row.seq)
-                    case TurnStopped() if turn_id is not None:
-                        return _outcome(turn_id, "stopped", content, row.seq)
-                    case TurnFailed(error=error) if turn_id is not None:
-                        return _outcome(turn_id, "failed", content or error, row.seq)
-                    case TurnCompleted() | TurnStopped() | TurnFailed():
-                        calls.clear()
-                        content = ""
-                    case _:
-                        pass
+                outcome = turn.see(row.envelope)
+                if outcome is not None:
+                    return outcome
     raise AssertionError("a watch of the log has no end")
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from navi.application.list_sessions import SessionPage, list_sessions
 from navi.application.read_session import replay_session
-from navi.bootstrap import Store, attached_store
+from navi.bootstrap import attached_store
 from navi.cli.command import (
     HOLDS,
     data_dir_option,
@@ -20,6 +20,7 @@ from navi.cli.command import (
     run,
     settings_of,
 )
+from navi.cli.printable import one_line, printable
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import DELTA_TYPES
 from navi.domain.ids import LOCAL_OWNER, SessionId
@@ -27,7 +28,7 @@ from navi.domain.messages import Message
 from navi.http.limits import session_of
 from navi.http.messages import ContextAnswer, MessageList
 from navi.http.sessions import SessionList, session_answer
-from navi.ports import Recorded
+from navi.ports import EventLog, Recorded
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.settings import Settings
@@ -68,7 +69,7 @@ def _print_sessions(page: SessionPage) -> None:
     for session in page.sessions:
         active = "" if session.last_active is None else f"{session.last_active:%Y-%m-%d %H:%M}"
         marks = ("*" if session.pinned else " ") + ("running" if session.turn is not None else "")
-        name = (session.name or "(no name yet)")[:NAME_CHARACTERS]
+        name = one_line(session.name or "(no name yet)", width=NAME_CHARACTERS)
         click.echo(f"{session.id}  {active}  {session.seq:>6} events  {marks:<8} {name}")
 
 
@@ -93,7 +94,7 @@ async def _events(
     settings: Settings, session: str, *, after: int, follow: bool, as_json: bool
 ) -> int:
     async with attached_store(settings) as store:
-        session_id, _ = await find(store, session)
+        session_id, _ = await find(store.log, session)
         source = (
             store.log.watch(session_id, after=after)
             if follow
@@ -150,10 +151,12 @@ async def _replay(
     settings: Settings, session: str, *, buffer: Buffer, at: int | None, as_json: bool
 ) -> int:
     async with attached_store(settings) as store:
-        session_id, head = await find(store, session)
+        session_id, head = await find(store.log, session)
         if at is not None and at > head:
             raise BadInput("--at", f"the session has events 1 to {head}")
-        answer = await replayed(store, session_id, buffer=buffer, until=head if at is None else at)
+        answer = await replayed(
+            store.log, session_id, buffer=buffer, until=head if at is None else at
+        )
     if as_json:
         print_json(answer)
     else:
@@ -163,15 +166,15 @@ async def _replay(
 
 
 async def replayed(
-    store: Store, session_id: SessionId, *, buffer: Buffer, until: int
+    log: EventLog, session_id: SessionId, *, buffer: Buffer, until: int
 ) -> MessageList | ContextAnswer:
     """A buffer as the routes of HTTP give it, folded from the log alone."""
     match buffer:
         case "messages":
-            view = await replay_session(store.log, Messages(), session_id, until=until)
+            view = await replay_session(log, Messages(), session_id, until=until)
             return MessageList(seq=view.seq, messages=view.rows)
         case "context":
-            view = await replay_session(store.log, Context(), session_id, until=until)
+            view = await replay_session(log, Context(), session_id, until=until)
             tokens = view.state.token_count
             return ContextAnswer(seq=view.seq, token_count=tokens, messages=view.rows)
 
@@ -195,18 +198,18 @@ def _print_message(message: Message) -> None:
         for call in message.tool_calls:
             arguments = msgspec.json.encode(call.arguments).decode()
             click.echo(f"        calls {call.name} {arguments}")
-    for line in message.content.splitlines():
+    for line in printable(message.content).splitlines():
         click.echo(f"        {line}")
 
 
-async def find(store: Store, session: str) -> tuple[SessionId, int]:
+async def find(log: EventLog, session: str) -> tuple[SessionId, int]:
     """The session that an argument names, and the seq of its last event; also of a deleted one.
 
     Raises:
         NotFound: there is none.
     """
     session_id = session_of(session)
-    head = await store.log.head(session_id)
+    head = await log.head(session_id)
     if head == 0:
         raise NotFound(f"no session {session_id}")
     return session_id, head

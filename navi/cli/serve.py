@@ -11,7 +11,14 @@ import structlog
 
 from navi import __version__
 from navi.adapters.postgres.examine import examine, name_of, reason_of
-from navi.bootstrap import Node, addresses_of, open_node, open_servers, services_of
+from navi.bootstrap import (
+    Node,
+    addresses_of,
+    model_settings,
+    open_node,
+    open_servers,
+    services_of,
+)
 from navi.cli.command import (
     HOLDS,
     Failed,
@@ -102,6 +109,7 @@ async def _serve(settings: Settings) -> int:
 
 
 async def _run(settings: Settings, ending: Ending) -> int:
+    await model_settings(settings)  # what cannot be right is told before servers are started
     async with open_servers(settings) as servers:
         addresses = addresses_of(settings, servers)
         assert addresses.database_url is not None  # noqa: S101 - given or embedded

@@ -1,11 +1,12 @@
 """``navi verify``: the hash chain of sessions, and the dense positions of the log."""
 
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 
 import click
 from msgspec import Struct
 
-from navi.bootstrap import Store, attached_store
+from navi.bootstrap import attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -20,6 +21,8 @@ from navi.cli.reading import find
 from navi.domain.errors import LogDamaged
 from navi.domain.hash_chain import GENESIS, verify_chain
 from navi.domain.ids import SessionId
+from navi.domain.subjects import format_position
+from navi.ports import EventLog, Recorded
 from navi.settings import Settings
 
 PAGE_ROWS = 1_000
@@ -68,10 +71,10 @@ def verify(session: str | None, data_dir: str | None, as_json: bool) -> None:
 async def _verify(settings: Settings, session: str | None, *, as_json: bool) -> int:
     async with attached_store(settings) as store:
         if session is None:
-            verdict = await verify_log(store)
+            verdict = await verify_log(store.log)
         else:
-            session_id, _ = await find(store, session)
-            verdict = await verify_session(store, session_id)
+            session_id, _ = await find(store.log, session)
+            verdict = await verify_session(store.log, session_id)
     if as_json:
         print_json(verdict)
     else:
@@ -85,59 +88,86 @@ async def _verify(settings: Settings, session: str | None, *, as_json: bool) -> 
     return HOLDS if verdict.ok else DOES_NOT_HOLD
 
 
-async def verify_session(store: Store, session_id: SessionId) -> Verdict:
+async def verify_session(log: EventLog, session_id: SessionId) -> Verdict:
     """Follow the chain of one session; of a fork through its origin."""
+    chain = _Chain()
     problems: list[Problem] = []
-    seq, previous = 0, GENESIS
-    async with aclosing(store.log.read(session_id)) as batches:
-        async for batch in batches:
-            found = verify_chain(batch, after=seq, previous=previous)
-            problems += [Problem(session_id=session_id, seq=at, reason=why) for at, why in found]
-            seq, previous = batch[-1].seq, batch[-1].hash
-            if len(problems) >= MAX_PROBLEMS:
-                break
-    head = await store.log.head(session_id)
-    if seq < head and len(problems) < MAX_PROBLEMS:
-        problems.append(Problem(session_id=session_id, seq=seq + 1, reason="the end is missing"))
-    return _verdict(sessions=1, events=seq, problems=problems)
+    events = 0
+    head = await log.head(session_id)
+    reached, stretch = 0, PAGE_ROWS
+    while reached < head and len(problems) < MAX_PROBLEMS:
+        until = min(reached + stretch, head)
+        try:
+            rows = [row async for row in _rows(log, session_id, after=reached, until=until)]
+        except LogDamaged:
+            # An event is missing: shorter and shorter stretches find it, and then pass over it.
+            if until - reached == 1:
+                reached += 1
+            stretch = max(1, stretch // 2)
+            continue
+        problems += _follow(chain, session_id, rows)
+        events += len(rows)
+        reached, stretch = until, min(2 * stretch, PAGE_ROWS)
+    if chain.seq < head and len(problems) < MAX_PROBLEMS:
+        reason = f"seq {chain.seq + 1} is missing"
+        problems.append(Problem(session_id=session_id, seq=head, reason=reason))
+    return _verdict(sessions=1, events=events, problems=problems)
 
 
-async def verify_log(store: Store) -> Verdict:
+async def verify_log(log: EventLog) -> Verdict:
     """Read every partition once, in order of positions, and follow all chains on the way."""
     chains: dict[SessionId, _Chain] = {}
     problems: list[Problem] = []
     events = 0
-    for partition in range(store.log.partitions):
-        position = 0
-        while len(problems) < MAX_PROBLEMS:
+    for partition in range(log.partitions):
+        head = (await log.read_all(partition, after=0, limit=1)).head
+        reached, stretch = 0, PAGE_ROWS
+        while reached < head and len(problems) < MAX_PROBLEMS:
             try:
-                page = await store.log.read_all(partition, after=position, limit=PAGE_ROWS)
-            except LogDamaged as damage:
-                problems.append(Problem(session_id=None, seq=None, reason=str(damage)))
-                break
+                page = await log.read_all(partition, after=reached, limit=stretch)
+            except LogDamaged:
+                if stretch == 1:  # as for a session
+                    reached += 1
+                    place = format_position(partition, reached)
+                    reason = f"position {place} is missing"
+                    problems.append(Problem(session_id=None, seq=None, reason=reason))
+                stretch = max(1, stretch // 2)
+                continue
             for row in page.rows:
                 chain = chains.get(row.session_id)
                 if chain is None:
-                    chain = chains[row.session_id] = await _start(store, row.session_id, row.seq)
-                for at, why in verify_chain((row,), after=chain.seq, previous=chain.hash):
-                    problems.append(Problem(session_id=row.session_id, seq=at, reason=why))
-                chain.seq, chain.hash = row.seq, row.hash
+                    chain = chains[row.session_id] = await _start(log, row.session_id, row.seq)
+                problems += _follow(chain, row.session_id, (row,))
             events += len(page.rows)
-            position = page.reached
-            if position >= page.head:
-                break
+            reached, stretch = page.reached, min(2 * stretch, PAGE_ROWS)
     return _verdict(sessions=len(chains), events=events, problems=problems)
 
 
-async def _start(store: Store, session_id: SessionId, first: int) -> _Chain:
+def _follow(chain: _Chain, session_id: SessionId, rows: Sequence[Recorded]) -> list[Problem]:
+    """What does not hold in the next rows of a chain, which then ends with the last of them."""
+    found = verify_chain(rows, after=chain.seq, previous=chain.hash)
+    problems = [Problem(session_id=session_id, seq=at, reason=why) for at, why in found]
+    if rows:
+        chain.seq, chain.hash = rows[-1].seq, rows[-1].hash
+    return problems
+
+
+async def _rows(
+    log: EventLog, session_id: SessionId, *, after: int, until: int
+) -> AsyncGenerator[Recorded, None]:
+    async with aclosing(log.read(session_id, after=after, until=until)) as batches:
+        async for batch in batches:
+            for row in batch:
+                yield row
+
+
+async def _start(log: EventLog, session_id: SessionId, first: int) -> _Chain:
     """Where the chain of a session begins: at nothing, or at the event that it was forked from."""
     chain = _Chain()
     if first > 1:
-        async with aclosing(
-            store.log.read(session_id, after=first - 2, until=first - 1)
-        ) as batches:
-            async for batch in batches:
-                chain = _Chain(seq=batch[-1].seq, hash=batch[-1].hash)
+        with suppress(LogDamaged):  # then it is told where it is missed
+            async for row in _rows(log, session_id, after=first - 2, until=first - 1):
+                chain = _Chain(seq=row.seq, hash=row.hash)
     return chain
 
 

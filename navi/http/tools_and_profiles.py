@@ -17,6 +17,7 @@ class ProfileAnswer(Struct, frozen=True, kw_only=True):
 
     Attributes:
         model: the names that are tried, as the profile has them; null for the service's own.
+        max_iterations: model calls that a turn may make; null for a profile that never was good.
         error: why the present version is not used; null where it is.
     """
 
@@ -25,6 +26,7 @@ class ProfileAnswer(Struct, frozen=True, kw_only=True):
     description: str
     model: str | tuple[str, ...] | None
     source: str
+    max_iterations: int | None
     error: str | None
 
 
@@ -96,5 +98,6 @@ def _profile(entry: ProfileEntry) -> ProfileAnswer:
         description="" if profile is None else profile.description,
         model=None if profile is None else profile.model,
         source=entry.source,
+        max_iterations=None if profile is None else profile.max_iterations,
         error=entry.error,
     )

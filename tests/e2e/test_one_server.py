@@ -2,17 +2,19 @@
 
 import asyncio
 import json
+import socket
+from pathlib import Path
 
 import pytest
 
-from tests.support.navi_process import NaviProcess
+from tests.support.navi_process import NaviProcess, run_navi, running_navi
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TWO_TOOLS = """\
 !think Two files will do.
-!tool filesystem {"action": "write_file", "path": "a.txt", "content": "one"}
-!tool filesystem {"action": "read_file", "path": "a.txt"}
+!tool filesystem {"action": "write", "path": "a.txt", "content": "one"}
+!tool filesystem {"action": "read", "path": "a.txt"}
 !then
 !say Done."""
 
@@ -196,3 +198,43 @@ async def test_the_doctor_finds_nothing_wrong(navi: NaviProcess) -> None:
             "profiles": "ok",
         },
     )
+
+
+async def test_a_port_that_is_taken_is_told_with_the_way_out(
+    navi: NaviProcess, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = await run_navi(
+            "serve",
+            data_dir=tmp_path,
+            settings={**await addresses_of(navi), "NAVI_PORT": str(port)},
+        )
+
+    assert (ended.status, ended.stderr.splitlines()[-1]) == (
+        1,
+        f"navi: port {port} of 127.0.0.1 is taken; another one is chosen with --port or NAVI_PORT",
+    )
+
+
+async def test_a_second_node_takes_over_the_turns_of_one_that_was_killed(
+    navi: NaviProcess, tmp_path: Path
+) -> None:
+    async with running_navi(tmp_path / "data", **await addresses_of(navi)) as other:
+        session_id = await navi.new_session()
+        await other.drop(session_id, "!sleep 0.5\n!say hello")
+        await navi.until(session_id, "model_called")
+
+        await other.kill()
+        resumed = await navi.until(session_id, "turn_resumed")
+        await navi.until(session_id, "turn_completed")
+
+    assert (resumed["data"]["attempt"], resumed["data"]["reason"]) == (2, "node_died")
+    verified = await navi.command("verify", session_id, "--json")
+    assert (verified.status, verified.json["problems"]) == (0, [])
+
+
+async def addresses_of(navi: NaviProcess) -> dict[str, str]:
+    """The servers of a navi, as settings of another node."""
+    status = (await navi.command("status", "--json")).json
+    return {"DATABASE_URL": status["database_url"], "NATS_URL": status["nats_url"]}

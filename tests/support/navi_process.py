@@ -92,6 +92,7 @@ class NaviProcess:
         self.data_dir = data_dir
         self.settings = dict(settings)
         self.url = ""
+        self._start = 0  # where the log of the process that runs begins
         self._process: asyncio.subprocess.Process | None = None
         self._log = data_dir.with_name(f"{data_dir.name}.log")
 
@@ -105,6 +106,12 @@ class NaviProcess:
         """Everything that it and the ones started before it on this directory have written."""
         return self._log.read_text("utf-8", "replace") if self._log.exists() else ""
 
+    async def has_logged(self, event: str) -> None:
+        """Wait until the process that runs has logged an event of this name."""
+        async with asyncio.timeout(END_SECONDS):
+            while f'"event": "{event}"' not in self.log[self._start :]:  # noqa: ASYNC110  # it is a file
+                await asyncio.sleep(0.02)
+
     # --- life ---
 
     async def start(self, **settings: str) -> None:
@@ -113,7 +120,7 @@ class NaviProcess:
         Args:
             settings: on top of its own, for this start only, such as ``NAVI_FAILPOINTS``.
         """
-        before = len(self.log)
+        self._start = len(self.log)
         with self._log.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -126,7 +133,7 @@ class NaviProcess:
                 stderr=output,
             )
         deadline = time.monotonic() + START_SECONDS
-        while (url := self._address(before)) is None or not await _is_ready(url):
+        while (url := self._address()) is None or not await _is_ready(url):
             if self._process.returncode is not None:
                 raise AssertionError(f"navi ended with {self._process.returncode}:\n{self.log}")
             if time.monotonic() > deadline:
@@ -176,8 +183,8 @@ class NaviProcess:
         me = psutil.Process(self.pid)
         return [me, *me.children(recursive=True)]
 
-    def _address(self, before: int) -> str | None:
-        for line in self.log[before:].splitlines():
+    def _address(self) -> str | None:
+        for line in self.log[self._start :].splitlines():
             words = line.split()
             if len(words) > 1 and words[0] == "chat" and words[1].startswith("http"):
                 return words[1]

@@ -1,0 +1,199 @@
+"""A session over its WebSocket: what happens in it, each thing once, also when connections are lost."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import datetime
+
+import msgspec
+from msgspec import Raw, Struct
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus, WebSocketException
+
+from navi.cli.command import Failed
+from navi.domain.event_codec import decode_data
+from navi.domain.events import Envelope, UserMessageReceived
+from navi.domain.ids import EventId, MessageId, SessionId, SubagentId, TurnId
+
+OPEN_SECONDS = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0  # seconds between two tries to connect
+PATIENCE = 60.0  # seconds without a connection after which it is given up
+MAX_FRAME_BYTES = 1024 * 1024
+UNKNOWN_SESSION = 4404
+
+
+class Ready(Struct, frozen=True):
+    """There is a connection; ``running`` is whether a turn is open."""
+
+    running: bool
+
+
+class Lost(Struct, frozen=True):
+    """The connection is gone and will be made again; told once each time."""
+
+    reason: str
+
+
+class Happened(Struct, frozen=True):
+    """An event of the session."""
+
+    envelope: Envelope
+
+
+class Refused(Struct, frozen=True):
+    """The server did not take what was sent."""
+
+    message: str
+
+
+Happening = Ready | Lost | Happened | Refused
+
+
+class _Frame(Struct, frozen=True):
+    """Whatever the server sends; only an envelope has ``data``."""
+
+    type: str
+    seq: int = 0
+    id: str = ""
+    v: int = 1
+    at: datetime | None = None
+    turn_id: str | None = None
+    subagent_id: str | None = None
+    data: Raw = Raw(b"")
+    running: bool = False
+    message: str = ""
+    message_id: str = ""
+
+
+class Conversation:
+    """One session; iterate over ``happenings`` for what happens, and say and stop meanwhile."""
+
+    def __init__(
+        self,
+        session_id: SessionId,
+        locate: Callable[[], Awaitable[str | None]],
+        *,
+        after: int | None,
+    ) -> None:
+        """A conversation that is not connected yet.
+
+        Args:
+            locate: gives navi's address, for each connection anew; None where it does not run.
+            after: seq of the last event that is known; None for the open turn and what is new.
+        """
+        self.session_id = session_id
+        self._locate = locate
+        self._after = after
+        self._socket: ClientConnection | None = None
+        self._unconfirmed: dict[MessageId, bytes] = {}
+
+    async def say(self, content: str, *, message_id: MessageId) -> None:
+        """Send a message; it is sent again until its receipt was seen, and counts once."""
+        frame = {"type": "message", "content": content, "message_id": message_id}
+        self._unconfirmed[message_id] = msgspec.json.encode(frame)
+        await self._send(self._unconfirmed[message_id])
+
+    async def stop(self) -> None:
+        """Ask for the end of the open turn."""
+        await self._send(b'{"type":"stop"}')
+
+    async def happenings(self) -> AsyncGenerator[Happening, None]:
+        """What happens, without end.
+
+        Raises:
+            Failed: there is no such session, or no connection for ``PATIENCE`` seconds.
+        """
+        pause, lost_at = FIRST_PAUSE, time.monotonic()
+        told = False
+        while True:
+            reason = "navi does not run"
+            try:
+                url = await self._locate()
+                if url is not None:
+                    async with self._connected(url) as socket:
+                        async for data in socket:
+                            happening = await self._take(data)
+                            if isinstance(happening, Ready):
+                                pause, told = FIRST_PAUSE, False
+                            if happening is not None:
+                                yield happening
+                            lost_at = time.monotonic()
+                    reason = self._ended(socket)
+            except InvalidStatus as error:
+                raise Failed(f"navi refuses: HTTP {error.response.status_code}") from error
+            except (WebSocketException, OSError) as error:
+                reason = str(error) or type(error).__name__
+            if time.monotonic() - lost_at > PATIENCE:
+                raise Failed(f"there is no connection to navi: {reason}")
+            if not told:
+                told = True
+                yield Lost(reason)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    @contextlib.asynccontextmanager
+    async def _connected(self, url: str) -> AsyncGenerator[ClientConnection, None]:
+        query = "" if self._after is None else f"?after={self._after}"
+        address = f"{url.replace('http', 'ws', 1)}/ws/sessions/{self.session_id}{query}"
+        async with connect(
+            address,
+            proxy=None,
+            compression=None,
+            open_timeout=OPEN_SECONDS,
+            close_timeout=1,
+            max_size=MAX_FRAME_BYTES,
+        ) as socket:
+            self._socket = socket
+            try:
+                yield socket
+            finally:
+                self._socket = None
+
+    def _ended(self, socket: ClientConnection) -> str:
+        if socket.close_code == UNKNOWN_SESSION:
+            raise Failed(f"no session {self.session_id}")
+        return socket.close_reason or "the connection was closed"
+
+    async def _take(self, data: str | bytes) -> Happening | None:
+        frame = msgspec.json.decode(data, type=_Frame)
+        if bytes(frame.data):
+            return Happened(self._envelope(frame))
+        match frame.type:
+            case "ready":
+                if self._after is None and not frame.running:
+                    self._after = frame.seq
+                for unconfirmed in tuple(self._unconfirmed.values()):
+                    await self._send(unconfirmed)
+                return Ready(running=frame.running)
+            case "receipt":
+                self._unconfirmed.pop(MessageId(frame.message_id), None)
+                return None
+            case "error":
+                # What is refused now is refused each time.
+                self._unconfirmed.clear()
+                return Refused(frame.message)
+            case _:
+                return None
+
+    def _envelope(self, frame: _Frame) -> Envelope:
+        event = decode_data(frame.type, frame.v, bytes(frame.data))
+        if isinstance(event, UserMessageReceived):
+            self._unconfirmed.pop(event.message_id, None)
+        self._after = frame.seq
+        assert frame.at is not None  # noqa: S101 - every envelope has it
+        return Envelope(
+            session_id=self.session_id,
+            seq=frame.seq,
+            id=EventId(frame.id),
+            at=frame.at,
+            turn_id=None if frame.turn_id is None else TurnId(frame.turn_id),
+            subagent_id=None if frame.subagent_id is None else SubagentId(frame.subagent_id),
+            event=event,
+        )
+
+    async def _send(self, frame: bytes) -> None:
+        if self._socket is not None:
+            # Where it is lost just now, the next connection sends it again.
+            with contextlib.suppress(WebSocketException, OSError):
+                await self._socket.send(frame, text=True)

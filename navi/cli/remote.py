@@ -1,0 +1,124 @@
+"""The HTTP side of a running navi, as the terminal client uses it."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import TypeVar
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from navi.cli.command import Failed
+from navi.domain.ids import SessionId
+
+ANSWER_SECONDS = 15.0
+
+T = TypeVar("T")
+
+
+class RemoteSession(Struct, frozen=True):
+    """A session as ``GET /sessions`` lists it."""
+
+    id: SessionId
+    profile_id: str
+    name: str | None
+    status: str
+    seq: int
+    last_active: datetime | None
+
+
+class RemoteProfile(Struct, frozen=True):
+    """A profile as ``GET /profiles`` lists it."""
+
+    id: str
+    name: str
+    description: str
+    error: str | None = None
+    max_iterations: int | None = None
+
+
+class RemoteMessage(Struct, frozen=True):
+    """A message of the display history."""
+
+    role: str
+    content: str
+
+
+class _Sessions(Struct, frozen=True):
+    sessions: tuple[RemoteSession, ...]
+
+
+class _Profiles(Struct, frozen=True):
+    profiles: tuple[RemoteProfile, ...]
+
+
+class _Messages(Struct, frozen=True):
+    messages: tuple[RemoteMessage, ...]
+
+
+class _Problem(Struct, frozen=True):
+    detail: str
+
+
+class RemoteNavi:
+    """A running navi. Every method raises `Failed` with a sentence where it cannot be done."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def create(self, *, profile_id: str | None) -> RemoteSession:
+        """A new session."""
+        body = {} if profile_id is None else {"profile_id": profile_id}
+        return await self._ask("POST", "/sessions", RemoteSession, body)
+
+    async def session(self, session_id: str) -> RemoteSession:
+        """The session as it is now."""
+        return await self._ask("GET", _path(session_id), RemoteSession)
+
+    async def switch_profile(self, session_id: str, profile_id: str) -> RemoteSession:
+        """Give the session another profile."""
+        body = {"profile_id": profile_id}
+        return await self._ask("PATCH", _path(session_id), RemoteSession, body)
+
+    async def sessions(self, *, limit: int) -> tuple[RemoteSession, ...]:
+        """The sessions, the latest first."""
+        return (await self._ask("GET", f"/sessions?limit={limit}", _Sessions)).sessions
+
+    async def profiles(self) -> tuple[RemoteProfile, ...]:
+        """The profiles, broken ones too."""
+        return (await self._ask("GET", "/profiles", _Profiles)).profiles
+
+    async def messages(self, session_id: str) -> tuple[RemoteMessage, ...]:
+        """The whole display history."""
+        return (await self._ask("GET", f"{_path(session_id)}/messages", _Messages)).messages
+
+    async def _ask(self, method: str, path: str, kind: type[T], body: object = None) -> T:
+        content = None if body is None else msgspec.json.encode(body)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        try:
+            answer = await self._client.request(method, path, content=content, headers=headers)
+        except httpx.HTTPError as error:
+            raise Failed(f"navi does not answer: {type(error).__name__}") from error
+        try:
+            if answer.is_success:
+                return msgspec.json.decode(answer.content, type=kind)
+            detail = msgspec.json.decode(answer.content, type=_Problem).detail
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Failed(f"what answers at {self._client.base_url} is not navi") from error
+        raise Failed(detail)
+
+
+def _path(session_id: str) -> str:
+    # An id goes into an address: what could change the address cannot be one.
+    if not session_id.replace("-", "").isalnum() or not session_id.isascii():
+        raise Failed(f"no session {session_id!r}")
+    return f"/sessions/{session_id}"
+
+
+@asynccontextmanager
+async def open_remote(url: str) -> AsyncGenerator[RemoteNavi, None]:
+    """The navi at an address; nothing is asked yet."""
+    # No proxy from the environment: what people write goes to their own server and nowhere else.
+    async with httpx.AsyncClient(base_url=url, timeout=ANSWER_SECONDS, trust_env=False) as client:
+        yield RemoteNavi(client)

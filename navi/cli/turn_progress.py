@@ -1,0 +1,205 @@
+"""What a person wants to see of a turn while it runs: a fold of the session's events."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from navi.cli.printable import one_line
+from navi.domain.events import (
+    CompressionFailed,
+    ContextCompressed,
+    Envelope,
+    JsonObject,
+    ModelCalled,
+    ModelCallFailed,
+    ModelReplied,
+    PlanReady,
+    ProfileSwitched,
+    SessionRenamed,
+    StopRequested,
+    SubagentFinished,
+    SubagentStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+    TurnResumed,
+    TurnStarted,
+    TurnStopped,
+)
+from navi.domain.ids import CallId
+
+ARGUMENT_CHARACTERS = 60
+RESULT_CHARACTERS = 100
+THINKING_CHARACTERS = 400  # the end of it is what is shown
+NAMING_ARGUMENTS = ("path", "query", "name", "url", "task", "title", "id", "text")
+
+
+class Said(Struct, frozen=True):
+    """The agent's words, whole; Markdown."""
+
+    text: str
+
+
+class Noted(Struct, frozen=True, kw_only=True):
+    """One line on what else happened; ``good`` is False for what went wrong."""
+
+    text: str
+    good: bool = True
+
+
+Shown = Said | Noted
+
+
+class TurnProgress:
+    """The state of the turn that runs, and what each event adds to what was shown before."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Nothing happens yet.
+
+        Args:
+            clock: seconds that never go back.
+        """
+        self._clock = clock
+        self._since = clock()
+        self._purposes: dict[CallId, str] = {}
+        self._tools: dict[CallId, str] = {}
+        self._iteration = 0
+        self._doing = "waiting"
+        self._stopping = False
+        self.max_iterations: int | None = None
+        self.text = ""
+        self.thinking = ""
+
+    def wait(self) -> None:
+        """A message is on its way: from here on time is counted."""
+        self._since = self._clock()
+        self._doing = "waiting"
+        self._stopping = False
+        self._iteration = 0
+
+    @property
+    def status(self) -> str:
+        """One line: which call of how many, what it does, for how long."""
+        limit = "" if self.max_iterations is None else f"/{self.max_iterations}"
+        call = [f"call {self._iteration}{limit}"] if self._iteration else []
+        doing = "stopping" if self._stopping else next(reversed(self._tools.values()), self._doing)
+        return " · ".join([*call, doing, f"{self._clock() - self._since:.0f} s"])
+
+    def see(self, envelope: Envelope) -> tuple[Shown, ...]:
+        """Take in the next event; gives what is shown of it for good."""
+        event = envelope.event
+        whose = "  ↳ " if envelope.subagent_id is not None else ""
+        match event:
+            case TurnStarted():
+                self._begin()
+            case TurnResumed(attempt=attempt):
+                self._clear()
+                return (Noted(text=f"taken over by another process (attempt {attempt})"),)
+            case StopRequested():
+                self._stopping = True
+            case ModelCalled():
+                self._call(event)
+            case ThinkingDelta(text=text) if envelope.subagent_id is None:
+                self.thinking = (self.thinking + text)[-THINKING_CHARACTERS:]
+                self._doing = "thinking"
+            case TextDelta(text=text) if envelope.subagent_id is None:
+                self.text += text
+                self.thinking = ""
+                self._doing = "answering"
+            case ModelReplied() if self._purposes.pop(event.call_id, None) == "turn":
+                if envelope.subagent_id is None:
+                    self._clear()
+                    return (Said(event.content),) if event.content.strip() else ()
+            case ModelCallFailed():
+                return self._failed(event)
+            case ToolStarted():
+                self._tools[event.call_id] = describe_call(event.name, event.arguments)
+            case ToolFinished():
+                started = self._tools.pop(event.call_id, event.name)
+                return (Noted(text=whose + _result(started, event), good=event.outcome == "ok"),)
+            case SubagentStarted():
+                return (Noted(text=f"subagent {event.profile_id}: {_short(event.task)}"),)
+            case SubagentFinished():
+                text = f"subagent came back: {_short(event.result)}"
+                return (Noted(text=text, good=event.completed_normally),)
+            case PlanReady():
+                return (Noted(text="the plan"), Said(event.plan))
+            case ContextCompressed():
+                sizes = f"{event.tokens_before} to {event.tokens_after} tokens"
+                return (Noted(text=f"older turns were summarised: {sizes}"),)
+            case CompressionFailed():
+                text = f"older turns could not be summarised: {_short(event.error)}"
+                return (Noted(text=text, good=False),)
+            case ProfileSwitched(to_profile=profile):
+                return (Noted(text=f"the profile is now {profile}"),)
+            case SessionRenamed(name=name, by="auto"):
+                return (Noted(text=f"the session is called {_short(name or '')}"),)
+            case TurnCompleted(limit_reached=True):
+                return (Noted(text="the limit of model calls was reached", good=False),)
+            case TurnStopped():
+                self._clear()
+                return (Noted(text="stopped", good=False),)
+            case TurnFailed(error=error):
+                self._clear()
+                return (Noted(text=f"failed: {error}", good=False),)
+            case _:
+                pass
+        return ()
+
+    def _begin(self) -> None:
+        self._clear()
+        self._tools.clear()
+        self._purposes.clear()
+        self._stopping = False
+        self._iteration = 0
+
+    def _clear(self) -> None:
+        self.text = self.thinking = ""
+        self._doing = "waiting"
+
+    def _call(self, event: ModelCalled) -> None:
+        self._purposes[event.call_id] = event.purpose
+        self._clear()
+        if event.purpose == "turn":
+            self._iteration = event.iteration
+            self._doing = f"waiting for {event.model}"
+        else:
+            self._doing = event.purpose
+
+    def _failed(self, event: ModelCallFailed) -> tuple[Shown, ...]:
+        partial = self._purposes.pop(event.call_id, None) == "turn" and event.partial_text
+        self._clear()
+        if event.kind in ("stopped", "interrupted"):
+            return (Said(f"{event.partial_text} …"),) if partial else ()
+        again = ", trying again" if event.will_retry else ""
+        return (Noted(text=f"the model server failed{again}: {_short(event.error)}", good=False),)
+
+
+def describe_call(name: str, arguments: JsonObject) -> str:
+    """A tool call in a few words: the tool, what it does, and to what."""
+    action = arguments.get("action")
+    words = [name]
+    if isinstance(action, str):
+        words.append(action)
+    for key in (*NAMING_ARGUMENTS, *arguments):
+        value = arguments.get(key)
+        if isinstance(value, str) and value.strip() and key != "action":
+            words.append(one_line(value, width=ARGUMENT_CHARACTERS))
+            break
+    return one_line(" ".join(words), width=2 * ARGUMENT_CHARACTERS)
+
+
+def _result(started: str, event: ToolFinished) -> str:
+    seconds = f"{event.duration_ms / 1000:.1f} s"
+    if event.outcome == "ok":
+        lines = event.output.count("\n") + 1
+        size = f"{lines} lines" if lines > 1 else _short(event.output) or "no output"
+        return f"{started} · {size} · {seconds}"
+    return f"{started} · {event.outcome}: {_short(event.output)}"
+
+
+def _short(text: str) -> str:
+    return one_line(text, width=RESULT_CHARACTERS)

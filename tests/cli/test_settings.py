@@ -1,0 +1,83 @@
+"""Settings and options that cannot be right."""
+
+import pytest
+from click.testing import CliRunner
+
+from navi.cli import main
+from navi.cli.menu import COMMANDS
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "cause"),
+    [
+        ("NAVI_PORT", "seventy", "'seventy' is not a whole number"),
+        ("NAVI_PORT", "70000", "70000 is not between 0 and 65535"),
+        ("NAVI_LLM", "oracle", "'oracle' is none of auto, ollama, openai, demo"),
+        ("CONTEXT_COMPRESSION_THRESHOLD", "2", "2 is not between 0.05 and 1"),
+        ("NAVI_FAILPOINTS", "nowhere=kill", "no failpoint is called 'nowhere'"),
+    ],
+    ids=["not a number", "too large", "not a choice", "not a share", "no such failpoint"],
+)
+def test_a_bad_value_is_one_line_that_names_the_setting(name: str, value: str, cause: str) -> None:
+    result = CliRunner().invoke(main, ["serve"], env={name: value})
+
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"navi: {name}: {cause}\n")
+
+
+def test_a_bad_address_is_not_repeated_because_it_may_hold_a_password() -> None:
+    dsn = "mysql://navi:geheim@localhost/navi"
+
+    result = CliRunner().invoke(main, ["sessions"], env={"DATABASE_URL": dsn})
+
+    assert (result.exit_code, "geheim" in result.output) == (2, False)
+    assert result.stderr.startswith("navi: DATABASE_URL: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["events"],
+        ["replay", "id", "--at", "-1"],
+        ["replay", "id", "--buffer", "nothing"],
+        ["sessions", "--limit", "0"],
+        ["projections", "rebuild", "nothing"],
+        ["publish"],
+        ["publish", "--from", "x"],
+        ["nothing"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_told_before_anything_is_opened(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    result = CliRunner().invoke(main, [command, "--help"])
+
+    assert (result.exit_code, "Usage: " in result.stdout) == (0, True)
+
+
+def test_the_menu_names_every_command_under_its_heading() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+
+    headings = [
+        line for line in result.stdout.splitlines() if line.endswith(":") and line[0] != " "
+    ]
+    assert headings == ["Options:", "Start:", "Read the log:", "Upkeep:", "Learn:"]
+
+
+def test_the_grammar_of_the_demo_model_is_printed() -> None:
+    result = CliRunner().invoke(main, ["demo-script"])
+
+    assert (result.exit_code, "!tool NAME {JSON}" in result.stdout) == (0, True)
+
+
+def test_the_failpoints_are_listed_with_their_places() -> None:
+    result = CliRunner().invoke(main, ["doctor", "--failpoints"])
+
+    lines = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
+    assert ["tool.running", "after tool_started is committed, before the tool runs"] in lines

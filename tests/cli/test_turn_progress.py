@@ -1,0 +1,173 @@
+"""What a person sees of a turn."""
+
+from datetime import UTC, datetime
+
+from navi.cli.printable import one_line, printable
+from navi.cli.turn_progress import Noted, Said, Shown, TurnProgress, describe_call
+from navi.domain.events import (
+    AgentEvent,
+    Envelope,
+    JsonObject,
+    ModelCalled,
+    ModelCallFailed,
+    ModelReplied,
+    StopRequested,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+    TurnStarted,
+    TurnStopped,
+    Usage,
+)
+from navi.domain.ids import CallId, EventId, NodeId, SessionId, TurnId
+
+CALL, TOOL = CallId("call"), CallId("call_0123456789ab")
+
+
+class Scene:
+    """A turn that is watched, on a clock that stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.progress = TurnProgress(lambda: self.now)
+        self.progress.max_iterations = 20
+        self.shown: list[Shown] = []
+        self._seq = 0
+
+    def see(self, *events: AgentEvent) -> "Scene":
+        for event in events:
+            self._seq += 1
+            envelope = Envelope(
+                session_id=SessionId("s"),
+                seq=self._seq,
+                id=EventId("e"),
+                at=datetime(2026, 11, 20, tzinfo=UTC),
+                turn_id=TurnId("t"),
+                subagent_id=None,
+                event=event,
+            )
+            self.shown += self.progress.see(envelope)
+        return self
+
+
+def called(iteration: int = 1) -> ModelCalled:
+    return ModelCalled(
+        call_id=CALL,
+        purpose="turn",
+        model="qwen",
+        backend="ollama",
+        iteration=iteration,
+        request_sha256="",
+        context_seq=1,
+        system_sha256=None,
+        tools_sha256=None,
+        options={},
+        renderer="ollama/1",
+    )
+
+
+def replied(content: str) -> ModelReplied:
+    return ModelReplied(
+        call_id=CALL,
+        content=content,
+        thinking="",
+        tool_calls=(),
+        finish_reason="stop",
+        usage=Usage(),
+        duration_ms=10,
+        first_chunk_ms=1,
+    )
+
+
+def finished(output: str, **outcome: str) -> ToolFinished:
+    values = {"outcome": "ok", **outcome}
+    return ToolFinished(call_id=TOOL, name="filesystem", output=output, duration_ms=120, **values)  # type: ignore[arg-type]
+
+
+STARTED = TurnStarted(node=NodeId("n"))
+READING = ToolStarted(
+    call_id=TOOL, name="filesystem", arguments={"action": "read", "path": "notes.txt"}
+)
+
+
+def test_the_status_line_tells_the_call_what_it_does_and_for_how_long() -> None:
+    scene = Scene().see(STARTED, called(iteration=3), READING)
+    scene.now += 4.2
+
+    assert scene.progress.status == "call 3/20 · filesystem read notes.txt · 4 s"
+
+
+def test_what_the_model_does_is_told_as_it_changes() -> None:
+    scene = Scene().see(STARTED, called())
+    waiting = scene.progress.status
+    scene.see(ThinkingDelta(call_id=CALL, text="hm"))
+    thinking = scene.progress.status
+    scene.see(TextDelta(call_id=CALL, text="So"))
+
+    assert [waiting, thinking, scene.progress.status] == [
+        "call 1/20 · waiting for qwen · 0 s",
+        "call 1/20 · thinking · 0 s",
+        "call 1/20 · answering · 0 s",
+    ]
+
+
+def test_text_is_live_until_the_reply_is_whole() -> None:
+    scene = Scene().see(STARTED, called(), TextDelta(call_id=CALL, text="Hel"))
+    live = scene.progress.text
+    scene.see(TextDelta(call_id=CALL, text="lo"), replied("Hello"))
+
+    assert (live, scene.progress.text, scene.shown) == ("Hel", "", [Said("Hello")])
+
+
+def test_a_tool_that_has_ended_is_one_line() -> None:
+    scene = Scene().see(STARTED, READING, finished("a\nb\nc"))
+
+    assert scene.shown == [Noted(text="filesystem read notes.txt · 3 lines · 0.1 s")]
+
+
+def test_a_tool_that_failed_says_why() -> None:
+    scene = Scene().see(STARTED, READING, finished("no such file", outcome="error"))
+
+    assert scene.shown == [
+        Noted(text="filesystem read notes.txt · error: no such file", good=False)
+    ]
+
+
+def test_a_stopped_turn_keeps_what_was_said() -> None:
+    failed = ModelCallFailed(
+        call_id=CALL, kind="stopped", error="", partial_text="So far", will_retry=False
+    )
+
+    scene = Scene().see(STARTED, called(), StopRequested(by="user"))
+    status = scene.progress.status
+    scene.see(failed, TurnStopped(by="user"))
+
+    assert status == "call 1/20 · stopping · 0 s"
+    assert scene.shown == [Said("So far …"), Noted(text="stopped", good=False)]
+
+
+def test_a_turn_that_failed_says_why() -> None:
+    scene = Scene().see(STARTED, TurnFailed(kind="model", error="no model answers"))
+
+    assert scene.shown == [Noted(text="failed: no model answers", good=False)]
+
+
+def test_a_call_is_described_by_its_telling_argument() -> None:
+    calls: list[tuple[str, JsonObject]] = [
+        ("filesystem", {"content": "long text", "action": "write", "path": "a.txt"}),
+        ("search", {"limit": 3, "query": "two\nlines"}),
+        ("clock", {}),
+    ]
+
+    assert [describe_call(*call) for call in calls] == [
+        "filesystem write a.txt",
+        "search two lines",
+        "clock",
+    ]
+
+
+def test_a_terminal_is_never_given_orders_by_what_it_prints() -> None:
+    assert printable("\x1b]0;title\x07a\tb\nc\x9b31m") == "]0;titlea\tb\nc31m"
+    assert one_line("one\n  two three", width=8) == "one two…"

@@ -1,0 +1,63 @@
+"""``navi chat`` against a running navi, on pipes."""
+
+import pytest
+
+from tests.support.navi_process import NaviProcess
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_only_the_answer_is_on_standard_output(navi: NaviProcess) -> None:
+    ended = await navi.command("chat", "!think hm\n!say **Hello** there.")
+
+    assert (ended.status, ended.stdout, ended.stderr) == (0, "**Hello** there.\n", "")
+
+
+async def test_standard_input_is_the_message(navi: NaviProcess) -> None:
+    ended = await navi.command("chat", stdin="!say from a pipe\n")
+
+    assert (ended.status, ended.stdout) == (0, "from a pipe\n")
+
+
+async def test_a_chat_goes_on_in_its_session(navi: NaviProcess) -> None:
+    first = (await navi.command("chat", "!say one", "--json")).json
+
+    second = await navi.command("chat", "!say two", "--session", first["session_id"], "--json")
+
+    turn_id, seq = second.json.pop("turn_id"), second.json.pop("seq")
+    assert (second.status, second.json) == (
+        0,
+        {"session_id": first["session_id"], "turn_id": turn_id, "outcome": "completed"}
+        | {"content": "two", "seq": seq},
+    )
+    assert seq > first["seq"]
+
+
+async def test_a_turn_that_fails_is_told_on_standard_error(navi: NaviProcess) -> None:
+    ended = await navi.command("chat", "!fail http 400")
+
+    assert (ended.status, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("navi: ")
+
+
+async def test_an_empty_message_is_wrong_usage(navi: NaviProcess) -> None:
+    ended = await navi.command("chat", stdin="  \n")
+
+    assert (ended.status, ended.stdout, ended.stderr) == (2, "", "navi: there is no message\n")
+
+
+async def test_a_session_that_does_not_exist_is_not_made(navi: NaviProcess) -> None:
+    nobody = "01970000-0000-7000-8000-000000000000"
+
+    ended = await navi.command("chat", "hello", "--session", nobody)
+
+    assert (ended.status, ended.stdout, ended.stderr) == (1, "", f"navi: no session {nobody}\n")
+
+
+async def test_a_profile_that_does_not_exist_is_refused(navi: NaviProcess) -> None:
+    ended = await navi.command("chat", "hello", "--profile", "nobody")
+
+    assert (ended.status, ended.stderr) == (
+        1,
+        "navi: profile_id: there is no profile 'nobody'\n",
+    )
