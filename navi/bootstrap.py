@@ -9,6 +9,7 @@ import structlog
 from msgspec import Struct
 
 from navi import __version__, failpoints
+from navi.adapters.embedded.errors import DataDirectoryInUse
 from navi.adapters.embedded.servers import Addresses, EmbeddedServers, open_or_attach
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.llm.detect import Detected, ModelSettings, detect, parse_backends
@@ -50,6 +51,8 @@ PROJECTIONS = (Sessions(), Messages(), Context(), Todo())
 READ_CONNECTIONS = 8  # a node's reads; the log has its own connections for appending and tailing
 RELAY_FLUSH_SECONDS = 5.0  # what a node that ends waits for its last events to reach NATS
 CATCH_UP_SECONDS = 60.0  # what a starting node waits for read models before it looks for open turns
+READERS_SECONDS = 20.0  # what a server that starts waits for commands that read
+READERS_LOOK_SECONDS = 0.1
 CHECK_SECONDS = 3.0  # what Postgres may take to answer a question for readiness
 FIRST_MIGRATION = "0001_event_log"
 
@@ -254,15 +257,29 @@ async def open_servers(settings: Settings) -> AsyncGenerator[EmbeddedServers | N
     if settings.database_url is not None and settings.nats_url is not None:
         yield None
         return
-    async with await EmbeddedServers.start(
-        settings.data_dir,
-        postgres=settings.database_url is None,
-        nats=settings.nats_url is None,
-        nats_port=settings.nats_port,
-        postgres_bin=settings.postgres_bin,
-        nats_bin=settings.nats_bin,
-    ) as servers:
+    async with await _start_servers(settings) as servers:
         yield servers
+
+
+async def _start_servers(settings: Settings) -> EmbeddedServers:
+    """Own the data directory; a command that only reads has it for a moment, and is waited for."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + READERS_SECONDS
+    while True:
+        try:
+            return await EmbeddedServers.start(
+                settings.data_dir,
+                postgres=settings.database_url is None,
+                nats=settings.nats_url is None,
+                nats_port=settings.nats_port,
+                postgres_bin=settings.postgres_bin,
+                nats_bin=settings.nats_bin,
+            )
+        except DataDirectoryInUse as busy:
+            is_server = busy.run is not None and busy.run.http_url is not None
+            if is_server or clock.monotonic() > deadline:
+                raise
+            await asyncio.sleep(READERS_LOOK_SECONDS)
 
 
 def addresses_of(settings: Settings, servers: EmbeddedServers | None) -> Addresses:

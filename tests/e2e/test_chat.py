@@ -61,3 +61,21 @@ async def test_a_profile_that_does_not_exist_is_refused(navi: NaviProcess) -> No
         1,
         "navi: profile_id: there is no profile 'nobody'\n",
     )
+
+
+async def test_a_person_chats_stops_a_turn_and_leaves(navi: NaviProcess) -> None:
+    async with navi.on_terminal("chat") as terminal:
+        await terminal.sees("assistant >")
+        terminal.type("!say **Hello** there.\r")
+        await terminal.sees("Hello there.")
+        await terminal.sees("assistant >")
+        terminal.type("!repeat 1000 word\r")
+        await terminal.sees("call 1/20 · answering")
+        terminal.type("\x03")
+        await terminal.sees("✗ stopped")
+        await terminal.sees("assistant >")
+        terminal.type("/bogus\r")
+        await terminal.sees("there is no command /bogus; /help lists them")
+        terminal.type("\x04")
+
+        assert await terminal.ended() == 0

@@ -234,6 +234,16 @@ async def test_a_second_node_takes_over_the_turns_of_one_that_was_killed(
     assert (verified.status, verified.json["problems"]) == (0, [])
 
 
+async def test_without_nats_chat_goes_on(navi: NaviProcess, tmp_path: Path) -> None:
+    settings = {**await addresses_of(navi), "NATS_URL": "nats://127.0.0.1:1"}
+
+    async with running_navi(tmp_path / "data", **settings) as alone:
+        ready = await alone.get("/health/ready")
+        outcome = await alone.say(await alone.new_session(), "!say hello")
+
+    assert (ready["status"], ready["nats"], outcome["content"]) == ("degraded", False, "hello")
+
+
 async def addresses_of(navi: NaviProcess) -> dict[str, str]:
     """The servers of a navi, as settings of another node."""
     status = (await navi.command("status", "--json")).json

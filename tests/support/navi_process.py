@@ -17,6 +17,8 @@ import msgspec
 import psutil
 from websockets.asyncio.client import ClientConnection, connect
 
+from tests.support.terminal import Terminal, on_terminal
+
 START_SECONDS = 30.0
 END_SECONDS = 15.0
 TURN_SECONDS = 20.0
@@ -255,6 +257,13 @@ class NaviProcess:
     def started(self, *arguments: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
         """Another command of navi on the same data and settings, while it runs."""
         return started_navi(*arguments, data_dir=self.data_dir, settings=self.settings)
+
+    def on_terminal(self, *arguments: str) -> AbstractAsyncContextManager[Terminal]:
+        """Another command of navi on the same data and settings, on a terminal."""
+        return on_terminal(
+            *(sys.executable, "-m", "navi", *arguments),
+            environment=environment_of(self.data_dir, self.settings),
+        )
 
     async def command(self, *arguments: str, stdin: str = "", **settings: str) -> Finished:
         """Run another command of navi on the same data and settings."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 from navi.adapters.embedded.binaries import nats_program, postgres_directory
 from navi.adapters.embedded.child import Child
 from navi.adapters.embedded.errors import DataDirectoryInUse, EmbeddedServerError
+from navi.adapters.embedded.guests import GuestLock
 from navi.adapters.embedded.identity import unprivileged_identity
 from navi.adapters.embedded.lock import DirectoryLock
 from navi.adapters.embedded.nats import NatsServer
@@ -23,6 +24,8 @@ from navi.adapters.embedded.run_record import RunRecord, forget_run, read_run, r
 
 DIRECTORIES = ("postgres", "nats", "files", "profiles", "tools")
 OWNER_TIMEOUT = 60.0  # seconds for an owner that is just starting to say where its servers are
+GUESTS_TIMEOUT = 60.0  # seconds that a command waits at its end for others that use its servers
+LOOK_SECONDS = 0.02
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0  # seconds before a server that ended is started again
 STEADY = 30.0  # seconds after which a server counts as running well, and pauses are short again
 
@@ -56,10 +59,18 @@ class EmbeddedServers:
     the thread that started them.
     """
 
-    def __init__(self, data_dir: Path, addresses: Addresses, lock: DirectoryLock | None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        addresses: Addresses,
+        lock: DirectoryLock | None,
+        guest: GuestLock | None = None,
+    ) -> None:
         self.data_dir = data_dir
         self.addresses = addresses
         self._lock = lock
+        self._guest = guest
+        self.waits_for_guests = False
         self._keepers: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
 
@@ -143,18 +154,34 @@ class EmbeddedServers:
         await asyncio.to_thread(record_run, self.data_dir, run)
 
     async def stop(self) -> None:
-        """Stop the servers, wait for their end and let the next owner in. A guest does nothing."""
+        """Stop the servers, wait for their end and let the next owner in. A guest only leaves."""
+        if self._guest is not None:
+            self._guest.release()
+            self._guest = None
         if self._lock is None:
             return
-        self._stopping.set()
         with contextlib.suppress(FileNotFoundError):
             await asyncio.to_thread(forget_run, self.data_dir)
+        if self.waits_for_guests:
+            await self._wait_for_guests()
+        self._stopping.set()
         # The last one started is the first to stop: NATS before Postgres, which is the truth.
         for keeper in reversed(self._keepers):
             await keeper
         self._keepers.clear()
         self._lock.release()
         self._lock = None
+
+    async def _wait_for_guests(self) -> None:
+        """Let those finish that came in before the record was removed; nobody comes in any more."""
+        deadline = time.monotonic() + GUESTS_TIMEOUT
+        while time.monotonic() < deadline:
+            closed = await asyncio.to_thread(GuestLock.close, self.data_dir)
+            if closed is not None:
+                closed.release()
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+        log.warning("guests_left_behind", data_dir=str(self.data_dir))
 
     async def __aenter__(self) -> Self:
         return self
@@ -228,7 +255,7 @@ async def open_or_attach(
     deadline = time.monotonic() + OWNER_TIMEOUT
     while True:
         try:
-            return await EmbeddedServers.start(
+            servers = await EmbeddedServers.start(
                 data_dir,
                 postgres=postgres,
                 nats=nats,
@@ -237,19 +264,39 @@ async def open_or_attach(
                 nats_bin=nats_bin,
             )
         except DataDirectoryInUse as busy:
-            run = busy.run
-            if run is None:  # just starting, or just ending: either way it is over soon
+            run, guest = await asyncio.to_thread(_visit, busy.data_dir)
+            if run is None or guest is None:  # just starting, or just ending: it is over soon
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(0.05)
                 continue
             if (postgres and run.database_url is None) or (nats and run.nats_url is None):
+                guest.release()
                 raise
             addresses = Addresses(
                 database_url=run.database_url if postgres else None,
                 nats_url=run.nats_url if nats else None,
             )
-            return EmbeddedServers(busy.data_dir, addresses, None)
+            return EmbeddedServers(busy.data_dir, addresses, None, guest)
+        else:
+            servers.waits_for_guests = True
+            return servers
+
+
+def _visit(data_dir: Path) -> tuple[RunRecord | None, GuestLock | None]:
+    """Become a guest of whoever owns the directory; None where it has no servers to show (any more).
+
+    An owner that ends removes its record and then looks for guests: who is one and still finds the
+    record was seen.
+    """
+    guest = GuestLock.enter(data_dir)
+    if guest is None:
+        return None, None
+    run = read_run(data_dir)
+    if run is None:
+        guest.release()
+        return None, None
+    return run, guest
 
 
 def _own(data_dir: Path) -> DirectoryLock | None:

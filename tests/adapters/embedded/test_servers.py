@@ -56,8 +56,22 @@ async def test_commands_that_start_together_share_one_owner(used_dir: Path) -> N
 
     assert sum(servers.is_owner for servers in several) == 1
     assert len({servers.addresses for servers in several}) == 1
-    for servers in several:
-        await servers.stop()
+    await asyncio.gather(*(servers.stop() for servers in several))
+
+
+async def test_an_owner_that_only_read_waits_for_its_guests(used_dir: Path) -> None:
+    owner = await open_or_attach(used_dir, postgres=True, nats=False, nats_port=0)
+    guest = await open_or_attach(used_dir, postgres=True, nats=False, nats_port=0)
+    assert guest.addresses.database_url is not None
+
+    ending = asyncio.create_task(owner.stop())
+    await until(lambda: not (used_dir / "run.json").exists())
+    answer = await execute(guest.addresses.database_url, "SELECT 1")
+    waited = not ending.done()
+    await guest.stop()
+    await ending
+
+    assert (answer, waited, processes_of(used_dir)) == (1, True, [])
 
 
 async def test_a_stop_leaves_no_process_behind(used_dir: Path) -> None:
