@@ -1,12 +1,14 @@
 """The log on JetStream: one stream a partition, whose sequence numbers are the log's positions.
 
 What keeps them equal is ``Nats-Expected-Last-Sequence`` on every message: each is stored right behind
-its predecessor or not at all. So the answer to the last of a batch speaks for all of them, and only
-the last one asks for an answer (twice as fast as an answer each, measured in ``bench/relay.py``).
+its predecessor or not at all. Within a batch ``Nats-Expected-Last-Msg-Id`` names the predecessor as
+well: a stranger's message in its place has the right sequence and not its id. So the answer to the
+last of a batch speaks for all of them, and only the last one asks for an answer (twice as fast as an
+answer each, measured in ``bench/relay.py``).
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -18,6 +20,7 @@ from navi.adapters.nats.connect import NatsConnection
 from navi.domain.errors import BusUnavailable, StreamMoved, StreamRefused
 from navi.domain.ids import EventId
 from navi.domain.subjects import (
+    MESSAGE_ID_HEADER,
     event_headers,
     event_subject,
     format_position,
@@ -27,6 +30,7 @@ from navi.domain.subjects import (
 from navi.ports import Recorded
 
 EXPECTED_HEADER = "Nats-Expected-Last-Sequence"
+EXPECTED_ID_HEADER = "Nats-Expected-Last-Msg-Id"
 ANSWER_SECONDS = 5.0
 BATCH_ROWS = 1000  # messages under way at once; a JetStream server queues 10,000
 BATCH_BYTES = 2 * 1024 * 1024
@@ -43,7 +47,7 @@ _NO_STREAM = 10059
 _NAME_IN_USE = 10058
 _NO_MESSAGE = 10037
 _TEMPORARILY_AWAY = 10008
-_WRONG_LAST_SEQUENCE = (10071, 10164)
+_WRONG_PREDECESSOR = (10070, 10071, 10164)
 
 log = structlog.get_logger()
 
@@ -150,15 +154,18 @@ class JetStream:
         last = rows[-1]
         try:
             async with self._connection.borrow(seconds=self._answer_seconds) as client:
+                before: Recorded | None = None
                 for nth, row in enumerate(rows[:-1], start=1):
-                    await client.publish(self._subject(row), row.wire, headers=_headers(row))
+                    headers = _headers(row, behind=before)
+                    await client.publish(self._subject(row), row.wire, headers=headers)
+                    before = row
                     if nth % ROWS_BETWEEN_YIELDS == 0:
                         await asyncio.sleep(0)
                 answer = await client.request(
                     self._subject(last),
                     last.wire,
                     timeout=self._answer_seconds,
-                    headers=_headers(last),
+                    headers=_headers(last, behind=before),
                 )
         except nats.errors.NoRespondersError as error:
             raise StreamMoved(f"no stream takes events of partition {partition}") from error
@@ -259,11 +266,17 @@ def _batches(rows: Sequence[Recorded]) -> Iterator[Sequence[Recorded]]:
         yield rows[start:]
 
 
-def _headers(row: Recorded) -> dict[str, str]:
-    headers = event_headers(
+def _headers(row: Recorded, *, behind: Recorded | None) -> dict[str, str]:
+    headers = {**_event_headers(row), EXPECTED_HEADER: str(row.position - 1)}
+    if behind is not None:
+        headers[EXPECTED_ID_HEADER] = _event_headers(behind)[MESSAGE_ID_HEADER]
+    return headers
+
+
+def _event_headers(row: Recorded) -> Mapping[str, str]:
+    return event_headers(
         partition=row.partition, position=row.position, session_id=row.session_id, seq=row.seq
     )
-    return {**headers, EXPECTED_HEADER: str(row.position - 1)}
 
 
 def _metadata(config: dict[str, Any]) -> dict[str, str]:
@@ -273,7 +286,7 @@ def _metadata(config: dict[str, Any]) -> dict[str, str]:
 def _check_ack(ack: _Ack, row: Recorded) -> None:
     name, place = stream_name(row.partition), _place(row)
     if ack.error is not None:
-        if ack.error.err_code in _WRONG_LAST_SEQUENCE:
+        if ack.error.err_code in _WRONG_PREDECESSOR:
             raise StreamMoved(f"stream {name} does not end before {place}")
         _raise(ack.error, f"NATS does not store {place} in stream {name}: {ack.error.description}")
     if ack.duplicate or ack.seq != row.position or ack.stream != name:

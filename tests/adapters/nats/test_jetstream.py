@@ -6,7 +6,7 @@ import pytest
 
 from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.jetstream import JetStream
-from navi.domain.errors import StreamRefused
+from navi.domain.errors import StreamMoved, StreamRefused
 from navi.domain.event_codec import MAX_ENVELOPE_BYTES
 from tests.contracts.event_stream import ROWS, EventStreamContract
 from tests.support.growing_log import row
@@ -69,6 +69,7 @@ async def test_a_message_has_the_bytes_subject_and_headers_of_the_contract(
                 "Nats-Msg-Id": "01990000-0000-7000-8000-000000000002:1",
                 "Navi-Position": "0-2",
                 "Nats-Expected-Last-Sequence": "1",
+                "Nats-Expected-Last-Msg-Id": "01990000-0000-7000-8000-000000000001:1",
             },
         ),
     ]
@@ -190,3 +191,21 @@ async def test_a_stream_at_its_limits_is_named(connection: NatsConnection) -> No
 
     assert await stream.open(0) > 0  # and it discards old ones again
     await stream.publish(0, [row(await stream.open(0) + 1)])
+
+
+async def test_a_strangers_message_does_not_take_the_place_of_an_event(
+    connection: NatsConnection,
+) -> None:
+    stream = jetstream(connection)
+    await stream.open(0)
+    await stream.publish(0, [row(1)])
+    async with connection.borrow(seconds=5) as client:
+        await client.jetstream().publish("navi.events.local.stranger.said", b"{}")
+
+    # The stranger stands where row 2 belongs, so row 3 alone would fit behind it.
+    with pytest.raises(StreamMoved):
+        await stream.publish(0, [row(2), row(3), row(4)])
+
+    assert await stream.open(0) == 2
+    with pytest.raises(StreamRefused, match="is not navi's"):
+        await stream.event_at(0, 2)
