@@ -105,7 +105,6 @@ TOO_SLOW = Close(code=1013, reason="too far behind; come back with the last seq"
 DRAINING = Close(code=1001, reason="this node is shutting down; come back")
 NO_LOG = Close(code=1012, reason="Postgres does not answer; come back")
 BROKEN = Close(code=1011, reason="something went wrong inside navi")
-TOO_MANY_ERRORS = Close(code=1008, reason="too many bad frames")
 
 
 def parse_frame(text: str) -> ClientFrame:

@@ -6,7 +6,6 @@ one waits for the process to drain. A client that does not read stops ``write`` 
 """
 
 import asyncio
-from collections import deque
 from contextlib import aclosing
 from typing import Any
 
@@ -25,7 +24,6 @@ from navi.http.frames import (
     BROKEN,
     DRAINING,
     NO_LOG,
-    TOO_MANY_ERRORS,
     TOO_SLOW,
     UNKNOWN_SESSION,
     Close,
@@ -49,7 +47,6 @@ log = structlog.get_logger()
 
 NEAR_HEAD = 100  # events: from here on a client is live
 SETTLE_SECONDS = 1.0  # in which a burst of live events may drain, before a client counts as behind
-MAX_ERRORS, ERROR_SECONDS = 20, 10.0  # bad frames in so many seconds
 
 Socket = WebSocket[Any, Any, State]
 
@@ -177,7 +174,6 @@ async def _listen(
     socket: Socket, services: Services, session_id: SessionId, outbox: Outbox
 ) -> Close | None:
     """Do what the client asks until it goes; refuse what is wrong and go on."""
-    errors: deque[float] = deque(maxlen=MAX_ERRORS)
     while True:
         message: Any = await socket.receive()
         if message["type"] != "websocket.receive":
@@ -186,10 +182,6 @@ async def _listen(
             await _obey(message.get("text"), services, session_id, outbox)
         except NaviError as error:
             outbox.put(encode_frame(error_frame(error)))
-            now = services.clock.monotonic()
-            if len(errors) == MAX_ERRORS and now - errors[0] < ERROR_SECONDS:
-                return TOO_MANY_ERRORS
-            errors.append(now)
         if outbox.full and not await _settles(outbox):
             return TOO_SLOW
 
