@@ -207,7 +207,8 @@ class Node(Struct, frozen=True, kw_only=True):
         ]
         try:
             yield
-            await self.drain()
+            if not self.runs.draining:
+                await self.drain()
         finally:
             for follower in followers:
                 follower.cancel()
@@ -222,6 +223,8 @@ class Node(Struct, frozen=True, kw_only=True):
         if not self.runs.draining:
             log.info("draining", running=len(self.runs.running))
         await self.runs.drain(self.settings.drain_seconds)
+        if self.nats.trouble is not None:
+            return  # the next process publishes the rest
         try:
             async with asyncio.timeout(RELAY_FLUSH_SECONDS):
                 for relay in self.relays:

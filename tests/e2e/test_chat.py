@@ -76,6 +76,7 @@ async def test_a_person_chats_stops_a_turn_and_leaves(navi: NaviProcess) -> None
         await terminal.sees("assistant >")
         terminal.type("/bogus\r")
         await terminal.sees("there is no command /bogus; /help lists them")
+        await terminal.sees("assistant >")
         terminal.type("\x04")
 
         assert await terminal.ended() == 0

@@ -14,7 +14,8 @@ SEEN_SECONDS = 20.0
 ROWS, COLUMNS = 24, 100
 WHERE_IS_THE_CURSOR, AT_THE_TOP = b"\x1b[6n", b"\x1b[1;1R"
 
-_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r")
+# The last one may be there by half.
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\x1b\[?[0-9;?]*$|\r")
 
 
 class Terminal:
@@ -33,17 +34,17 @@ class Terminal:
         return _ESCAPE.sub("", self._seen.decode("utf-8", "replace"))
 
     def type(self, text: str) -> None:
-        """Press keys; what was drawn before does not count for `sees` any more."""
-        self._looked = len(self.screen)
+        """Press keys."""
         os.write(self._descriptor, text.encode())
 
     async def sees(self, text: str) -> None:
-        """Wait until a text is drawn."""
+        """Wait until a text is drawn, behind what was waited for before."""
         try:
             async with asyncio.timeout(SEEN_SECONDS):
-                while text not in self.screen[self._looked :]:
+                while (place := self.screen.find(text, self._looked)) < 0:
                     await self._news.wait()
                     self._news.clear()
+                self._looked = place + len(text)
         except TimeoutError:
             raise AssertionError(f"{text!r} was not drawn:\n{self.screen}") from None
 
