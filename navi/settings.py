@@ -1,5 +1,6 @@
 """Settings: read from the environment by the command line, checked once here, passed on as values."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -13,6 +14,8 @@ from navi.failpoints import parse as parse_failpoints
 
 Backend = Literal["auto", "ollama", "openai", "demo"]
 T = TypeVar("T")
+
+_NO_HOST = re.compile(r"[^\w.:%-]")
 
 TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
@@ -75,7 +78,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         data_dir = Path(platformdirs.user_data_dir("navi", appauthor=False))
     data_dir = data_dir.expanduser()
     return Settings(
-        host=read.one("NAVI_HOST", str, default="127.0.0.1"),
+        host=read.one("NAVI_HOST", _host, default="127.0.0.1"),
         port=read.one("NAVI_PORT", _whole(0, 65535), default=8000),
         data_dir=data_dir,
         database_url=read.one("DATABASE_URL", _url("postgresql", "postgres"), default=None),
@@ -101,9 +104,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         files_max_size_mb=read.one("SESSION_FILES_MAX_SIZE_MB", _whole(1, 2**20), default=200),
         files_ttl_hours=read.one("SESSION_FILES_TTL_HOURS", _number(0.001, 10**6), default=24.0),
         log_partitions=read.one("NAVI_LOG_PARTITIONS", _whole(1, 256), default=1),
-        stream_max_age_hours=read.one(
-            "NAVI_STREAM_MAX_AGE_HOURS", _whole(1, 10**6), default=168
-        ),
+        stream_max_age_hours=read.one("NAVI_STREAM_MAX_AGE_HOURS", _whole(1, 10**6), default=168),
         drain_seconds=read.one("NAVI_DRAIN_SECONDS", _number(0, 86_400), default=30.0),
         failpoints=read.one("NAVI_FAILPOINTS", parse_failpoints, default=()),
         profiles_dir=read.one("NAVI_PROFILES_DIR", Path, default=data_dir / "profiles"),
@@ -177,6 +178,13 @@ def _level(text: str) -> str:
     if text.lower() in ("debug", "info", "warning", "error"):
         return text.lower()
     raise ValueError(f"{text!r} is none of debug, info, warning, error")
+
+
+def _host(text: str) -> str:
+    # Whether it is one of this machine's addresses shows when it is listened on.
+    if _NO_HOST.search(text):
+        raise ValueError(f"{text!r} is neither a host name nor an address")
+    return text
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -93,7 +93,9 @@ def run(
         raise Failed(str(error)) from error
     except BrokenPipeError:
         leave_quietly()
-    except (PermissionError, NotADirectoryError) as error:
+    except OSError as error:
+        if error.filename is None and not isinstance(error, PermissionError | NotADirectoryError):
+            raise  # not about a place that somebody chose
         place = error.filename or settings.data_dir
         raise WrongUsage(f"{place} cannot be used: {error.strerror}") from error
     except KeyboardInterrupt:
