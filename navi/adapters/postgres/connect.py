@@ -1,8 +1,9 @@
 """Connections to Postgres: codecs, deadlines, and what counts as Postgres being away."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -67,9 +68,16 @@ async def connect(dsn: str, *, query_seconds: float = QUERY_SECONDS) -> Connecti
 
 @asynccontextmanager
 async def open_pool(
-    dsn: str, *, size: int, query_seconds: float = QUERY_SECONDS
+    dsn: str,
+    *,
+    size: int,
+    query_seconds: float = QUERY_SECONDS,
+    planner: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncGenerator[Pool, None]:
     """A pool of at most ``size`` connections, gone when the block ends, busy or not.
+
+    Args:
+        planner: server settings beside the usual ones.
 
     Raises:
         LogUnavailable: Postgres does not answer.
@@ -83,7 +91,7 @@ async def open_pool(
             reset=_leave,
             timeout=CONNECT_SECONDS,
             command_timeout=query_seconds,
-            server_settings=_server_settings(query_seconds),
+            server_settings={**_server_settings(query_seconds), **planner},
         )
     except (*CONNECTION_ERRORS, asyncpg.PostgresError) as error:
         raise LogUnavailable(_describe("cannot connect", error)) from error

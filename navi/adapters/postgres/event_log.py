@@ -21,6 +21,10 @@ from navi.domain.ids import MessageId, Owner, SessionId
 from navi.ports import Append, Page, Recorded, WakeUps
 
 READ_CONNECTIONS = 8
+# Every read of the log goes along one index. A planner that has no statistics yet, as in a new database,
+# would rather intersect two of them as bitmaps, one of the whole partition: the head of a session then
+# takes as long as the log is (measured: 8 ms at 70,000 events instead of 0.2).
+ALONG_ONE_INDEX = {"enable_bitmapscan": "off"}
 MAX_REFUSALS = 3  # a slice is offered again only where this process' picture of the session was old
 
 
@@ -70,8 +74,8 @@ class PostgresEventLog:
             LogUnavailable: Postgres does not answer.
         """
         async with (
-            open_pool(dsn, size=READ_CONNECTIONS) as reads,
-            open_pool(dsn, size=2) as tail_reads,
+            open_pool(dsn, size=READ_CONNECTIONS, planner=ALONG_ONE_INDEX) as reads,
+            open_pool(dsn, size=2, planner=ALONG_ONE_INDEX) as tail_reads,
         ):
             log_id, count = await set_up(
                 dsn, partitions=partitions, allow_unsafe_durability=allow_unsafe_durability

@@ -1,0 +1,95 @@
+"""What statements touch does not grow with the log, in a database that has no statistics yet."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+
+from navi.adapters.log_rows import encode_events, hashes_of
+from navi.adapters.postgres import statements
+from navi.adapters.postgres.event_log import ALONG_ONE_INDEX, PostgresEventLog
+from navi.adapters.postgres.migrate import migrate
+from navi.adapters.postgres.writer import Slice, _arguments
+from navi.domain.events import TextDelta
+from navi.domain.ids import LOCAL_OWNER, CallId, EventId, SessionId, uuid7
+from navi.ports import Append, NewEvent
+
+SESSION = SessionId(uuid7(milliseconds=1, random=bytes(10)))
+FETCHED = "select idx_tup_fetch from pg_stat_xact_user_tables where relname = 'event_p0'"
+
+
+def batch(*, expected: int, count: int) -> Append:
+    events = tuple(
+        NewEvent(
+            id=EventId(uuid7(milliseconds=expected + nth, random=bytes(10))),
+            at=datetime(2026, 11, 20, tzinfo=UTC),
+            turn_id=None,
+            subagent_id=None,
+            event=TextDelta(call_id=CallId("call_0123456789ab"), text="x"),
+        )
+        for nth in range(count)
+    )
+    return Append(session_id=SESSION, owner=LOCAL_OWNER, expected=expected, events=events)
+
+
+async def fill(log: PostgresEventLog) -> int:
+    """Append to an empty log, which makes the plan, and then much more."""
+    await log.append(batch(expected=0, count=1))
+    for start in range(1, 3001, 500):
+        await log.append(batch(expected=start, count=500))
+    return 3001
+
+
+async def test_an_append_touches_a_few_rows_also_where_it_was_planned_on_an_empty_log(
+    empty_database: str,
+) -> None:
+    await migrate(empty_database)
+    async with PostgresEventLog.open(empty_database, allow_unsafe_durability=True) as log:
+        expected = await fill(log)
+        connection: Any = log._writers[0]._connection
+
+        async with connection.transaction():
+            before = await connection.fetchval(FETCHED)
+            positions = await connection.fetchval(
+                statements.APPEND, *_arguments(0, [_slice(log, expected=expected)])
+            )
+            fetched = await connection.fetchval(FETCHED) - before
+
+    assert (positions, fetched) == ([expected + 1], 2)
+
+
+async def test_the_head_of_a_session_is_found_without_looking_at_the_session(
+    empty_database: str,
+) -> None:
+    await migrate(empty_database)
+    async with PostgresEventLog.open(empty_database, allow_unsafe_durability=True) as log:
+        expected = await fill(log)
+    connection = await asyncpg.connect(empty_database, server_settings=ALONG_ONE_INDEX)
+    try:
+        async with connection.transaction():
+            row: Any = await connection.fetchrow(statements.HEAD_OF_SESSION, SESSION)
+            fetched = await connection.fetchval(FETCHED)
+    finally:
+        await connection.close()
+
+    assert (row["seq"], fetched) == (expected, 1)
+
+
+def _slice(log: PostgresEventLog, *, expected: int) -> Slice:
+    head = log._heads.get(SESSION)
+    assert head is not None
+    events = encode_events(batch(expected=expected, count=1))
+    return Slice(
+        session_id=SESSION,
+        owner=LOCAL_OWNER,
+        is_new=False,
+        forked_from=None,
+        expected=expected,
+        previous_position=head.position,
+        previous_hash=head.hash,
+        events=events,
+        hashes=hashes_of(events, session_id=SESSION, expected=expected, previous=head.hash),
+        deadline=0,
+        answer=asyncio.get_running_loop().create_future(),
+    )
