@@ -1,141 +1,113 @@
-"""What an append costs: events a second, as a ratio to a bare multi-row insert of the same run."""
+"""What an append costs: events a second through the log, as a ratio to a bare multi-row insert."""
 
 import asyncio
-import os
-import sys
+import statistics
 import time
-from datetime import UTC, datetime
 
-import asyncpg
-
-from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
-from navi.domain.events import TextDelta, ToolFinished
-from navi.domain.ids import CallId, EventId, Owner, SessionId, uuid7
+from bench.measure import Figure, Pace, at_least, in_turns, ratios
+from bench.raw import RawStreams, open_raw
+from bench.scene import Scene, Store, new_id, open_store
+from bench.workload import AT
+from navi.domain.event_codec import encode_data
+from navi.domain.events import AgentEvent, TextDelta, ToolFinished
+from navi.domain.ids import LOCAL_OWNER, CallId, EventId, SessionId
 from navi.ports import Append, NewEvent
 
-SECONDS = 3.0
-ROUNDS = 3
-AT = datetime(2026, 11, 20, tzinfo=UTC)
-OWNER = Owner("local")
-
-# The floor: two indexes, a check that the stream has not moved, one round trip.
-_TABLE = """
-    drop table if exists bench_raw;
-    create table bench_raw (
-      position bigint generated always as identity primary key, stream uuid not null, seq bigint not null,
-      id uuid not null, type text not null, v smallint not null, at timestamptz not null, body json not null,
-      unique (stream, seq))"""
-_INSERT = """
-    insert into bench_raw (stream, seq, id, type, v, at, body)
-    select * from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::smallint[],
-                         $6::timestamptz[], $7::json[])
-    on conflict do nothing returning position"""
+RAW_ROWS = 1000  # a statement: the best size, and the limit the targets are set against
+RAW_STREAMS = 100
+CALL = CallId("call_0123456789ab")
+SMALL = TextDelta(call_id=CALL, text="x" * 60)  # a piece of text
+LARGE = ToolFinished(call_id=CALL, name="read", outcome="ok", output="x" * 230)  # 373 bytes a row
 
 
-def new_id() -> str:
-    return uuid7(milliseconds=int(time.time() * 1000), random=os.urandom(10))
+async def batches(scene: Scene, pace: Pace) -> list[Figure]:
+    """Row 1: ten and more events an append, two writer connections, one a partition."""
+    async with (
+        scene.database() as dsn,
+        open_store(dsn, partitions=2) as store,
+        open_raw(dsn) as raw,
+    ):
+        rates = await in_turns(
+            pace.rounds,
+            {
+                "raw": lambda: _raw(raw, LARGE, pace.seconds),
+                "10": lambda: _navi(store, LARGE, pace.seconds, sessions=200, events=10),
+                "55": lambda: _navi(store, LARGE, pace.seconds, sessions=50, events=55),
+            },
+        )
+    return [
+        _figure(1, "200 sessions, 10 events an append", rates, "10", 0.6),
+        _figure(1, "50 sessions, 55 events an append", rates, "55", 0.6),
+    ]
 
 
-def text(size: int) -> NewEvent:
-    return NewEvent(
-        id=EventId(new_id()),
-        at=AT,
-        turn_id=None,
-        subagent_id=None,
-        event=TextDelta(call_id=CallId("call_0123456789ab"), text="x" * size),
+async def singles(scene: Scene, pace: Pace) -> list[Figure]:
+    """Row 2: every event awaited by itself."""
+    async with scene.database() as dsn, open_store(dsn) as store, open_raw(dsn) as raw:
+        rates = await in_turns(
+            pace.rounds,
+            {
+                "raw": lambda: _raw(raw, SMALL, pace.seconds),
+                "200": lambda: _navi(store, SMALL, pace.seconds, sessions=200, events=1),
+                "1000": lambda: _navi(store, SMALL, pace.seconds, sessions=1000, events=1),
+            },
+        )
+    return [
+        _figure(2, "200 sessions, one event an append", rates, "200", 0.3),
+        _figure(2, "1000 sessions, one event an append", rates, "1000", 0.3),
+    ]
+
+
+def _figure(
+    row: int, what: str, rates: dict[str, tuple[float, ...]], name: str, target: float
+) -> Figure:
+    return Figure(
+        row=row,
+        what=f"{what} / a bare insert of {RAW_ROWS} rows",
+        values=ratios(rates[name], rates["raw"]),
+        target=at_least(target),
+        beside={
+            "navi, events/s": statistics.median(rates[name]),
+            "raw, events/s": statistics.median(rates["raw"]),
+        },
     )
 
 
-def tool(size: int) -> NewEvent:
-    return NewEvent(
-        id=EventId(new_id()),
-        at=AT,
-        turn_id=None,
-        subagent_id=None,
-        event=ToolFinished(
-            call_id=CallId("call_0123456789ab"), name="read", outcome="ok", output="x" * size
-        ),
-    )
+async def _raw(raw: RawStreams, event: TextDelta | ToolFinished, seconds: float) -> float:
+    """Events a second on one connection."""
+    body = encode_data(event)
+    streams = [new_id() for _ in range(RAW_STREAMS)]
+    types, bodies = [event.TYPE] * RAW_ROWS, [body] * RAW_ROWS
+    chosen = [streams[place % RAW_STREAMS] for place in range(RAW_ROWS)]
+    rows_each = RAW_ROWS // RAW_STREAMS
+    done, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        first = done // RAW_STREAMS + 1
+        seqs = [first + place // RAW_STREAMS for place in range(rows_each * RAW_STREAMS)]
+        await raw.insert(chosen, seqs, types, bodies)
+        done += RAW_ROWS
+    return done / (time.perf_counter() - started)
 
 
-async def raw(dsn: str, *, size: int, rows: int = 1000) -> float:
-    """Events a second on one connection, ``rows`` in a statement."""
-    connection = await asyncpg.connect(dsn)
-    await connection.set_type_codec(
-        "json", schema="pg_catalog", format="binary", encoder=lambda b: b, decoder=bytes
-    )
-    await connection.execute(_TABLE)
-    body = b'{"call_id":"call_0123456789ab","text":"%b"}' % (b"x" * size)
-    streams = [new_id() for _ in range(100)]
-    seqs = dict.fromkeys(streams, 0)
-    done, start = 0, time.perf_counter()
-    while time.perf_counter() - start < SECONDS:
-        chosen = [streams[n % 100] for n in range(rows)]
-        numbers = []
-        for stream in chosen:
-            seqs[stream] += 1
-            numbers.append(seqs[stream])
-        stored = await connection.fetch(
-            _INSERT, chosen, numbers, [new_id() for _ in chosen], ["text_delta"] * rows,
-            [1] * rows, [AT] * rows, [body] * rows,
-        )  # fmt: skip
-        assert len(stored) == rows
-        done += rows
-    rate = done / (time.perf_counter() - start)
-    await connection.close()
-    return rate
-
-
-async def navi(dsn: str, *, sessions: int, events: int, size: int) -> float:
+async def _navi(
+    store: Store, event: AgentEvent, seconds: float, *, sessions: int, events: int
+) -> float:
     """Events a second through the log: sessions that each await every append."""
-    make = text if size < 200 else tool
-    async with PostgresEventLog.open(dsn, allow_unsafe_durability=True) as log:
-        done = 0
-        end = time.perf_counter() + SECONDS
+    done, started = 0, time.perf_counter()
 
-        async def one() -> None:
-            nonlocal done
-            session_id, seq = SessionId(new_id()), 0
-            while time.perf_counter() < end:
-                batch = tuple(make(size) for _ in range(events))
-                await log.append(
-                    Append(session_id=session_id, owner=OWNER, expected=seq, events=batch)
-                )
-                seq += events
-                done += events
+    async def one() -> None:
+        nonlocal done
+        session_id, seq = SessionId(new_id()), 0
+        while time.perf_counter() - started < seconds:
+            news = tuple(
+                NewEvent(id=EventId(new_id()), at=AT, turn_id=None, subagent_id=None, event=event)
+                for _ in range(events)
+            )
+            await store.log.append(
+                Append(session_id=session_id, owner=LOCAL_OWNER, expected=seq, events=news)
+            )
+            seq += events
+            done += events
 
-        start = time.perf_counter()
-        await asyncio.gather(*(one() for _ in range(sessions)))
-        return done / (time.perf_counter() - start)
-
-
-async def run(dsn: str) -> dict[str, float]:
-    """Ratios to the bare insert, medians of interleaved rounds; absolute figures with ``_per_second``."""
-    await migrate(dsn)
-    figures: dict[str, list[float]] = {}
-    for _ in range(ROUNDS):
-        for name, value in (
-            ("raw_small_per_second", await raw(dsn, size=60)),
-            ("single_200_per_second", await navi(dsn, sessions=200, events=1, size=60)),
-            ("single_1000_per_second", await navi(dsn, sessions=1000, events=1, size=60)),
-            ("raw_large_per_second", await raw(dsn, size=270)),
-            ("batch_10_per_second", await navi(dsn, sessions=200, events=10, size=230)),
-            ("batch_55_per_second", await navi(dsn, sessions=50, events=55, size=230)),
-        ):
-            figures.setdefault(name, []).append(value)
-    middle = {name: sorted(values)[len(values) // 2] for name, values in figures.items()}
-    return {
-        "append_single_200": middle["single_200_per_second"] / middle["raw_small_per_second"],
-        "append_single_1000": middle["single_1000_per_second"] / middle["raw_small_per_second"],
-        "append_batch_10": middle["batch_10_per_second"] / middle["raw_large_per_second"],
-        "append_batch_55": middle["batch_55_per_second"] / middle["raw_large_per_second"],
-        **middle,
-    }
-
-
-if __name__ == "__main__":
-    import uvloop
-
-    for key, value in uvloop.run(run(sys.argv[1])).items():
-        print(f"{key:24} {value:12.2f}")
+    await asyncio.gather(*(one() for _ in range(sessions)))
+    return done / (time.perf_counter() - started)

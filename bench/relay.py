@@ -1,85 +1,78 @@
 """Postgres to JetStream, acknowledged: the relay against nats-py's own way of publishing fast."""
 
 import asyncio
-import os
+import statistics
 import time
-from datetime import UTC, datetime
+from contextlib import suppress
+from typing import Any
 
 import nats
-from nats.js import JetStreamContext
 
+from bench.measure import Figure, Pace, at_least, in_turns, ratios
+from bench.scene import Scene, new_id, open_store
+from bench.workload import append_many
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
-from navi.application.followers.relay import Following, Pace, Relay
+from navi.application.followers.relay import Following, Relay
+from navi.application.followers.relay import Pace as RelayPace
 from navi.domain.events import TextDelta
-from navi.domain.ids import LOCAL_OWNER, CallId, EventId, SessionId, uuid7
-from navi.ports import Append, NewEvent, Recorded
+from navi.domain.ids import CallId, SessionId
+from navi.ports import Recorded
 
-EVENTS = 20_000
-BATCH = 500
-ROUNDS = 3
+PAGE = 500
 OUTSTANDING = 1000
+PATIENCE = 60.0  # seconds for a measurement
+DELTA = TextDelta(call_id=CallId("call_0123456789ab"), text="x" * 60)
 
 
-async def run(dsn: str, nats_url: str) -> dict[str, float]:
-    """Messages a second, best of a few rounds, and their ratios; the streams are deleted."""
-    await migrate(dsn)
-    async with (
-        PostgresEventLog.open(dsn, allow_unsafe_durability=True) as log,
-        connect(nats_url, name="bench") as connection,
-    ):
-        await _fill(log)
-        rows = await _read(log)
-        stream = JetStream(connection, log_id=log.log_id, partitions=1, max_age_hours=1)
-        while connection.trouble is not None:  # noqa: ASYNC110 - set-up of a bench
-            await asyncio.sleep(0.01)
-        raw = adapter = relay = 0.0
-        for _ in range(ROUNDS):
-            raw = max(raw, await _publish_async(nats_url, stream, rows))
-            adapter = max(adapter, await _adapter(stream, rows))
-            relay = max(relay, await _relay(log, stream))
-        await stream.recreate(0, first_position=1)
-    return {
-        "nats-py publish_async, expected sequence, msg/s": raw,
-        "adapter from memory, msg/s": adapter,
-        "relay from Postgres, msg/s": relay,
-        "adapter / publish_async": adapter / raw,
-        "relay / publish_async": relay / raw,
-    }
-
-
-async def _fill(log: PostgresEventLog) -> None:
-    session = SessionId(uuid7(milliseconds=1, random=os.urandom(10)))
-    at = datetime(2026, 11, 20, tzinfo=UTC)
-    event = TextDelta(call_id=CallId("call_0123456789ab"), text="x" * 60)
-    for start in range(0, EVENTS, BATCH):
-        news = tuple(
-            NewEvent(
-                id=EventId(uuid7(milliseconds=start, random=os.urandom(10))),
-                at=at,
-                turn_id=None,
-                subagent_id=None,
-                event=event,
+async def run(scene: Scene, pace: Pace) -> list[Figure]:
+    """Row 8: messages a second from the log to a stream, of the same messages from memory."""
+    events = int(pace.seconds * 10_000)
+    async with scene.database() as dsn:
+        async with open_store(dsn) as writer:
+            await append_many(writer, SessionId(new_id()), DELTA, count=events)
+        # Another process: what it relays comes from Postgres.
+        async with open_store(dsn) as store, connect(scene.nats_url, name="bench") as connection:
+            stream = JetStream(connection, log_id=store.log.log_id, partitions=1, max_age_hours=1)
+            async with asyncio.timeout(PATIENCE):
+                while connection.trouble is not None:  # noqa: ASYNC110 - a bench looks
+                    await asyncio.sleep(0.01)
+            rows = await _read(store.log, events)
+            rates = await in_turns(
+                pace.rounds,
+                {
+                    "raw": lambda: _publish_async(scene.nats_url, stream, rows),
+                    "navi": lambda: _relay(store.log, stream, events),
+                },
             )
-            for _ in range(BATCH)
+            await stream.recreate(0, first_position=1)
+    return [
+        Figure(
+            row=8,
+            what="Postgres to JetStream, acknowledged / nats-py's `publish_async` from memory",
+            values=ratios(rates["navi"], rates["raw"]),
+            target=at_least(0.7),
+            beside={
+                "navi, msgs/s": statistics.median(rates["navi"]),
+                "raw, msgs/s": statistics.median(rates["raw"]),
+            },
         )
-        await log.append(Append(session_id=session, owner=LOCAL_OWNER, expected=start, events=news))
+    ]
 
 
-async def _read(log: PostgresEventLog) -> list[Recorded]:
+async def _read(log: PostgresEventLog, events: int) -> list[Recorded]:
     rows: list[Recorded] = []
-    while len(rows) < EVENTS:
-        rows += (await log.read_all(0, after=len(rows), limit=BATCH)).rows
+    while len(rows) < events:
+        rows += (await log.read_all(0, after=len(rows), limit=PAGE)).rows
     return rows
 
 
 async def _publish_async(url: str, stream: JetStream, rows: list[Recorded]) -> float:
     await stream.recreate(0, first_position=1)
-    client = await nats.connect(url)
+    client: Any = await nats.connect(url)  # pyright: ignore[reportUnknownMemberType] - nats-py's **options
     try:
-        context: JetStreamContext = client.jetstream(publish_async_max_pending=OUTSTANDING)
+        context = client.jetstream(publish_async_max_pending=OUTSTANDING)
         started = time.perf_counter()
         for row in rows:
             await context.publish_async(
@@ -91,27 +84,24 @@ async def _publish_async(url: str, stream: JetStream, rows: list[Recorded]) -> f
                     "Nats-Expected-Last-Sequence": str(row.position - 1),
                 },
             )
-        await asyncio.wait_for(context.publish_async_completed(), 60)
+        async with asyncio.timeout(PATIENCE):
+            await context.publish_async_completed()
         return len(rows) / (time.perf_counter() - started)
     finally:
         await client.close()
 
 
-async def _adapter(stream: JetStream, rows: list[Recorded]) -> float:
+async def _relay(log: PostgresEventLog, stream: JetStream, events: int) -> float:
     await stream.recreate(0, first_position=1)
-    started = time.perf_counter()
-    await stream.publish(0, rows)
-    return len(rows) / (time.perf_counter() - started)
-
-
-async def _relay(log: PostgresEventLog, stream: JetStream) -> float:
-    await stream.recreate(0, first_position=1)
-    relay = Relay(log, stream, 0, Pace())
+    relay = Relay(log, stream, 0, RelayPace())
     started = time.perf_counter()
     task = asyncio.create_task(relay.run())
-    while relay.state != Following(position=EVENTS, head=EVENTS):  # noqa: ASYNC110 - a bench looks
-        await asyncio.sleep(0.002)
-    rate = EVENTS / (time.perf_counter() - started)
-    task.cancel()
-    await asyncio.wait({task})
-    return rate
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while relay.state != Following(position=events, head=events):  # noqa: ASYNC110 - a bench looks
+                await asyncio.sleep(0.002)
+        return events / (time.perf_counter() - started)
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

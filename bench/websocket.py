@@ -1,154 +1,103 @@
-"""What pushing frames costs: joined bursts against Litestar's own send, through the same server.
-
-    python -m bench.websocket
-
-Clients are another process that counts bytes. Prints frames a second and the ratios: at least 0.9
-for single frames, at least 5 for bursts.
-"""
+"""Frames to clients: navi's outbox and joined frames against Litestar's own ``send``."""
 
 import asyncio
-import json
-import multiprocessing
 import statistics
-import time
-from multiprocessing.connection import Connection
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
-import uvloop
-from litestar import Litestar, WebSocket, websocket
+from litestar import Litestar
 
-from navi.http.serve import serving
+from bench.measure import Figure, Pace, at_least, in_turns, ratios
+from bench.scene import Scene
+from bench.socket_clients import Job
+from bench.socket_server import (
+    PATH,
+    Socket,
+    Writing,
+    app_of,
+    clients,
+    serving_as_navi,
+    serving_as_uvicorn,
+)
+from navi.http.outbox import Outbox
 from navi.http.websocket_protocol import join_frames
 
-PAYLOAD = b'{"type":"text_delta","data":{"text":"' + b"x" * 118 + b'"}}'  # 158 bytes
 CLIENTS = 100
-FRAMES = 4_000  # a client and round
-BURSTS = (1, 20)
-ROUNDS = 5
+PAYLOAD = b"x" * 158  # bytes: the envelope of a short piece of text
+FRAME_BYTES = len(join_frames([PAYLOAD]))
+BURST = 20
+FRAMES_A_SECOND = 60_000  # about: how many frames make up a measurement of a second
 
-_UPGRADE = (
-    "GET /{way}/{burst} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-)
+Serving = Callable[[Litestar], AbstractAsyncContextManager[int]]
 
 
-class Start:
-    """Lets all clients of a round go at once."""
-
-    def __init__(self) -> None:
-        self.waiting = 0
-        self.go = asyncio.Event()
-
-    async def wait(self) -> None:
-        self.waiting += 1
-        if self.waiting == CLIENTS:
-            self.go.set()
-        await self.go.wait()
-
-
-start = Start()
-
-
-@websocket("/plain/{burst:int}")
-async def plain(socket: WebSocket[Any, Any, Any], burst: int) -> None:
-    """Every frame by itself, as the framework does it."""
-    await socket.accept()
-    await start.wait()
-    for _ in range(FRAMES // burst):
-        for _ in range(burst):
-            await socket.send_data(PAYLOAD, mode="text")
-        await asyncio.sleep(0)
-    await socket.close()
-
-
-@websocket("/joined/{burst:int}")
-async def joined(socket: WebSocket[Any, Any, Any], burst: int) -> None:
-    """What is there at a wake in one piece."""
-    await socket.accept()
-    await start.wait()
-    pending = [PAYLOAD] * burst
-    for _ in range(FRAMES // burst):
-        message: Any = {"type": "websocket.send", "frames": join_frames(pending)}
-        await socket.send(message)
-        await asyncio.sleep(0)
-    await socket.close()
-
-
-class Counter(asyncio.Protocol):
-    """Counts bytes behind the upgrade until all have come."""
-
-    def __init__(self, done: asyncio.Future[None]) -> None:
-        self._left = FRAMES * len(join_frames([PAYLOAD]))
-        self._done = done
-        self._upgraded = False
-
-    def data_received(self, data: bytes) -> None:
-        if not self._upgraded:
-            _, found, data = data.partition(b"\r\n\r\n")
-            self._upgraded = bool(found)
-        self._left -= len(data)
-        if self._left <= 0 and not self._done.done():
-            self._done.set_result(None)
-
-
-async def count(port: int, way: str, burst: int) -> float:
-    """Seconds from the last handshake to the last byte of all clients."""
-    loop = asyncio.get_running_loop()
-    done = [loop.create_future() for _ in range(CLIENTS)]
-    transports: list[asyncio.Transport] = []
-    for future in done:
-        transport, _ = await loop.create_connection(
-            lambda future=future: Counter(future), "127.0.0.1", port
+async def run(scene: Scene, pace: Pace) -> list[Figure]:
+    """Row 10: frames a second to a hundred clients, one or twenty a client and wake."""
+    del scene
+    figures: list[Figure] = []
+    for burst, target in ((1, 0.9), (BURST, 5.0)):
+        wakes = int(FRAMES_A_SECOND * pace.seconds / CLIENTS / (1 if burst == 1 else BURST / 4))
+        rates = await in_turns(
+            pace.rounds,
+            {
+                "litestar": partial(_rate, serving_as_uvicorn, _one_by_one, burst, wakes),
+                "navi": partial(_rate, serving_as_navi, _joined, burst, wakes),
+            },
         )
-        transports.append(transport)
-        transport.write(_UPGRADE.format(way=way, burst=burst).encode())
-    began = time.perf_counter()
-    await asyncio.gather(*done)
-    seconds = time.perf_counter() - began
-    for transport in transports:
-        transport.abort()
-    return seconds
+        figures.append(
+            Figure(
+                row=10,
+                what=f"WebSocket push, {burst} frames a client and wake / Litestar on uvicorn as it comes",
+                values=ratios(rates["navi"], rates["litestar"]),
+                target=at_least(target),
+                beside={
+                    f"{name}, frames/s": statistics.median(values) for name, values in rates.items()
+                },
+            )
+        )
+    return figures
 
 
-def client(pipe: Connection) -> None:
-    """The process of the clients: takes (port, way, burst), gives seconds."""
-    while (task := pipe.recv()) is not None:
-        pipe.send(uvloop.run(count(*task)))
+async def _rate(
+    serving: Serving, sending: Callable[[int, int, asyncio.Event], Writing], burst: int, wakes: int
+) -> float:
+    begun = asyncio.Event()
+    async with serving(app_of(sending(burst, wakes, begun))) as port:
+        frames = CLIENTS * burst * wakes
+        job = Job(
+            port=port,
+            paths=tuple(PATH.format(n) for n in range(CLIENTS)),
+            expected_bytes=frames * FRAME_BYTES,
+        )
+        async with clients(job) as reading:
+            begun.set()
+            return frames / (await reading.seen()).seconds
 
 
-async def measure(port: int, pipe: Connection, way: str, burst: int) -> float:
-    global start  # noqa: PLW0603 - a bench of one file
-    start = Start()
-    await asyncio.to_thread(pipe.send, (port, way, burst))
-    seconds = await asyncio.to_thread(pipe.recv)
-    return CLIENTS * FRAMES / seconds
+def _one_by_one(burst: int, wakes: int, begun: asyncio.Event) -> Writing:
+    async def write(socket: Socket, session_id: str) -> None:
+        del session_id
+        await begun.wait()
+        for _ in range(wakes):
+            for _ in range(burst):
+                await socket.send_data(PAYLOAD, mode="text")
+            await asyncio.sleep(0)
+
+    return write
 
 
-async def run() -> dict[str, float]:
-    """Frames a second by way and burst, medians, and the ratios of joined to plain."""
-    mine, theirs = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=client, args=(theirs,))
-    process.start()
-    app: Any = Litestar([plain, joined], openapi_config=None, logging_config=None)
-    found: dict[str, list[float]] = {}
-    ratios: dict[int, list[float]] = {burst: [] for burst in BURSTS}
-    async with serving(app, host="127.0.0.1", port=0) as address:
-        for _ in range(ROUNDS):
-            for burst in BURSTS:
-                both = {
-                    way: await measure(address.port, mine, way, burst)
-                    for way in ("plain", "joined")
-                }
-                for way, speed in both.items():
-                    found.setdefault(f"{way}_b{burst}", []).append(speed)
-                ratios[burst].append(both["joined"] / both["plain"])
-    mine.send(None)
-    await asyncio.to_thread(process.join)
-    return {
-        **{name: round(statistics.median(speeds)) for name, speeds in found.items()},
-        **{f"ratio_b{burst}": round(statistics.median(r), 2) for burst, r in ratios.items()},
-    }
+def _joined(burst: int, wakes: int, begun: asyncio.Event) -> Writing:
+    async def write(socket: Socket, session_id: str) -> None:
+        del session_id
+        outbox = Outbox()
+        await begun.wait()
+        for _ in range(wakes):
+            for _ in range(burst):
+                outbox.put(PAYLOAD)
+            message: Any = {"type": "websocket.send", "frames": join_frames(await outbox.take())}
+            await socket.send(message)
+            await asyncio.sleep(0)
 
-
-if __name__ == "__main__":
-    print(json.dumps(uvloop.run(run()), indent=2))
+    return write

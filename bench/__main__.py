@@ -1,0 +1,108 @@
+"""``python -m bench``: measure every row on servers of its own and print the table."""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from bench import append, delta, load, relay, turn, websocket
+from bench.measure import FULL, QUICK, Figure, Pace
+from bench.scene import Scene, open_scene
+
+Benchmark = Callable[[Scene, Pace], Awaitable[list[Figure]]]
+
+ROWS: dict[int, Benchmark] = {
+    1: append.batches,
+    2: append.singles,
+    3: turn.single,
+    4: turn.sixteen,
+    5: turn.growth,
+    6: turn.written_ahead,
+    7: load.run,
+    8: relay.run,
+    9: delta.run,
+    10: websocket.run,
+}
+
+
+def main() -> int:
+    """Run what the command line asks for; the status is 0 whether targets are met or not."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", metavar="ROW", type=int, action="append", choices=sorted(ROWS))
+    parser.add_argument("--quick", action="store_true", help="short measurements, under a minute")
+    parser.add_argument("--json", action="store_true", help="the figures of every round, as JSON")
+    arguments = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    chosen = arguments.only or sorted(ROWS)
+    figures = _run(_measure(chosen, QUICK if arguments.quick else FULL))
+    if arguments.json:
+        print(json.dumps([_as_json(figure) for figure in figures], indent=2))
+    else:
+        print(table(figures))
+    return 0
+
+
+async def _measure(rows: Sequence[int], pace: Pace) -> list[Figure]:
+    figures: list[Figure] = []
+    async with open_scene() as scene:
+        for row in rows:
+            started = time.monotonic()
+            figures += await ROWS[row](scene, pace)
+            print(f"row {row}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    return figures
+
+
+def _run(measuring: Awaitable[list[Figure]]) -> list[Figure]:
+    """On the loop that ``navi serve`` uses."""
+    try:
+        import uvloop
+    except ImportError:
+        factory = None
+    else:
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(_awaited(measuring))
+
+
+async def _awaited(measuring: Awaitable[list[Figure]]) -> list[Figure]:
+    return await measuring
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """The figures as Markdown, the medians of the rounds with the smallest and the largest."""
+    lines = ["| # | what | median (min to max) | target | |", "|---|---|---|---|---|"]
+    for figure in figures:
+        spread = f"{_short(min(figure.values))} to {_short(max(figure.values))}"
+        unit = "" if figure.unit == "x" else f" {figure.unit}"
+        wanted = "" if figure.target is None else f"{figure.target}{unit}"
+        beside = "; ".join(f"{name} {_short(value)}" for name, value in figure.beside.items())
+        what = f"{figure.what} ({beside})" if beside else figure.what
+        lines.append(
+            f"| {figure.row} | {what} | {_short(figure.middle)}{unit} ({spread}) | {wanted} | {figure.verdict} |"
+        )
+    return "\n".join(lines)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _as_json(figure: Figure) -> dict[str, object]:
+    return {
+        "row": figure.row,
+        "what": figure.what,
+        "unit": figure.unit,
+        "median": figure.middle,
+        "rounds": figure.values,
+        "target": None if figure.target is None else str(figure.target),
+        "verdict": figure.verdict or None,
+        "beside": figure.beside,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Opening a session: the fold of its whole log, and what a turn needs by way of the read models."""
+
+import statistics
+import time
+
+from bench.measure import Figure, Pace, at_most, in_turns, ratios
+from bench.raw import RawStreams, encode_steps, open_raw
+from bench.scene import Scene, Store, new_id, open_store
+from bench.turn import LONG, PROJECTIONS, compressed
+from bench.workload import fill, whole_turn
+from navi.adapters.system import SystemClock
+from navi.application.followers.project import Projector
+from navi.application.read_session import replay_session
+from navi.domain.ids import SessionId
+from navi.projections.context import Context
+
+SHORT = 30  # turns
+SESSIONS = 3  # of each length, opened one after another
+REPEATS = 5  # in one measurement, whose median counts
+
+
+async def run(scene: Scene, pace: Pace) -> list[Figure]:
+    """Row 7: milliseconds to a context, from the log and from read models."""
+    async with scene.database() as dsn, open_raw(dsn) as raw:
+        async with open_store(dsn) as writer:
+            session_id = (await writer.create()).id
+            await fill(writer, session_id, turns=LONG)
+            long = [await compressed(writer, LONG) for _ in range(SESSIONS)]
+            short = [await compressed(writer, SHORT) for _ in range(SESSIONS)]
+            await Projector(writer.log, writer.read_models, PROJECTIONS, SystemClock()).caught_up()
+        stream = await _raw_session(raw)
+        # Another process, with nothing of all this in its memory.
+        async with open_store(dsn) as store:
+            times = await in_turns(
+                pace.rounds,
+                {
+                    "raw": lambda: _raw(raw, stream),
+                    "replay": lambda: _replay(store, session_id),
+                    "long": lambda: _open(store, long),
+                    "short": lambda: _open(store, short),
+                },
+            )
+    middle = {name: statistics.median(values) for name, values in times.items()}
+    return [
+        Figure(
+            row=7,
+            what=f"{LONG} turns from the log to a folded context / bare select and decode of all rows",
+            values=ratios(times["replay"], times["raw"]),
+            target=at_most(1.5),
+            beside={"navi, ms": middle["replay"], "raw, ms": middle["raw"]},
+        ),
+        Figure(
+            row=7,
+            what=f"opened for a turn from the read models, contexts of ten turns: {LONG} / {SHORT} turns",
+            values=ratios(times["long"], times["short"]),
+            target=at_most(1.15),
+            beside={f"{LONG}, ms": middle["long"], f"{SHORT}, ms": middle["short"]},
+        ),
+    ]
+
+
+async def _raw_session(raw: RawStreams) -> str:
+    stream, seq = new_id(), 0
+    steps = encode_steps(whole_turn(receipt_seq=1))
+    turn = ([name for names, _ in steps for name in names], [b for _, bs in steps for b in bs])
+    for _ in range(LONG):
+        seq = await raw.write(stream, [turn], after=seq)
+    return stream
+
+
+async def _raw(raw: RawStreams, stream: str) -> float:
+    times: list[float] = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        await raw.load(stream)
+        times.append(time.perf_counter() - started)
+    return statistics.median(times) * 1000
+
+
+async def _replay(store: Store, session_id: SessionId) -> float:
+    times: list[float] = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        head = await store.log.head(session_id)
+        await replay_session(store.log, Context(), session_id, until=head)
+        times.append(time.perf_counter() - started)
+    return statistics.median(times) * 1000
+
+
+async def _open(store: Store, sessions: list[SessionId]) -> float:
+    times: list[float] = []
+    for session_id in sessions:
+        started = time.perf_counter()
+        record = await store.records().open(session_id)
+        await record.context()
+        await record.todo()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times) * 1000
