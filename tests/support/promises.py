@@ -1,0 +1,111 @@
+"""What every stream of events keeps, whatever has happened to it (CONTRACT, section 3)."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+Event = dict[str, Any]
+
+KEYS = ["session_id", "seq", "id", "type", "v", "at", "turn_id", "subagent_id", "data"]
+AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+ENDS = ("turn_completed", "turn_stopped", "turn_failed")
+SLOT_SECONDS = 0.0499  # between two deltas of a call, less what `at` rounds away
+NEVER_STARTED = ("skipped", "denied")
+
+
+def broken_promises(events: Sequence[Event]) -> list[str]:
+    """What does not hold in a session's stream without open turn, one sentence each."""
+    return [
+        *_envelopes(events),
+        *_turns(events),
+        *_model_calls(events),
+        *_tool_calls(events),
+        *_pace(events),
+    ]
+
+
+def facts(events: Iterable[Event]) -> list[str]:
+    """The types in order, without deltas."""
+    return [event["type"] for event in events if not event["type"].endswith("_delta")]
+
+
+def _envelopes(events: Sequence[Event]) -> Iterable[str]:
+    for place, event in enumerate(events, start=1):
+        if event["seq"] != place:
+            yield f"seq {event['seq']} stands at place {place}"
+        if list(event) != KEYS:
+            yield f"seq {place} has the keys {list(event)}"
+        if AT.fullmatch(event["at"]) is None:
+            yield f"seq {place} is at {event['at']!r}"
+
+
+def _turns(events: Sequence[Event]) -> Iterable[str]:
+    turn_id: str | None = None
+    for event in events:
+        seq = event["seq"]
+        if event["type"] == "turn_started":
+            if turn_id is not None:
+                yield f"seq {seq}: a turn starts within another one"
+            turn_id = event["turn_id"]
+        if event["turn_id"] != turn_id:
+            yield f"seq {seq} is of turn {event['turn_id']}, open is {turn_id}"
+        if event["type"] in ENDS:
+            turn_id = None
+    if turn_id is not None:
+        yield f"turn {turn_id} has no end"
+
+
+def _model_calls(events: Sequence[Event]) -> Iterable[str]:
+    shown: dict[str, str] = {}  # text by open call
+    for event in events:
+        data, seq = event["data"], event["seq"]
+        match event["type"]:
+            case "model_called":
+                shown[data["call_id"]] = ""
+            case "text_delta" | "thinking_delta" if data["call_id"] not in shown:
+                yield f"seq {seq}: a delta of a call that is not open"
+            case "text_delta":
+                shown[data["call_id"]] += data["text"]
+            case "model_replied" | "model_call_failed":
+                text = data["content" if event["type"] == "model_replied" else "partial_text"]
+                if shown.pop(data["call_id"], None) != text:
+                    yield f"seq {seq}: not the one answer with the text that was shown"
+            case kind if kind in ENDS and shown:
+                yield f"seq {seq}: the turn ends with open model calls"
+            case _:
+                pass
+    if shown:
+        yield f"model calls without an answer: {sorted(shown)}"
+
+
+def _tool_calls(events: Sequence[Event]) -> Iterable[str]:
+    wanted: dict[str, bool] = {}  # by open call: whether it was started
+    for event in events:
+        data, seq = event["data"], event["seq"]
+        match event["type"]:
+            case "model_replied":
+                wanted.update({call["id"]: False for call in data["tool_calls"]})
+            case "tool_started":
+                if wanted.get(data["call_id"]) is not False:
+                    yield f"seq {seq}: a start of a call that is not waiting"
+                wanted[data["call_id"]] = True
+            case "tool_finished":
+                started = wanted.pop(data["call_id"], None)
+                if started is None or started == (data["outcome"] in NEVER_STARTED):
+                    yield f"seq {seq}: {data['outcome']} for a call with start: {started}"
+            case _:
+                pass
+    if wanted:
+        yield f"tool calls without a result: {sorted(wanted)}"
+
+
+def _pace(events: Sequence[Event]) -> Iterable[str]:
+    last: dict[str, float] = {}
+    for event in events:
+        if event["type"] not in ("text_delta", "thinking_delta"):
+            continue
+        call_id, at = event["data"]["call_id"], datetime.fromisoformat(event["at"]).timestamp()
+        if at - last.get(call_id, 0.0) < SLOT_SECONDS:
+            yield f"seq {event['seq']}: {at - last[call_id]:.3f} s behind the delta before"
+        last[call_id] = at
