@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -114,12 +113,9 @@ QUERIES: list[tuple[str, str]] = [
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncGenerator[tuple[RunningApp, str], None]:
-    """One service for the whole table: refusals leave nothing behind."""
-    async with running_app(tmp_path_factory.mktemp("app")) as running:
-        yield running, await running.session()
+async def shared(app: RunningApp) -> tuple[RunningApp, str]:
+    """A session for the whole table: refusals leave nothing behind."""
+    return app, await app.session()
 
 
 def full(path: str, session_id: str) -> str:
@@ -137,7 +133,6 @@ def problem(response: Any) -> dict[str, Any]:
     return body
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("path", "body", "status", "field"), BODIES, ids=[str(n) for n in range(len(BODIES))]
 )
@@ -153,7 +148,6 @@ async def test_a_bad_body_is_refused_by_the_name_of_its_field(
     assert (response.status_code, answer.get("field")) == (status, field), answer
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("path", "field"), QUERIES, ids=[path for path, _ in QUERIES])
 async def test_a_bad_query_is_refused_by_the_name_of_its_parameter(
     shared: tuple[RunningApp, str], path: str, field: str
@@ -166,7 +160,6 @@ async def test_a_bad_query_is_refused_by_the_name_of_its_parameter(
     assert (response.status_code, answer["field"]) == (400, field), answer
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_the_longest_of_everything_is_taken(shared: tuple[RunningApp, str]) -> None:
     app, _ = shared
     session_id = await app.session(name="é" * 200)
@@ -184,7 +177,6 @@ async def test_the_longest_of_everything_is_taken(shared: tuple[RunningApp, str]
     assert (await app.client.get("/sessions?limit=10000")).status_code == 200
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "json", ""])
 async def test_a_body_has_to_be_declared_as_json(shared: tuple[RunningApp, str], kind: str) -> None:
     app, _ = shared
@@ -194,7 +186,6 @@ async def test_a_body_has_to_be_declared_as_json(shared: tuple[RunningApp, str],
     assert (response.status_code, problem(response)["title"]) == (415, "Unsupported Media Type")
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "path", ["/nothing", "/sessions/x/y/z", "//", "/schema/x", "/ws/x", "/%2e"]
 )
@@ -209,7 +200,6 @@ async def test_an_unknown_route_is_a_problem(shared: tuple[RunningApp, str], pat
         assert (response.status_code, problem(response)["status"]) == (404, 404)
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_wrong_method_is_told_the_right_ones(shared: tuple[RunningApp, str]) -> None:
     app, session_id = shared
 
@@ -263,7 +253,6 @@ NO_HTTP = [
 ]
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_chunked_body_has_the_same_limit(shared: tuple[RunningApp, str]) -> None:
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
 
@@ -274,7 +263,6 @@ async def test_a_chunked_body_has_the_same_limit(shared: tuple[RunningApp, str])
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_body_that_is_declared_too_large_is_not_waited_for(
     shared: tuple[RunningApp, str],
 ) -> None:
@@ -290,7 +278,6 @@ async def test_a_body_that_is_declared_too_large_is_not_waited_for(
     assert status.startswith(b"HTTP/1.1 413 ")
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("request_bytes", "status"), NO_HTTP, ids=[str(n) for n in range(len(NO_HTTP))]
 )
@@ -305,7 +292,6 @@ async def test_what_is_no_http_is_a_problem_too(
     assert json.loads(body[body.index(b"{") : body.rindex(b"}") + 1])["status"] == status
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_body_that_does_not_come_is_not_waited_for(
     shared: tuple[RunningApp, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,7 +303,6 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     assert answer.startswith(b"HTTP/1.1 408 ")
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_half_a_head_is_not_waited_for(
     shared: tuple[RunningApp, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,7 +343,6 @@ NEAR_MESSAGES = st.fixed_dictionaries(
         max_size=5,
     )
 )
-@pytest.mark.asyncio(loop_scope="module")
 async def test_no_body_makes_the_server_fail(
     shared: tuple[RunningApp, str], bodies_sent: list[bytes]
 ) -> None:

@@ -303,15 +303,15 @@ async def test_text_that_is_not_utf_8_is_1007(app: RunningApp) -> None:
         assert (await closed(socket))[0] == 1007
 
 
-async def test_a_draining_node_sends_its_clients_away(app: RunningApp) -> None:
-    session_id = await app.session()
+async def test_a_draining_node_sends_its_clients_away(own_app: RunningApp) -> None:
+    session_id = await own_app.session()
 
-    async with app.socket(session_id) as socket:
+    async with own_app.socket(session_id) as socket:
         await next_frame(socket)
-        app.switches.draining.begun.set()
+        own_app.switches.draining.begun.set()
 
         assert (await closed(socket))[0] == 1001
-    async with app.socket(session_id) as late:
+    async with own_app.socket(session_id) as late:
         assert (await closed(late))[0] == 1001
 
 

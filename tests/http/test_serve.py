@@ -86,19 +86,19 @@ async def test_the_end_of_the_server_is_told_to_open_sockets(tmp_path: Path) -> 
     assert socket.close_code == 1001
 
 
-async def test_a_draining_node_takes_messages_and_is_not_ready(app: RunningApp) -> None:
-    session_id = await app.session()
-    app.switches.draining.begun.set()
-    app.node.runs.draining = True
+async def test_a_draining_node_takes_messages_and_is_not_ready(own_app: RunningApp) -> None:
+    session_id = await own_app.session()
+    own_app.switches.draining.begun.set()
+    own_app.node.runs.draining = True
 
-    ready = await app.client.get("/health/ready")
-    receipt = await app.client.post(
+    ready = await own_app.client.get("/health/ready")
+    receipt = await own_app.client.post(
         f"/sessions/{session_id}/messages?wait=false", json={"content": "hi", "message_id": "m"}
     )
 
     assert (ready.status_code, ready.json()["status"]) == (503, "draining")
     assert (receipt.status_code, receipt.json()) == (202, {"message_id": "m", "seq": 2})
-    assert await app.world.types(session_id) == ["session_created", "user_message_received"]
+    assert await own_app.world.types(session_id) == ["session_created", "user_message_received"]
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ async def test_a_peer_that_takes_no_answer_is_cut(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_what_breaks_inside_is_told_to_the_log_and_not_to_the_client(
-    app: RunningApp, monkeypatch: pytest.MonkeyPatch
+    own_app: RunningApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail() -> Readiness:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr(app.node.agent.profiles, "all", fail)
+    monkeypatch.setattr(own_app.node.agent.profiles, "all", fail)
     with structlog.testing.capture_logs() as logs:
-        response = await app.client.get("/profiles")
+        response = await own_app.client.get("/profiles")
 
     assert (response.status_code, response.json()) == (
         500,
@@ -174,15 +174,15 @@ async def test_what_breaks_inside_is_told_to_the_log_and_not_to_the_client(
 
 
 async def test_what_breaks_a_websocket_is_told_to_the_log(
-    app: RunningApp, monkeypatch: pytest.MonkeyPatch
+    own_app: RunningApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(session_id: SessionId) -> Session:
         raise ZeroDivisionError(session_id)
 
-    session_id = await app.session()
-    monkeypatch.setattr(app.node.sessions, "find", fail)
+    session_id = await own_app.session()
+    monkeypatch.setattr(own_app.node.sessions, "find", fail)
     with structlog.testing.capture_logs() as logs:
-        async with app.socket(session_id) as socket:
+        async with own_app.socket(session_id) as socket:
             await socket.wait_closed()
 
     assert (socket.close_code, socket.close_reason) == (4500, "Internal Server Error")

@@ -51,17 +51,17 @@ async def test_a_change_gives_the_changed_session(app: RunningApp) -> None:
     )
 
 
-async def test_a_deleted_session_is_nowhere(app: RunningApp) -> None:
-    session_id = await app.session()
+async def test_a_deleted_session_is_nowhere(own_app: RunningApp) -> None:
+    session_id = await own_app.session()
 
-    deleted = await app.client.delete(f"/sessions/{session_id}")
+    deleted = await own_app.client.delete(f"/sessions/{session_id}")
 
     assert (deleted.status_code, deleted.content) == (204, b"")
     routes = ("", "/messages", "/context", "/todo", "/events", "/calls/x/request")
     for route in routes:
-        response = await app.client.get(f"/sessions/{session_id}{route}")
+        response = await own_app.client.get(f"/sessions/{session_id}{route}")
         assert response.status_code == 404, route
-    assert (await app.client.get("/sessions")).json() == {"sessions": [], "next": None}
+    assert (await own_app.client.get("/sessions")).json() == {"sessions": [], "next": None}
 
 
 async def test_a_message_is_answered_with_the_outcome_of_its_turn(app: RunningApp) -> None:
@@ -164,17 +164,17 @@ async def test_a_client_that_leaves_leaves_nothing_behind(app: RunningApp) -> No
             await asyncio.sleep(0.01)
 
 
-async def test_who_waits_on_a_node_that_ends_is_told_how_to_go_on(app: RunningApp) -> None:
-    session_id = await app.session()
+async def test_who_waits_on_a_node_that_ends_is_told_how_to_go_on(own_app: RunningApp) -> None:
+    session_id = await own_app.session()
     waiting = asyncio.create_task(
-        app.client.post(
+        own_app.client.post(
             f"/sessions/{session_id}/messages",
             json={"content": "!sleep 60", "message_id": "m1"},
         )
     )
-    await app.world.seen(session_id, "model_called")
+    await own_app.world.seen(session_id, "model_called")
 
-    app.switches.draining.over.set()
+    own_app.switches.draining.over.set()
 
     response = await waiting
     assert (response.status_code, response.headers["retry-after"]) == (503, "2")
@@ -234,18 +234,18 @@ async def test_what_a_model_was_sent_is_rendered_again(app: RunningApp) -> None:
     assert unknown.status_code == 404
 
 
-async def test_sessions_are_listed_pinned_first_and_page_by_page(app: RunningApp) -> None:
-    ids = [await app.session(name=f"s{number}") for number in range(5)]
-    await app.world.project()
-    ids += [await app.session(name=f"s{number}") for number in range(5, 7)]
-    await app.client.patch(f"/sessions/{ids[1]}", json={"pinned": True})
-    await app.client.delete(f"/sessions/{ids[3]}")
+async def test_sessions_are_listed_pinned_first_and_page_by_page(own_app: RunningApp) -> None:
+    ids = [await own_app.session(name=f"s{number}") for number in range(5)]
+    await own_app.world.project()
+    ids += [await own_app.session(name=f"s{number}") for number in range(5, 7)]
+    await own_app.client.patch(f"/sessions/{ids[1]}", json={"pinned": True})
+    await own_app.client.delete(f"/sessions/{ids[3]}")
 
-    whole = (await app.client.get("/sessions")).json()
+    whole = (await own_app.client.get("/sessions")).json()
     names: list[str] = []
     after = ""
     while True:
-        page = (await app.client.get(f"/sessions?limit=2{after}")).json()
+        page = (await own_app.client.get(f"/sessions?limit=2{after}")).json()
         names += [session["name"] for session in page["sessions"]]
         if page["next"] is None:
             break
@@ -253,20 +253,20 @@ async def test_sessions_are_listed_pinned_first_and_page_by_page(app: RunningApp
 
     assert [session["name"] for session in whole["sessions"]] == names
     assert names == ["s1", "s6", "s5", "s4", "s2", "s0"]
-    alone = (await app.client.get(f"/sessions/{ids[1]}")).json()
+    alone = (await own_app.client.get(f"/sessions/{ids[1]}")).json()
     assert whole["sessions"][0] == alone
 
 
-async def test_a_running_session_is_listed_with_the_head_of_its_log(app: RunningApp) -> None:
-    session_id = await app.session()
-    await app.client.post(
+async def test_a_running_session_is_listed_with_the_head_of_its_log(own_app: RunningApp) -> None:
+    session_id = await own_app.session()
+    await own_app.client.post(
         f"/sessions/{session_id}/messages?wait=false",
         json={"content": "!say begin\n!sleep 60"},
     )
-    delta = await app.world.seen(session_id, "text_delta")
-    await app.world.project()
+    delta = await own_app.world.seen(session_id, "text_delta")
+    await own_app.world.project()
 
-    [listed] = (await app.client.get("/sessions")).json()["sessions"]
+    [listed] = (await own_app.client.get("/sessions")).json()["sessions"]
 
     assert (listed["seq"], listed["status"]) == (delta.seq, "running")
 
