@@ -12,6 +12,8 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from bench.measure import quantile
+
 MARK = b'"text":"@'  # what follows is the moment at which the text was made: 20 digits, nanoseconds
 DIGITS = 20
 PATIENCE = 60.0  # seconds
@@ -26,11 +28,13 @@ class Job(Struct, frozen=True, kw_only=True):
 
     Attributes:
         expected_bytes: count bytes up to so many; 0 to take the delay of each marked text.
+        skip: share of the texts, the first ones, that do not count, 0 to 1.
     """
 
     port: int
     paths: tuple[str, ...]
     expected_bytes: int = 0
+    skip: float = 0.0
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -38,11 +42,15 @@ class Seen(Struct, frozen=True, kw_only=True):
 
     Attributes:
         seconds: from the first byte to the last.
-        delays: in milliseconds, of every marked text.
+        texts: how many marked ones came.
+        p50: the median of their delays, in milliseconds.
+        p99: the delay that one in a hundred exceeds.
     """
 
     seconds: float
-    delays: list[float]
+    texts: int
+    p50: float
+    p99: float
 
 
 class Clients:
@@ -129,7 +137,13 @@ async def watch(job: Job) -> Seen:
         await ended
     for transport in opened:
         transport.abort()
-    return Seen(seconds=clients.last - clients.first, delays=clients.delays)
+    counted = sorted(clients.delays[int(len(clients.delays) * job.skip) :]) or [0.0]
+    return Seen(
+        seconds=clients.last - clients.first,
+        texts=len(clients.delays),
+        p50=quantile(counted, 0.5),
+        p99=quantile(counted, 0.99),
+    )
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ from bench.socket_clients import PATIENCE, Job, Seen
 from navi.http.serve import serving
 
 PATH = "/ws/sessions/{}"
-LINE_BYTES = 64 * 1024 * 1024  # a line with the delays of a run
 
 Socket = WebSocket[Any, Any, State]
 Writing = Callable[[Socket, str], Coroutine[Any, Any, None]]
@@ -84,6 +83,7 @@ class RunningClients:
         async with asyncio.timeout(PATIENCE):
             line = await self._process.stdout.readline()
             await self._process.wait()
+        assert line, f"the clients ended with status {self._process.returncode}"
         return msgspec.json.decode(line, type=Seen)
 
 
@@ -92,7 +92,7 @@ async def clients(job: Job) -> AsyncGenerator[RunningClients, None]:
     """Clients in a process of their own, all connected when this is entered."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.socket_clients", msgspec.json.encode(job).decode(),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
         assert process.stdout is not None
