@@ -205,6 +205,17 @@ class EventLog(Protocol):
         """The receipt of a message and its seq, found by the client's id."""
         ...
 
+    async def erase(self, session_id: SessionId, payloads: Mapping[int, bytes]) -> None:
+        """Put other payloads in place of what events said, by seq, and take their salts away.
+
+        The events keep their places, their digests and their links, so the chain still verifies, and
+        nothing of the old payloads can be guessed back.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        ...
+
     async def read_all(
         self, partition: int, *, after: int, limit: int, deltas: bool = True
     ) -> Page:
@@ -215,7 +226,7 @@ class EventLog(Protocol):
         """
         ...
 
-    async def wait_beyond(self, partition: int, position: int, *, timeout: float) -> bool:
+    async def wait_beyond(self, partition: int, position: int, *, timeout: float) -> bool:  # noqa: ASYNC109 - the answer tells which came first
         """Wait until the partition's head is beyond ``position``; False after ``timeout`` seconds."""
         ...
 
@@ -458,10 +469,14 @@ class Nodes(Protocol):
 
 
 class ThinkingChunk(Struct, frozen=True):
+    """A piece of thinking."""
+
     text: str
 
 
 class TextChunk(Struct, frozen=True):
+    """A piece of text."""
+
     text: str
 
 
@@ -697,20 +712,17 @@ class StopSignal(Protocol):
 class TodoList(Protocol):
     """The session's todo list as a tool sees it; each change is an event."""
 
-    def items(self) -> tuple[TodoItem, ...]: ...
+    def items(self) -> tuple[TodoItem, ...]:
+        """The list now."""
+        ...
 
-    async def replace(self, items: tuple[TodoItem, ...]) -> None: ...
+    async def replace(self, items: tuple[TodoItem, ...]) -> None:
+        """Another list from now on.
 
-
-class ToolContext(Struct, frozen=True, kw_only=True):
-    """Everything a tool may know and do, handed over explicitly."""
-
-    session_id: SessionId
-    user_id: Owner
-    call_id: CallId
-    workspace: Path  # the session's own directory; exists
-    stop: StopSignal
-    todo: TodoList
+        Raises:
+            BadInput: the profile asks for more than that, such as a validation of what is done.
+        """
+        ...
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
@@ -723,6 +735,30 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     outcome: ToolOutcome
     output: str
     truncated: bool = False
+
+
+class AgentActions(Protocol):
+    """What a tool may do to the agent that runs it; each is recorded as events."""
+
+    async def spawn(self, task: str, profile_id: str | None) -> ToolResult:
+        """Have a subagent do a task, and wait for it; the same call again goes on where it was."""
+        ...
+
+    async def switch_profile(self, profile_id: str, reason: str) -> ToolResult:
+        """Let another profile answer from the next model call on."""
+        ...
+
+
+class ToolContext(Struct, frozen=True, kw_only=True):
+    """Everything a tool may know and do, handed over explicitly."""
+
+    session_id: SessionId
+    user_id: Owner
+    call_id: CallId
+    workspace: Path  # the session's own directory; exists
+    stop: StopSignal
+    todo: TodoList
+    agent: AgentActions
 
 
 class ToolDescription(Struct, frozen=True, kw_only=True):

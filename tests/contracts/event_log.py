@@ -145,6 +145,25 @@ class EventLogContract:
         assert [row.envelope.event for row in first] == [created(), named("\u0000 ümlaut")]
         assert [(row.position, row.seq) for row in first + second] == [(1, 1), (2, 2), (3, 3)]
 
+    async def test_what_is_erased_is_gone_and_the_chain_still_holds(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        await log.append(batch(session_id, 0, created(), named("secret"), named("b")))
+
+        await log.erase(session_id, {2: b'{"name":"","by":"user"}'})
+        await log.append(batch(session_id, 3, named("c")))
+
+        for reader in (log, other):
+            rows = await joined(reader.read(session_id))
+            assert [row.data for row in rows if b"secret" in row.data] == []
+            assert rows[1].salt is None
+            assert list(verify_chain(rows)) == []
+        page = await log.read_all(rows[0].partition, after=0, limit=10)
+        assert [row.seq for row in page.rows] == [1, 2, 3, 4]
+        assert b"secret" not in b"".join(row.data for row in page.rows)
+
     async def test_a_read_keeps_to_its_bounds(self, logs: tuple[EventLog, EventLog]) -> None:
         log, other = logs
         session_id = SessionId(new_id())

@@ -2,7 +2,9 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+
+from msgspec.structs import replace
 
 from navi.adapters.log_rows import encode_events, hashes_of, recorded
 from navi.domain.errors import ConcurrentAppend, NotFound
@@ -91,6 +93,13 @@ class InMemoryEventLog:
                 if isinstance(event, UserMessageReceived) and event.message_id == message_id:
                     return row.seq, event
         return None
+
+    async def erase(self, session_id: SessionId, payloads: Mapping[int, bytes]) -> None:
+        rows = self._sessions.get(session_id, [])
+        for seq, data in payloads.items():
+            old = rows[seq - 1]
+            new = replace(old, data=data, salt=None)
+            rows[seq - 1] = self._partitions[old.partition][old.position - 1] = new
 
     async def read_all(
         self, partition: int, *, after: int, limit: int, deltas: bool = True

@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -187,6 +187,12 @@ class PostgresEventLog:
         self, session_id: SessionId, message_id: MessageId
     ) -> tuple[int, UserMessageReceived] | None:
         return await self._reader.find_receipt(session_id, message_id)
+
+    async def erase(self, session_id: SessionId, payloads: Mapping[int, bytes]) -> None:
+        head = await self._reader.head(session_id)
+        if head is None or not payloads:
+            return
+        await self._reader.erase(head.partition, session_id, payloads)
 
     async def read_all(
         self, partition: int, *, after: int, limit: int, deltas: bool = True

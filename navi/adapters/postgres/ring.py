@@ -34,6 +34,12 @@ class Ring:
             if not of_session:
                 del self._by_session[old.session_id]
 
+    def clear(self) -> None:
+        """Forget all rows, because some of them were erased in Postgres."""
+        self._rows.clear()
+        self._by_session.clear()
+        self._bytes = 0
+
     def positions(self, *, after: int, limit: int) -> tuple[Recorded, ...] | None:
         """The rows behind a position, at most ``limit``; None where the ring does not reach back."""
         if not self._rows or after + 1 < self._rows[0].position:

@@ -1,6 +1,6 @@
 """Reading sessions, forks with their origins: from the ring of recent rows, and from Postgres."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -98,6 +98,14 @@ class SessionReader:
         """At most ``count`` of a session's own rows behind a seq."""
         place = (partition, session_id, after, after + count, count)
         return tuple(map(row_of, await fetch(self._pool, statements.SESSION_ROWS, *place)))
+
+    async def erase(
+        self, partition: int, session_id: SessionId, payloads: Mapping[int, bytes]
+    ) -> None:
+        """As ``EventLog.erase``; here nothing of the old payloads stays in memory either."""
+        values = (partition, session_id, list(payloads), list(payloads.values()))
+        await fetch(self._pool, statements.ERASE, *values)
+        self.tail(partition).ring.clear()
 
     def tail(self, partition: int) -> Tail:
         """The live end of a partition.

@@ -69,6 +69,12 @@ RECEIPT = """
        and e.data ->> 'message_id' = $3 and e.seq <= $4
      order by e.seq limit 1"""
 
+# Parameters: partition, session, seqs, payloads.
+ERASE = """
+    update navi.event e set data = new.data, salt = null
+      from unnest($3::bigint[], $4::json[]) as new(seq, data)
+     where e.partition = $1 and e.session_id = $2 and e.seq = new.seq"""
+
 ENSURE_PARTITION = "select navi.ensure_partition($1)"
 LOCK_PARTITIONS = "select pg_advisory_xact_lock(7000, 1)"
 COUNT_PARTITIONS = "select count(*) as partitions from navi.log_partition"
