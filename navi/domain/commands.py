@@ -6,11 +6,22 @@ from typing import Literal
 from msgspec import Struct
 
 from navi.domain.events import (
+    CompressionFailed,
+    CompressionUndone,
+    ContextCompressed,
+    GuidanceGiven,
+    MemoryForgotten,
+    MemoryRecalled,
+    MemorySaved,
     Mode,
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
     Origin,
+    PlanningPhaseCompleted,
+    PlanReady,
+    SessionRenamed,
+    SubagentStarted,
     TextDelta,
     ThinkingDelta,
     ThinkingEnded,
@@ -34,7 +45,7 @@ class CreateSession(Struct, frozen=True, kw_only=True):
 
 
 class TurnStart(Struct, frozen=True, kw_only=True):
-    """Which turn a process would open, and whether it would plan."""
+    """Which turn a process would open, and whether the profile plans."""
 
     turn_id: TurnId
     node: NodeId
@@ -47,6 +58,7 @@ class ReceiveMessage(Struct, frozen=True, kw_only=True):
     Attributes:
         earlier: the receipt that the log already holds under this id, and its seq.
         start: None in a process that opens no turns, because it drains.
+        planning: whether its turn may plan.
     """
 
     message_id: MessageId
@@ -55,6 +67,7 @@ class ReceiveMessage(Struct, frozen=True, kw_only=True):
     mode: Mode = "queue"
     earlier: tuple[int, UserMessageReceived] | None = None
     start: TurnStart | None = None
+    planning: bool = True
 
 
 class RequestStop(Struct, frozen=True, kw_only=True):
@@ -135,6 +148,26 @@ Outcome = (
     | ToolStarted
     | ToolFinished
     | TodoUpdated
+    | SubagentStarted
+    | PlanningPhaseCompleted
+    | PlanReady
+    | GuidanceGiven
+    | ContextCompressed
+    | CompressionFailed
+    | MemoryRecalled
+    | MemorySaved
+    | MemoryForgotten
+)
+Aside = (
+    ModelCalled
+    | ModelReplied
+    | ModelCallFailed
+    | SessionRenamed
+    | ContextCompressed
+    | CompressionFailed
+    | CompressionUndone
+    | MemorySaved
+    | MemoryForgotten
 )
 
 
@@ -144,6 +177,28 @@ class RecordOutcome(Struct, frozen=True, kw_only=True):
     runner: Runner
     events: tuple[Outcome, ...]
     subagent_id: SubagentId | None = None
+
+
+class EndSubagent(Struct, frozen=True, kw_only=True):
+    """A subagent comes back; what it left open, in its own subagents too, is answered first."""
+
+    runner: Runner
+    subagent_id: SubagentId
+    result: str
+    completed_normally: bool
+    partial_texts: Mapping[CallId, str]
+
+
+class RecordAside(Struct, frozen=True, kw_only=True):
+    """What happened beside the turns: a name, a memory, a compression by hand or afterwards."""
+
+    events: tuple[Aside, ...]
+
+
+class AnswerAsides(Struct, frozen=True, kw_only=True):
+    """Close the model calls that processes which are gone had made beside the turns."""
+
+    nodes: frozenset[NodeId]
 
 
 class Completed(Struct, frozen=True, kw_only=True):
@@ -180,7 +235,7 @@ class EndTurn(Struct, frozen=True, kw_only=True):
     partial_texts: Mapping[CallId, str]
 
 
-TurnCommand = DeliverMessages | RecordOutcome | EndTurn
+TurnCommand = DeliverMessages | RecordOutcome | EndSubagent | EndTurn
 Command = (
     CreateSession
     | ReceiveMessage
@@ -191,5 +246,7 @@ Command = (
     | SwitchProfile
     | StartTurn
     | ResumeTurn
+    | RecordAside
+    | AnswerAsides
     | TurnCommand
 )

@@ -7,7 +7,7 @@ changed, and a new field has a default. Field meanings stand in the public contr
 from datetime import datetime
 from typing import Any, ClassVar, Literal, get_args
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from navi.domain.errors import FailureKind
 from navi.domain.ids import (
@@ -139,13 +139,17 @@ class ProfileSwitched(Fact, frozen=True, kw_only=True):
 
 
 class UserMessageReceived(Fact, frozen=True, kw_only=True):
-    """The receipt: from here on the message cannot be lost."""
+    """The receipt: from here on the message cannot be lost.
+
+    ``planning`` is false where whoever sent it waits for the answer: its turn does not plan.
+    """
 
     TYPE = "user_message_received"
     message_id: MessageId
     content: str
     files: tuple[str, ...] = ()
     mode: Mode = "queue"
+    planning: bool | UnsetType = UNSET
 
 
 class TurnStarted(Fact, frozen=True, kw_only=True):
@@ -252,7 +256,12 @@ class GuidanceGiven(Fact, frozen=True, kw_only=True):
 
 
 class ModelCalled(Fact, frozen=True, kw_only=True):
-    """A request is about to be sent; everything that renders it again is named here."""
+    """A request is about to be sent; everything that renders it again is named here.
+
+    ``tail_sha256`` is of the messages that stood behind the context for this call alone, as JSON.
+    Outside turns ``node`` names the process that made the call, so that it is known whether that
+    one still lives; in a turn the turn says so.
+    """
 
     TYPE = "model_called"
     call_id: CallId
@@ -266,6 +275,8 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
     tools_sha256: str | None
     options: JsonObject
     renderer: str
+    tail_sha256: str | UnsetType = UNSET
+    node: NodeId | UnsetType = UNSET
 
 
 class ThinkingDelta(Delta, frozen=True, kw_only=True, omit_defaults=True):

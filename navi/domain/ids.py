@@ -1,6 +1,7 @@
 """Identifiers, as they stand in events, addresses and subjects."""
 
 import re
+from hashlib import sha256
 from typing import NewType
 
 SessionId = NewType("SessionId", str)  # UUIDv7, canonical lower case: also a NATS subject token
@@ -18,6 +19,17 @@ LOCAL_OWNER = Owner("local")
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+def owner_stream(owner: Owner) -> SessionId:
+    """The stream in which an owner's own facts stand, memories made by hand; in no list of sessions.
+
+    A UUIDv8 (RFC 9562, section 5.8) of the owner's name, the same for ever on every node.
+    """
+    raw = bytearray(sha256(b"navi owner stream:" + owner.encode()).digest()[:16])
+    raw[6] = 0x80 | (raw[6] & 0x0F)
+    raw[8] = 0x80 | (raw[8] & 0x3F)
+    return SessionId(_dashed(raw))
 
 
 def is_uuid(text: str) -> bool:
@@ -40,5 +52,9 @@ def uuid7(*, milliseconds: int, random: bytes) -> str:
     raw = bytearray((milliseconds & (2**48 - 1)).to_bytes(6) + random[:10])
     raw[6] = 0x70 | (raw[6] & 0x0F)
     raw[8] = 0x80 | (raw[8] & 0x3F)
+    return _dashed(raw)
+
+
+def _dashed(raw: bytearray) -> str:
     text = raw.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,6 +1,7 @@
 """What a model is sent, before a backend writes it in its own wire format."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import UNSET, Struct
@@ -63,9 +64,11 @@ file's content or a source. Answer in the language of the user, briefly, in Mark
 SEPARATOR = "\n\n---\n\n"
 
 
-def system_text(persona: str, instructions: str) -> str:
-    """The one system message: who navi is, then what the profile asks for."""
-    return SEPARATOR.join(part.strip() for part in (persona, instructions) if part.strip())
+@lru_cache(maxsize=256)
+def system_text(persona: str, instructions: str, memory: str = "") -> str:
+    """The one system message: who navi is, what the profile asks for, what is remembered."""
+    text = SEPARATOR.join(part.strip() for part in (persona, instructions) if part.strip())
+    return f"{text}\n\n{memory.strip()}" if memory.strip() else text
 
 
 def system_of(messages: Sequence[PromptMessage]) -> str | None:

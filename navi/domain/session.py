@@ -1,23 +1,27 @@
 """A session: what it is, what may be asked of it, and what becomes of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import assert_never
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from navi.domain.commands import (
+    AnswerAsides,
+    Aside,
     Command,
     Completed,
     CreateSession,
     DeleteSession,
     DeliverMessages,
+    EndSubagent,
     EndTurn,
     Failed,
     Outcome,
     PinSession,
     ReceiveMessage,
+    RecordAside,
     RecordOutcome,
     RenameSession,
     RequestStop,
@@ -40,7 +44,13 @@ from navi.domain.errors import (
 )
 from navi.domain.events import (
     AgentEvent,
+    CompressionFailed,
+    ContextCompressed,
     Envelope,
+    GuidanceGiven,
+    MemoryForgotten,
+    MemoryRecalled,
+    MemorySaved,
     MessageDelivered,
     MessageWithdrawn,
     Mode,
@@ -48,12 +58,17 @@ from navi.domain.events import (
     ModelCallFailed,
     ModelReplied,
     Origin,
+    PlanningPhaseCompleted,
+    PlanReady,
     ProfileSwitched,
+    Purpose,
     SessionCreated,
     SessionDeleted,
     SessionPinned,
     SessionRenamed,
     StopRequested,
+    SubagentFinished,
+    SubagentStarted,
     TextDelta,
     ThinkingDelta,
     ThinkingEnded,
@@ -67,12 +82,23 @@ from navi.domain.events import (
     TurnStopped,
     UserMessageReceived,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, Owner, SessionId, SubagentId, TurnId
+from navi.domain.ids import (
+    LOCAL_OWNER,
+    CallId,
+    MessageId,
+    NodeId,
+    Owner,
+    SessionId,
+    SubagentId,
+    TurnId,
+)
 from navi.domain.turn import (
     DIED,
     HANDED_OVER,
     MAX_DEATHS,
+    Limits,
     OpenModelCall,
+    OpenSubagent,
     OpenTool,
     Turn,
     TurnStep,
@@ -90,6 +116,15 @@ class Waiting(Struct, frozen=True, kw_only=True):
     seq: int
     message_id: MessageId
     mode: Mode
+    planning: bool = True
+
+
+class AsideCall(Struct, frozen=True, kw_only=True):
+    """A model call beside the turns that has no answer yet, and the process that made it."""
+
+    id: CallId
+    purpose: Purpose
+    node: NodeId | None
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -114,6 +149,7 @@ class Session(Struct, frozen=True, kw_only=True):
     context_token_count: int | None = None
     waiting: tuple[Waiting, ...] = ()
     turn: Turn | None = None
+    asides: tuple[AsideCall, ...] = ()
 
     @property
     def exists(self) -> bool:
@@ -122,8 +158,8 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def unfinished(self) -> bool:
-        """Whether some process has to act: a turn is open, or a message waits for one."""
-        return self.exists and (self.turn is not None or bool(self.waiting))
+        """Whether some process has to act: a turn or a call is open, or a message waits."""
+        return self.exists and bool(self.turn or self.waiting or self.asides)
 
 
 class Decided(Struct, frozen=True, kw_only=True):
@@ -172,10 +208,19 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
             return _start(session, start)
         case ResumeTurn():
             return _resume(session, command)
+        case RecordAside(events=events):
+            return _record_aside(session, events)
+        case AnswerAsides(nodes=nodes):
+            gone = tuple(call for call in session.asides if call.node in nodes)
+            return _one(
+                *(_aside_failed(call, "the process that made the call ended") for call in gone)
+            )
         case DeliverMessages(runner=runner):
             return _deliver(session, _fence(session, runner))
         case RecordOutcome():
             return _record(_fence(session, command.runner), command)
+        case EndSubagent():
+            return _end_subagent(_fence(session, command.runner), command)
         case EndTurn():
             return _end(_fence(session, command.runner), command)
         case _:
@@ -212,11 +257,15 @@ def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:
         content=command.content,
         files=command.files,
         mode=command.mode,
+        planning=UNSET if command.planning else False,
     )
     if session.turn is not None or session.waiting or command.start is None:
         return _one(receipt)
     return (
-        Decided(events=(receipt, *_opening(command.start, session.seq + 1)), opens=command.start),
+        Decided(
+            events=(receipt, *_opening(command.start, session.seq + 1, planning=command.planning)),
+            opens=command.start,
+        ),
     )
 
 
@@ -225,12 +274,13 @@ def _start(session: Session, start: TurnStart) -> tuple[Decided, ...]:
         raise TurnUnderway(f"turn {session.turn.id} is open")
     if not session.waiting:
         raise NothingToDeliver(f"no message waits in session {session.id}")
-    return (Decided(events=_opening(start, session.waiting[0].seq), opens=start),)
+    first = session.waiting[0]
+    return (Decided(events=_opening(start, first.seq, planning=first.planning), opens=start),)
 
 
-def _opening(start: TurnStart, message_seq: int) -> tuple[AgentEvent, ...]:
+def _opening(start: TurnStart, message_seq: int, *, planning: bool) -> tuple[AgentEvent, ...]:
     return (
-        TurnStarted(node=start.node, planning=start.planning),
+        TurnStarted(node=start.node, planning=start.planning and planning),
         MessageDelivered(message_seq=message_seq),
     )
 
@@ -258,8 +308,9 @@ def _delete(session: Session) -> tuple[Decided, ...]:
             ),
             Decided(events=(TurnStopped(by="delete"),)),
         )
+    asides = tuple(_aside_failed(call, "the session was deleted") for call in session.asides)
     withdrawn = tuple(MessageWithdrawn(message_seq=w.seq) for w in session.waiting)
-    return (*ended, Decided(events=(*withdrawn, SessionDeleted())))
+    return (*ended, Decided(events=(*asides, *withdrawn, SessionDeleted())))
 
 
 def _resume(session: Session, command: ResumeTurn) -> tuple[Decided, ...]:
@@ -308,8 +359,8 @@ def _resume(session: Session, command: ResumeTurn) -> tuple[Decided, ...]:
                     "unknown: find out before you try it again.",
                 )
                 answers.append(Decided(events=(unknown,), subagent_id=subagent_id))
-            case OpenTool():
-                continue
+            case OpenTool() | OpenSubagent():
+                continue  # what was not started is run, and a subagent goes on where it was
             case _:
                 assert_never(operation)
     return (*_one(resumed), *answers)
@@ -354,21 +405,78 @@ def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
         case ToolFinished():
             if not any(run.call.id == event.call_id for run in actor.tools):
                 raise RuleBroken(f"tool call {event.call_id} is not open")
-        case TodoUpdated():
+        case SubagentStarted():
+            owner = turn.owner_of(event.call_id)
+            if owner is None or subagent_id is None or turn.subagent_of(event.call_id) is not None:
+                raise RuleBroken(f"tool call {event.call_id} cannot have a subagent now")
+        case (
+            TodoUpdated()
+            | PlanningPhaseCompleted()
+            | PlanReady()
+            | GuidanceGiven()
+            | ContextCompressed()
+            | CompressionFailed()
+            | MemoryRecalled()
+            | MemorySaved()
+            | MemoryForgotten()
+        ):
             pass
         case _:
             assert_never(event)
 
 
+def _end_subagent(turn: Turn, command: EndSubagent) -> tuple[Decided, ...]:
+    actor = turn.actors.get(command.subagent_id)
+    if actor is None or actor.spawned_by is None:
+        raise RuleBroken(f"{command.subagent_id} is not at work")
+    below = turn.below(command.subagent_id)
+    answers = _answers(
+        turn,
+        call_kind="stopped",
+        partial_texts=command.partial_texts,
+        why="the subagent was ended",
+        of=below | {command.subagent_id},
+        but=command.subagent_id,
+    )
+    finished = SubagentFinished(
+        call_id=actor.spawned_by,
+        result=command.result,
+        completed_normally=command.completed_normally,
+    )
+    return (*answers, Decided(events=(finished,), subagent_id=command.subagent_id))
+
+
+def _record_aside(session: Session, events: tuple[Aside, ...]) -> tuple[Decided, ...]:
+    open_calls = {call.id for call in session.asides}
+    for event in events:
+        if isinstance(event, ModelReplied | ModelCallFailed) and event.call_id not in open_calls:
+            raise RuleBroken(f"model call {event.call_id} is not open")
+    return _one(*events)
+
+
+def _aside_failed(call: AsideCall, why: str) -> ModelCallFailed:
+    return ModelCallFailed(
+        call_id=call.id, kind="interrupted", error=why, partial_text="", will_retry=False
+    )
+
+
 def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
     match command.ending:
         case Completed(limit_reached=limit_reached):
-            if open_operations(turn):
+            if open_operations(turn) and not limit_reached:
                 raise RuleBroken(f"turn {turn.id} has open calls")
-            iterations = turn.actor(None).iterations
-            return _one(
-                TurnCompleted(iterations=iterations, limit_reached=limit_reached, usage=turn.usage)
+            answers = _answers(
+                turn,
+                call_kind="stopped",
+                partial_texts=command.partial_texts,
+                why="the limit of iterations was reached",
             )
+            completed = TurnCompleted(
+                iterations=turn.actor(None).iterations,
+                limit_reached=limit_reached,
+                usage=turn.usage,
+            )
+            return (*answers, *_one(completed))
         case Stopped(by=by):
             answers = _answers(
                 turn,
@@ -390,11 +498,26 @@ def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
 
 
 def _answers(
-    turn: Turn, *, call_kind: str, partial_texts: Mapping[CallId, str], why: str
+    turn: Turn,
+    *,
+    call_kind: str,
+    partial_texts: Mapping[CallId, str],
+    why: str,
+    of: Collection[str] | None = None,
+    but: str | None = None,
 ) -> tuple[Decided, ...]:
-    """One answer for every open operation: no history with an unanswered call is ever left behind."""
+    """One answer for every open operation: no history with an unanswered call is ever left behind.
+
+    Args:
+        of: the subagents whose operations are answered; None for all of the turn.
+        but: a subagent whose own return is left to the caller.
+    """
     answers: list[Decided] = []
     for operation in open_operations(turn):
+        if of is not None and operation.subagent_id not in of:
+            continue
+        if isinstance(operation, OpenSubagent) and operation.subagent_id == but:
+            continue
         match operation:
             case OpenModelCall(subagent_id=subagent_id, call=call):
                 answer: AgentEvent = ModelCallFailed(
@@ -411,6 +534,8 @@ def _answers(
                     outcome="unknown" if started else "skipped",
                     output=f"Not known how this ended: {why}." if started else f"Not run: {why}.",
                 )
+            case OpenSubagent(subagent_id=subagent_id, call_id=call_id):
+                answer = SubagentFinished(call_id=call_id, result="", completed_normally=False)
             case _:
                 assert_never(operation)
         answers.append(Decided(events=(answer,), subagent_id=subagent_id))
@@ -426,6 +551,8 @@ def evolve(session: Session, envelope: Envelope) -> Session:
 
 
 def _evolve(session: Session, envelope: Envelope) -> Session:
+    if _is_aside(session, envelope.event):
+        return _beside_turns(session, envelope.event)
     match envelope.event:
         case SessionCreated() as created:
             return replace(
@@ -447,8 +574,13 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             return replace(session, deleted=True)
         case ProfileSwitched(to_profile=profile_id):
             return replace(session, profile_id=profile_id)
-        case UserMessageReceived(message_id=message_id, mode=mode):
-            waiting = Waiting(seq=envelope.seq, message_id=message_id, mode=mode)
+        case UserMessageReceived(message_id=message_id, mode=mode, planning=planning):
+            waiting = Waiting(
+                seq=envelope.seq,
+                message_id=message_id,
+                mode=mode,
+                planning=planning is not False,
+            )
             return replace(session, waiting=(*session.waiting, waiting), last_active=envelope.at)
         case MessageWithdrawn(message_seq=seq):
             return replace(session, waiting=_without(session.waiting, seq))
@@ -465,8 +597,32 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             if counts and usage.prompt_tokens is not None:
                 session = replace(session, context_token_count=usage.prompt_tokens)
             return _in_turn(session, envelope)
+        case ContextCompressed(tokens_after=tokens) if envelope.subagent_id is None:
+            return _in_turn(replace(session, context_token_count=tokens), envelope)
         case _:
             return _in_turn(session, envelope)
+
+
+def _is_aside(session: Session, event: AgentEvent) -> bool:
+    """Whether an event belongs to a model call beside the turns; one may be open meanwhile."""
+    match event:
+        case ModelCalled(node=node):
+            return bool(node)
+        case ModelReplied(call_id=call_id) | ModelCallFailed(call_id=call_id):
+            return any(call.id == call_id for call in session.asides)
+        case _:
+            return False
+
+
+def _beside_turns(session: Session, event: AgentEvent) -> Session:
+    match event:
+        case ModelCalled(call_id=call_id, purpose=purpose, node=node):
+            call = AsideCall(id=call_id, purpose=purpose, node=node or None)
+            return replace(session, asides=(*session.asides, call))
+        case ModelReplied(call_id=call_id) | ModelCallFailed(call_id=call_id):
+            return replace(session, asides=tuple(c for c in session.asides if c.id != call_id))
+        case _:
+            return session
 
 
 def _without(waiting: tuple[Waiting, ...], seq: int) -> tuple[Waiting, ...]:
@@ -474,7 +630,7 @@ def _without(waiting: tuple[Waiting, ...], seq: int) -> tuple[Waiting, ...]:
 
 
 def _in_turn(session: Session, envelope: Envelope) -> Session:
-    if session.turn is None:
+    if session.turn is None or envelope.turn_id != session.turn.id:
         return session
     turn = evolve_turn(session.turn, envelope)
     return session if turn is session.turn else replace(session, turn=turn)
@@ -516,11 +672,11 @@ class Wait(Struct, frozen=True, kw_only=True):
 Step = TurnStep | OpenTurn | Wait
 
 
-def next_step(session: Session, *, max_iterations: int) -> Step:
+def next_step(session: Session, limits: Limits) -> Step:
     """What the agent does next; a crash, a take-over and the next iteration are the same question."""
     if not session.exists:
         return Wait()
     if session.turn is not None:
         due = bool(due_messages(session))
-        return next_turn_step(session.turn, due=due, max_iterations=max_iterations)
+        return next_turn_step(session.turn, None, replace(limits, due=due))
     return OpenTurn() if session.waiting else Wait()

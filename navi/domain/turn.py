@@ -1,5 +1,6 @@
 """An open turn: what the agent is doing, and what it does next."""
 
+from itertools import takewhile
 from typing import Literal
 
 from msgspec import Struct
@@ -8,11 +9,15 @@ from msgspec.structs import replace
 from navi.domain.errors import FailureKind
 from navi.domain.events import (
     AgentEvent,
+    CompressionFailed,
+    ContextCompressed,
     Envelope,
+    MemoryRecalled,
     MessageDelivered,
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
+    PlanningPhaseCompleted,
     Purpose,
     StopRequested,
     SubagentFinished,
@@ -23,8 +28,13 @@ from navi.domain.events import (
     TurnResumed,
     Usage,
 )
+from navi.domain.guidance import Progress, evolve_progress
 from navi.domain.ids import CallId, NodeId, SubagentId, TurnId
 
+SPAWN_AGENT = "spawn_agent"
+MAX_SIDE_BY_SIDE = 4  # subagents of one reply that are at work at the same time
+MAX_DEPTH = 2  # a subagent of a subagent is the last
+MAX_SPAWNED = 32  # subagents a turn may have in all
 MAX_DEATHS = 3  # processes a turn may take with it before it is given up
 HANDED_OVER = "handed_over"  # reason of a turn_resumed after a clean good-bye
 DIED = "node_died"
@@ -57,6 +67,21 @@ class ToolRun(Struct, frozen=True, kw_only=True):
     started: bool = False
 
 
+class PlanStage(Struct, frozen=True, kw_only=True):
+    """How far the planning of an actor is.
+
+    Attributes:
+        analysis: what phase 1 found; None before it.
+        review: what phase 2 found; None before it, or where it is left out.
+        done: whether there is nothing more to plan.
+    """
+
+    analysis: str | None = None
+    review: str | None = None
+    reflect: bool = False
+    done: bool = False
+
+
 class Actor(Struct, frozen=True, kw_only=True):
     """The agent of the turn, or one of its subagents.
 
@@ -64,6 +89,12 @@ class Actor(Struct, frozen=True, kw_only=True):
         iterations: model calls of purpose ``turn`` that were answered.
         replied: whether the last thing that happened is a reply that asks for no tool.
         attempts: failures since the last reply; a process's death is not among them.
+        compressed_at: iterations at the last try to compress its context; None before one.
+        spawned_by: the ``spawn_agent`` call that a subagent answers.
+        parent: who made that call; the agent itself under the empty name.
+        profile_id: a subagent's; the agent itself has the session's.
+        goal: what it is there for: the subagent's task.
+        answer: its last words.
     """
 
     iterations: int = 0
@@ -71,6 +102,14 @@ class Actor(Struct, frozen=True, kw_only=True):
     tools: tuple[ToolRun, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     replied: bool = False
+    compressed_at: int | None = None
+    plan: PlanStage = PlanStage()
+    progress: Progress = Progress()
+    spawned_by: CallId | None = None
+    parent: str = ""
+    profile_id: str = ""
+    goal: str = ""
+    answer: str = ""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -80,7 +119,11 @@ class Turn(Struct, frozen=True, kw_only=True):
         attempt: 1 for the process that opened it, one more for each that took it over.
         deaths: processes that died over it.
         usage: tokens of all its calls so far.
-        actors: by subagent id; the agent itself under the empty name.
+        actors: by subagent id; the agent itself under the empty name. Subagents that came back are
+            not among them.
+        spawned: how many subagents the turn has had.
+        returned: what subagents came back with, by the call that is still to be answered with it.
+        recalled: what was put before the model of the memory; None before that, or where it is empty.
     """
 
     id: TurnId
@@ -92,10 +135,39 @@ class Turn(Struct, frozen=True, kw_only=True):
     delivered: tuple[int, ...] = ()
     usage: Usage = Usage()
     actors: dict[str, Actor] = {}
+    spawned: int = 0
+    returned: dict[CallId, SubagentFinished] = {}
+    recalled: str | None = None
 
     def actor(self, subagent_id: SubagentId | None) -> Actor:
         """The state of the agent (None) or of a subagent."""
         return self.actors.get(subagent_id or "", Actor())
+
+    def owner_of(self, call_id: CallId) -> str | None:
+        """Under which name the actor stands that made a tool call which is running; None without."""
+        for name, actor in self.actors.items():
+            if any(run.call.id == call_id and run.started for run in actor.tools):
+                return name
+        return None
+
+    def subagent_of(self, call_id: CallId) -> SubagentId | None:
+        """The subagent that answers a ``spawn_agent`` call, while it is at work."""
+        for name, actor in self.actors.items():
+            if name and actor.spawned_by == call_id:
+                return SubagentId(name)
+        return None
+
+    def below(self, subagent_id: SubagentId) -> frozenset[str]:
+        """The subagents that a subagent has spawned, and theirs, as far as they are at work."""
+        own = {name for name, actor in self.actors.items() if name and actor.parent == subagent_id}
+        return frozenset(own).union(*(self.below(SubagentId(name)) for name in own))
+
+    def depth(self, subagent_id: SubagentId | None) -> int:
+        """How deep an actor is nested; 0 for the agent itself."""
+        depth, name = 0, subagent_id or ""
+        while name and depth <= len(self.actors):
+            depth, name = depth + 1, self.actor(SubagentId(name)).parent
+        return depth
 
 
 def evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
@@ -108,49 +180,50 @@ def evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
         case TurnResumed(node=node, attempt=attempt, reason=reason):
             deaths = turn.deaths + (reason != HANDED_OVER)
             return replace(turn, node=node, attempt=attempt, deaths=deaths)
+        case MemoryRecalled(content=content):
+            return replace(turn, recalled=content)
+        case SubagentStarted() as event if envelope.subagent_id is not None:
+            return _spawn(turn, envelope.subagent_id, event)
+        case SubagentFinished() as event if envelope.subagent_id is not None:
+            actors = {n: a for n, a in turn.actors.items() if n != envelope.subagent_id}
+            returned = {**turn.returned, event.call_id: event}
+            return replace(turn, actors=actors, returned=returned)
         case event:
             before = turn.actor(envelope.subagent_id)
             after = _evolve_actor(before, event, seq=envelope.seq)
             if isinstance(event, ModelReplied):
                 turn = replace(turn, usage=add_usage(turn.usage, event.usage))
+            if isinstance(event, ToolFinished) and event.call_id in turn.returned:
+                left = {k: v for k, v in turn.returned.items() if k != event.call_id}
+                turn = replace(turn, returned=left)
             if after is before:
                 return turn
             return replace(turn, actors={**turn.actors, envelope.subagent_id or "": after})
 
 
+def _spawn(turn: Turn, subagent_id: SubagentId, event: SubagentStarted) -> Turn:
+    actor = Actor(
+        spawned_by=event.call_id,
+        parent=turn.owner_of(event.call_id) or "",
+        profile_id=event.profile_id,
+        goal=event.task,
+    )
+    return replace(turn, actors={**turn.actors, subagent_id: actor}, spawned=turn.spawned + 1)
+
+
 def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int) -> Actor:
+    progress = evolve_progress(actor.progress, event, iterations=actor.iterations)
+    if progress is not actor.progress:
+        actor = replace(actor, progress=progress)
     match event:
         case ModelCalled():
-            call = OpenCall(
-                id=event.call_id,
-                seq=seq,
-                purpose=event.purpose,
-                model=event.model,
-                backend=event.backend,
-            )
-            return replace(actor, call=call, replied=False)
+            return _called(actor, event, seq=seq)
         case ModelReplied() if actor.call is not None and actor.call.id == event.call_id:
-            if actor.call.purpose != "turn":
-                return replace(actor, call=None, attempts=())
-            return replace(
-                actor,
-                call=None,
-                attempts=(),
-                iterations=actor.iterations + 1,
-                tools=tuple(ToolRun(call=call) for call in event.tool_calls),
-                replied=not event.tool_calls,
-            )
+            return _replied(actor, event, purpose=actor.call.purpose)
         case ModelCallFailed() if actor.call is not None and actor.call.id == event.call_id:
-            if event.kind in ("stopped", "interrupted"):
-                return replace(actor, call=None)
-            attempt = Attempt(
-                backend=actor.call.backend,
-                model=actor.call.model,
-                kind=event.kind,
-                error=event.error,
-                will_retry=event.will_retry,
-            )
-            return replace(actor, call=None, attempts=(*actor.attempts, attempt))
+            return _failed(actor, event, call=actor.call)
+        case PlanningPhaseCompleted():
+            return replace(actor, plan=_planned(actor.plan, event))
         case ToolStarted(call_id=call_id):
             tools = tuple(
                 replace(run, started=True) if run.call.id == call_id else run for run in actor.tools
@@ -158,10 +231,62 @@ def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int) -> Actor:
             return replace(actor, tools=tools)
         case ToolFinished(call_id=call_id):
             return replace(actor, tools=tuple(r for r in actor.tools if r.call.id != call_id))
-        case SubagentStarted() | SubagentFinished():
-            return actor
+        case ContextCompressed() | CompressionFailed():
+            return replace(actor, compressed_at=actor.iterations)
         case _:
             return actor
+
+
+def _called(actor: Actor, event: ModelCalled, *, seq: int) -> Actor:
+    call = OpenCall(
+        id=event.call_id,
+        seq=seq,
+        purpose=event.purpose,
+        model=event.model,
+        backend=event.backend,
+    )
+    return replace(actor, call=call, replied=False)
+
+
+def _replied(actor: Actor, event: ModelReplied, *, purpose: Purpose) -> Actor:
+    actor = replace(actor, call=None, attempts=())
+    if purpose != "turn":
+        return actor
+    return replace(
+        actor,
+        iterations=actor.iterations + 1,
+        tools=tuple(ToolRun(call=call) for call in event.tool_calls),
+        replied=not event.tool_calls,
+        answer=event.content,
+    )
+
+
+def _failed(actor: Actor, event: ModelCallFailed, *, call: OpenCall) -> Actor:
+    actor = replace(actor, call=None)
+    if event.kind in ("stopped", "interrupted"):
+        return actor
+    attempt = Attempt(
+        backend=call.backend,
+        model=call.model,
+        kind=event.kind,
+        error=event.error,
+        will_retry=event.will_retry,
+    )
+    # A summary that cannot be had leaves the context as it is: the turn goes on without it.
+    if call.purpose == "compression":
+        return actor if event.will_retry else replace(actor, compressed_at=actor.iterations)
+    return replace(actor, attempts=(*actor.attempts, attempt))
+
+
+def _planned(plan: PlanStage, event: PlanningPhaseCompleted) -> PlanStage:
+    match event.phase:
+        case 1:
+            direct, reflect = event.verdict == "direct", event.verdict == "reflect"
+            return PlanStage(analysis=event.output, reflect=reflect, done=direct)
+        case 2:
+            return replace(plan, review=event.output)
+        case 3:
+            return replace(plan, done=True)
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
@@ -194,13 +319,25 @@ class OpenTool(Struct, frozen=True, kw_only=True):
     started: bool
 
 
-OpenOperation = OpenModelCall | OpenTool
+class OpenSubagent(Struct, frozen=True, kw_only=True):
+    """A subagent that did not come back."""
+
+    subagent_id: SubagentId
+    call_id: CallId
+
+
+OpenOperation = OpenModelCall | OpenTool | OpenSubagent
 
 
 def open_operations(turn: Turn) -> tuple[OpenOperation, ...]:
-    """Everything in the turn that still owes its one answer; subagents before the agent."""
+    """Everything in the turn that still owes its one answer, in the order in which to answer it.
+
+    The deepest actors come first, and a subagent after what it left open itself: so each answer
+    stands before the one that depends on it.
+    """
     found: list[OpenOperation] = []
-    for name in sorted(turn.actors, reverse=True):
+    by_depth = sorted(turn.actors, key=lambda n: (-turn.depth(SubagentId(n)), n))
+    for name in by_depth:
         actor = turn.actors[name]
         subagent_id = SubagentId(name) if name else None
         if actor.call is not None:
@@ -209,6 +346,8 @@ def open_operations(turn: Turn) -> tuple[OpenOperation, ...]:
             OpenTool(subagent_id=subagent_id, call=run.call, started=run.started)
             for run in actor.tools
         )
+        if subagent_id is not None and actor.spawned_by is not None:
+            found.append(OpenSubagent(subagent_id=subagent_id, call_id=actor.spawned_by))
     return tuple(found)
 
 
@@ -219,6 +358,19 @@ class Deliver(Struct, frozen=True, kw_only=True):
     """Messages are due to be shown to the model."""
 
 
+class MakePlan(Struct, frozen=True, kw_only=True):
+    """A phase of planning is to be done."""
+
+    phase: Literal[1, 2, 3]
+    attempts: tuple[Attempt, ...]
+
+
+class Compress(Struct, frozen=True, kw_only=True):
+    """The context is too full for the next call."""
+
+    trigger: Literal["pre_turn", "in_turn"]
+
+
 class AskModel(Struct, frozen=True, kw_only=True):
     """Ask the model; ``last`` is the one call without tools after the limit of iterations."""
 
@@ -227,15 +379,14 @@ class AskModel(Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...]
 
 
-class RunTool(Struct, frozen=True, kw_only=True):
-    """Run a tool call; ``started`` where its start stands in the log already."""
+class RunTools(Struct, frozen=True, kw_only=True):
+    """Run tool calls side by side; more than one only where each is a subagent."""
 
-    call: ToolCall
-    started: bool
+    runs: tuple[ToolRun, ...]
 
 
 class Finish(Struct, frozen=True, kw_only=True):
-    """Nothing is left to do in this turn."""
+    """Nothing is left to do for this actor."""
 
     why: Literal["completed", "limit_reached", "stopped", "failed"]
     by: str = ""
@@ -243,31 +394,71 @@ class Finish(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-TurnStep = Deliver | AskModel | RunTool | Finish
+TurnStep = Deliver | MakePlan | Compress | AskModel | RunTools | Finish
 
 
-def next_turn_step(turn: Turn, *, due: bool, max_iterations: int) -> TurnStep:
-    """What the agent does next in an open turn.
+class Limits(Struct, frozen=True, kw_only=True):
+    """What a profile and the state of the buffers say about an actor's next step.
 
-    Args:
-        due: whether a message waits that this turn's next model call must see.
-        max_iterations: calls with tools a turn may make.
+    Attributes:
+        max_iterations: calls with tools it may make.
+        planning: whether it plans before its first call.
+        second_phase: whether a plan is reviewed where the analysis asks for it.
+        due: whether a message waits that its next model call must see.
+        full: whether its context is too full for another call.
     """
-    agent = turn.actor(None)
+
+    max_iterations: int
+    planning: bool = False
+    second_phase: bool = False
+    due: bool = False
+    full: bool = False
+
+
+def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -> TurnStep:
+    """What the agent, or a subagent, does next in an open turn."""
+    actor = turn.actor(subagent_id)
     if turn.stop_by is not None:
         return Finish(why="stopped", by=turn.stop_by)
-    if agent.tools:
-        return RunTool(call=agent.tools[0].call, started=agent.tools[0].started)
-    if agent.attempts and not agent.attempts[-1].will_retry:
-        last = agent.attempts[-1]
+    if actor.iterations > limits.max_iterations:
+        return Finish(why="limit_reached")  # the last call was without tools, whatever it asks for
+    if actor.tools:
+        return RunTools(runs=_side_by_side(actor.tools))
+    if actor.attempts and not actor.attempts[-1].will_retry:
+        last = actor.attempts[-1]
         return Finish(why="failed", kind=last.kind, error=last.error)
-    if agent.replied:
-        reached = agent.iterations > max_iterations
-        return Finish(why="limit_reached" if reached else "completed")
-    if due:
+    if actor.replied:
+        return Finish(why="completed")
+    if limits.due:
         return Deliver()
+    if limits.full and actor.compressed_at != actor.iterations:
+        return Compress(trigger="in_turn" if actor.iterations else "pre_turn")
+    if limits.planning and not actor.plan.done and not actor.iterations:
+        return MakePlan(phase=_next_phase(actor.plan, limits), attempts=actor.attempts)
     return AskModel(
-        iteration=agent.iterations + 1,
-        last=agent.iterations >= max_iterations,
-        attempts=agent.attempts,
+        iteration=actor.iterations + 1,
+        last=actor.iterations >= limits.max_iterations,
+        attempts=actor.attempts,
     )
+
+
+def why_not_spawn(turn: Turn, parent: SubagentId | None) -> str | None:
+    """Why an actor may not have another subagent, in words for the model; None when it may."""
+    if turn.depth(parent) >= MAX_DEPTH:
+        return f"Subagents may be nested {MAX_DEPTH} deep: do this part yourself."
+    if turn.spawned >= MAX_SPAWNED:
+        return f"This turn has had its {MAX_SPAWNED} subagents: do this part yourself."
+    return None
+
+
+def _side_by_side(runs: tuple[ToolRun, ...]) -> tuple[ToolRun, ...]:
+    """The first call; with it the ones right behind it, as long as all of them are subagents."""
+    if runs[0].call.name != SPAWN_AGENT:
+        return runs[:1]
+    return tuple(takewhile(lambda run: run.call.name == SPAWN_AGENT, runs))[:MAX_SIDE_BY_SIDE]
+
+
+def _next_phase(plan: PlanStage, limits: Limits) -> Literal[1, 2, 3]:
+    if plan.analysis is None:
+        return 1
+    return 2 if plan.reflect and limits.second_phase and plan.review is None else 3

@@ -17,29 +17,48 @@ from navi.domain.events import (
     MessageWithdrawn,
     ModelReplied,
     PlanReady,
+    SubagentStarted,
     ToolFinished,
 )
+from navi.domain.ids import SubagentId
 from navi.domain.messages import Message
 from navi.domain.projection import Change, Hide, Put, Show
 from navi.projections.json_form import JsonForm
 from navi.projections.spoken import OpenSpeech, evolve_speech, said_by_agent, take_waiting
 
 
+class Compression(Struct, frozen=True, kw_only=True):
+    """A compression that is in force; ``tokens_before`` is what the context had without it."""
+
+    seq: int
+    tokens_before: int
+
+
 class ContextState(Struct, frozen=True, kw_only=True):
-    """What is open, and the context's tokens as the model server last counted them."""
+    """What is open, and the context's tokens as the model server last counted them.
+
+    Attributes:
+        compressions: oldest first; the last one is the one that can be undone.
+    """
 
     speech: OpenSpeech = OpenSpeech()
     token_count: int | None = None
+    compressions: tuple[Compression, ...] = ()
 
 
 class Context(JsonForm[ContextState]):
-    """Rows: messages by the seq of the event that brought them into the context."""
+    """Rows: messages by the seq of the event that brought them into the context.
+
+    Args:
+        subagent_id: whose context; None for the session's own, the only one that is stored.
+    """
 
     name = "context"
     version = 1
 
-    def __init__(self) -> None:
+    def __init__(self, subagent_id: SubagentId | None = None) -> None:
         super().__init__(ContextState, Message)
+        self._subagent_id = subagent_id
 
     def initial(self) -> ContextState:
         """The model has seen nothing yet."""
@@ -48,11 +67,13 @@ class Context(JsonForm[ContextState]):
     def fold(
         self, state: ContextState, envelope: Envelope
     ) -> tuple[ContextState, tuple[Change, ...]]:
-        """The buffer after an event; what a subagent does is not in it."""
+        """The buffer after an event; what other actors do is not in it."""
         after = replace(state, speech=evolve_speech(state.speech, envelope))
-        if envelope.subagent_id is not None:
+        if envelope.subagent_id != self._subagent_id:
             return after, ()
         match envelope.event:
+            case SubagentStarted(task=task):
+                return after, (Put(key=envelope.seq, row=_as_user(envelope, task)),)
             case MessageDelivered(message_seq=seq):
                 speech, message = take_waiting(after.speech, seq)
                 after = replace(after, speech=speech)
@@ -75,12 +96,22 @@ class Context(JsonForm[ContextState]):
                 row = _as_user(envelope, content, is_guidance=True)
                 return after, (Put(key=envelope.seq, row=row),)
             case ContextCompressed() as event:
-                after = replace(after, token_count=event.tokens_after)
+                compression = Compression(seq=envelope.seq, tokens_before=event.tokens_before)
+                after = replace(
+                    after,
+                    token_count=event.tokens_after,
+                    compressions=(*after.compressions, compression),
+                )
                 row = _as_user(envelope, event.summary, is_summary=True)
                 # Before everything that is kept, and hidden in its turn by the next compression.
                 hide = Hide(before=event.kept_from_seq, by=envelope.seq)
                 return after, (hide, Put(key=-envelope.seq, row=row))
             case CompressionUndone(compression_seq=seq):
+                undone = next((c for c in after.compressions if c.seq == seq), None)
+                if undone is None:
+                    return after, ()
+                left = tuple(c for c in after.compressions if c.seq != seq)
+                after = replace(after, token_count=undone.tokens_before, compressions=left)
                 return after, (Show(by=seq),)
             case _:
                 return after, ()

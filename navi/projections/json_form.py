@@ -1,19 +1,28 @@
 """How a read model's state and rows are stored: as JSON, by their types."""
 
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 State = TypeVar("State")
 
+_encoder = msgspec.json.Encoder()
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Made once a type: projections are made at every opening of a session."""
+    return msgspec.json.Decoder(kind)
+
 
 class JsonForm(Generic[State]):
     """The storing half of a projection; a projection inherits it and adds its fold."""
 
     def __init__(self, state: type[State], row: Any = None) -> None:
-        self._encode = msgspec.json.Encoder().encode
-        self._state = msgspec.json.Decoder(state)
-        self._row = msgspec.json.Decoder(row)
+        self._encode = _encoder.encode
+        self._state: msgspec.json.Decoder[State] = _decoder(state)
+        self._row: msgspec.json.Decoder[Any] = _decoder(row)
 
     def encode_state(self, state: State) -> bytes:
         """The state as JSON."""

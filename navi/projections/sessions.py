@@ -1,6 +1,7 @@
 """The catalogue of sessions: of each the state that decisions need, which is also what lists show."""
 
 from navi.domain.events import Envelope
+from navi.domain.ids import owner_stream
 from navi.domain.projection import Change, Listing
 from navi.domain.session import Session, evolve
 from navi.projections.json_form import JsonForm
@@ -24,8 +25,8 @@ class Sessions(JsonForm[Session]):
         return evolve(state, envelope), ()
 
     def listing(self, state: Session) -> Listing | None:
-        """Where the session stands in lists; a deleted one stands in none."""
-        if not state.exists or state.last_active is None:
+        """Where the session stands in lists; a deleted one, or an owner's own stream, in none."""
+        if not state.exists or state.last_active is None or state.id == owner_stream(state.owner):
             return None
         return Listing(
             pinned=state.pinned, last_active=state.last_active, unfinished=state.unfinished

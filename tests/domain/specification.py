@@ -11,6 +11,7 @@ from navi.domain.errors import NaviError
 from navi.domain.events import AgentEvent, Envelope, TurnStarted
 from navi.domain.ids import EventId, NodeId, SessionId, SubagentId, TurnId
 from navi.domain.session import Session, decide, evolve, next_step, turn_ids
+from navi.domain.turn import Limits
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")
 NODE = NodeId("01990000-0000-7000-8000-00000000000a")
@@ -93,7 +94,7 @@ class Specification:
             decide(self._session, self._command)
 
     def next(self, *, max_iterations: int = 20) -> object:
-        return next_step(self._session, max_iterations=max_iterations)
+        return next_step(self._session, Limits(max_iterations=max_iterations))
 
 
 def given(*events: AgentEvent) -> Specification:

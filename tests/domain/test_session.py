@@ -57,7 +57,7 @@ from navi.domain.events import (
 )
 from navi.domain.ids import LOCAL_OWNER, CallId, MessageId
 from navi.domain.session import MAX_WAITING, OpenTurn, Wait
-from navi.domain.turn import AskModel, Attempt, Deliver, Finish, RunTool
+from navi.domain.turn import AskModel, Attempt, Deliver, Finish, RunTools, ToolRun
 from tests.domain.specification import NODE, OTHER_NODE, RUNNER, START, TURN, TURN_2, given
 
 CREATED = SessionCreated(profile_id="assistant", owner=LOCAL_OWNER)
@@ -251,9 +251,9 @@ def test_an_idle_session_waits_and_a_message_without_a_turn_opens_one() -> None:
 
 def test_tool_calls_of_a_reply_run_one_after_another() -> None:
     past = (*OPEN, CALLED, replied(LIST, READ))
-    assert given(*past).next() == RunTool(call=LIST, started=False)
+    assert given(*past).next() == RunTools(runs=(ToolRun(call=LIST, started=False),))
     past = (*past, started(LIST), finished(LIST))
-    assert given(*past).next() == RunTool(call=READ, started=False)
+    assert given(*past).next() == RunTools(runs=(ToolRun(call=READ, started=False),))
     past = (*past, started(READ), finished(READ))
     assert given(*past).next() == AskModel(iteration=2, last=False, attempts=())
 
@@ -263,6 +263,25 @@ def test_after_the_limit_there_is_one_last_call_without_tools() -> None:
     assert given(*past).next(max_iterations=1) == AskModel(iteration=2, last=True, attempts=())
     past = (*past, CALLED, replied(content="so far"))
     assert given(*past).next(max_iterations=1) == Finish(why="limit_reached")
+
+
+def test_the_last_call_is_the_last_even_if_it_asks_for_tools() -> None:
+    past = (*OPEN, CALLED, replied(LIST), started(LIST), finished(LIST), CALLED, replied(READ))
+    assert given(*past).next(max_iterations=1) == Finish(why="limit_reached")
+    ending = EndTurn(runner=RUNNER, ending=Completed(limit_reached=True), partial_texts={})
+    given(*past).when(ending).then(
+        ToolFinished(
+            call_id=READ.id,
+            name=READ.name,
+            outcome="skipped",
+            output="Not run: the limit of iterations was reached.",
+        ),
+        TurnCompleted(
+            iterations=2,
+            limit_reached=True,
+            usage=Usage(prompt_tokens=20, completion_tokens=10),
+        ),
+    )
 
 
 def test_a_failed_call_is_tried_again_or_fails_the_turn() -> None:
@@ -396,7 +415,7 @@ def test_a_tool_of_a_dead_process_is_not_run_again_unless_that_is_safe() -> None
     )
     given(*past).when(resume()).then(RESUMED, unknown)
     given(*past).when(resume(repeatable=frozenset({LIST.id}))).then(RESUMED)
-    assert given(*past, RESUMED).next() == RunTool(call=LIST, started=True)
+    assert given(*past, RESUMED).next() == RunTools(runs=(ToolRun(call=LIST, started=True),))
 
 
 def test_the_process_that_lost_a_turn_is_fenced() -> None:

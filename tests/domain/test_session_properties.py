@@ -43,7 +43,7 @@ from navi.domain.events import (
 )
 from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, NodeId, TurnId
 from navi.domain.session import Session, evolve, next_step
-from navi.domain.turn import AskModel, Deliver, Finish, RunTool
+from navi.domain.turn import AskModel, Deliver, Finish, Limits, RunTools, ToolRun
 from tests.domain.specification import NODE, OTHER_NODE, SESSION, envelope, perform
 
 ENDS = (TurnCompleted, TurnStopped, TurnFailed)
@@ -102,12 +102,12 @@ class SessionUnderFire(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 5))
     def step(self, seed: int) -> None:
         """What a runner does next, as the domain says; a model and tools that answer anything."""
-        match next_step(self.session, max_iterations=2):
+        match next_step(self.session, Limits(max_iterations=2)):
             case Deliver():
                 assert self.do(DeliverMessages(runner=self.runner))
             case AskModel(last=last):
                 self.ask(seed, last=last)
-            case RunTool(call=call, started=started):
+            case RunTools(runs=(ToolRun(call=call, started=started), *_)):
                 events: list[Any] = [finished(call)]
                 if not started:
                     events.insert(

@@ -1,0 +1,70 @@
+"""A name for a session after its first exchange: what the model is asked, and what its answer is."""
+
+import re
+
+from navi.domain.prompt import PromptMessage
+
+MAX_NAME = 60  # characters: what a list of sessions shows on one line
+MAX_SHOWN = 1_000  # characters of each message; the subject stands at the beginning
+
+NAMING = """\
+You name conversations, so that their user finds them again in a list. A name has two to six words, \
+says what the conversation is about, and is in the language of the user's message. No quotes, no \
+full stop, no Markdown, no words such as "conversation" or "request"."""
+ASK_FOR_NAME = "Write the name of this conversation. Answer with the name alone, on one line."
+
+# What a template leaves in the text where a server does not part thinking from speaking; the opening
+# tag is missing where the template has put it into the prompt, the closing one where tokens ran out.
+_THINKING_ENDS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_THINKING_RUNS_ON = re.compile(r"\A\s*<think(?:ing)?>.*\Z", re.DOTALL | re.IGNORECASE)
+_LABEL = re.compile(
+    r"\A(?:(?:session|conversation|chat)\s+)?(?:name|title|titel)\s*[:=]\s*", re.IGNORECASE
+)
+_MARKUP = " \t*_`#>~\"'“”„‟«»‹›‘’‚「」"  # noqa: RUF001 - quotation marks of several languages
+_ENDS = ".,;:。"
+
+
+def naming_messages(said: str, answered: str) -> tuple[PromptMessage, ...]:
+    """The request for a name: the first exchange, and the question after it.
+
+    Args:
+        said: the user's first message.
+        answered: what the agent said to it in the end; may be empty.
+    """
+    answer = (PromptMessage(role="assistant", content=answered[:MAX_SHOWN]),) if answered else ()
+    return (
+        PromptMessage(role="system", content=NAMING),
+        PromptMessage(role="user", content=said[:MAX_SHOWN]),
+        *answer,
+        PromptMessage(role="user", content=ASK_FOR_NAME, is_guidance=True),
+    )
+
+
+def clean_name(text: str) -> str | None:
+    """The name in a model's answer, one line of at most ``MAX_NAME`` characters; None without one."""
+    for line in without_thinking(text).splitlines():
+        if line.lstrip().startswith("```"):
+            continue
+        printable = "".join(c if c.isprintable() else " " for c in line)
+        name = _LABEL.sub("", _bare(printable))
+        if name := _bare(_shortened(_bare(name))):
+            return name
+    return None
+
+
+def without_thinking(text: str) -> str:
+    """A model's answer without the thinking that some servers leave in it, in ``<think>`` tags."""
+    return _THINKING_RUNS_ON.sub("", _THINKING_ENDS.sub("", text)).strip()
+
+
+def _bare(text: str) -> str:
+    """The words without spaces to spare, and without marks around them."""
+    return " ".join(text.split()).strip(_MARKUP).rstrip(_MARKUP + _ENDS).lstrip(_MARKUP)
+
+
+def _shortened(name: str) -> str:
+    if len(name) <= MAX_NAME:
+        return name
+    beginning = name[: MAX_NAME - 1]
+    words, _, _ = beginning.rpartition(" ")
+    return f"{words or beginning}…"

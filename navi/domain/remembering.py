@@ -1,0 +1,84 @@
+"""What is worth remembering of a turn: what the model is asked, and the facts in its answer."""
+
+import re
+from collections.abc import Sequence
+
+from navi.domain.messages import Message
+from navi.domain.naming import without_thinking
+from navi.domain.prompt import PromptMessage
+
+NOTHING = "NONE"
+MAX_FACTS = 10  # of one turn; more of them are a retelling of the turn
+MAX_FACT = 500  # characters
+MAX_TURN = 12_000  # characters of a turn that are looked through, the last ones
+MAX_KNOWN = 50  # facts known already that are shown, the last ones
+
+REMEMBERING = """\
+You keep the long-term memory of an agent. Out of one turn of a conversation you pick what will \
+still be true and useful in another conversation weeks from now:
+- who the user is, what they work on, with whom and with what
+- what they prefer, and how they want things done
+- decisions they made, and the names of things that will come up again
+Only what the user said or plainly confirmed counts. Leave out: what only this task needs, what the \
+agent did or found, general knowledge, guesses, moods, and what is known already. Never keep a \
+password, a key, a token or any other secret, even if asked to.
+
+Answer with one fact a line, and with nothing else:
+- The user ...
+Each fact is one short sentence that can be understood on its own: names in place of pronouns, dates \
+in place of "tomorrow", in the language of the user. Most turns hold nothing worth keeping: then \
+answer with the single word NONE."""
+
+_BULLET = re.compile(r"\A\s*(?:[-*•+]|\d{1,2}[.)])\s+(.*)\Z")  # `\d`: some models number the lines
+
+
+def memory_messages(turn: Sequence[Message], known: Sequence[str]) -> tuple[PromptMessage, ...]:
+    """The request for the facts of a turn.
+
+    Tool results are left out: a web page that says "remember this" is not the user.
+
+    Args:
+        turn: the turn's messages, in order.
+        known: facts that are remembered already, the most fitting ones last.
+    """
+    told = REMEMBERING
+    if known:
+        told += "\n\nKnown already:\n" + "\n".join(f"- {fact}" for fact in known[-MAX_KNOWN:])
+    # Headings stand on lines of their own: the demo model looks for lines that begin with `!`.
+    spoken = "\n\n".join(
+        f"### {'User' if message.role == 'user' else 'Agent'}\n{message.content}"
+        for message in turn
+        if _was_said(message)
+    )
+    return (
+        PromptMessage(role="system", content=told),
+        PromptMessage(role="user", content=spoken[-MAX_TURN:]),
+        PromptMessage(role="user", content=ASK_FOR_FACTS, is_guidance=True),
+    )
+
+
+ASK_FOR_FACTS = "Write the facts worth remembering, one a line as `- fact`, or NONE."
+
+
+def facts_of(answer: str, *, known: Sequence[str]) -> tuple[str, ...]:
+    """The facts in the model's answer: at most ``MAX_FACTS``, none twice and none known already."""
+    seen = {_key(fact) for fact in known} | {_key(NOTHING), ""}
+    facts: list[str] = []
+    for line in without_thinking(answer).splitlines():
+        if (bullet := _BULLET.match(line)) is None:
+            continue
+        fact = " ".join(bullet[1].split())[:MAX_FACT].strip()
+        if _key(fact) not in seen:
+            seen.add(_key(fact))
+            facts.append(fact)
+    return tuple(facts[:MAX_FACTS])
+
+
+def _was_said(message: Message) -> bool:
+    """Whether the user or the agent said it in words, and not navi or a tool."""
+    by_navi = message.is_guidance or message.is_summary or message.is_plan
+    return message.role != "tool" and not by_navi and bool(message.content)
+
+
+def _key(fact: str) -> str:
+    return fact.casefold().strip(" .*_`\"'")

@@ -1,0 +1,47 @@
+"""What the phases of planning gave, word for word."""
+
+from msgspec import UNSET, Struct, UnsetType
+
+from navi.domain.events import Envelope, PlanningPhaseCompleted
+from navi.domain.ids import SubagentId, TurnId
+from navi.domain.projection import Change, Put
+from navi.projections.json_form import JsonForm
+
+
+class PlanningPhase(Struct, frozen=True, kw_only=True):
+    """One phase; ``output`` is what the model wrote."""
+
+    turn_id: TurnId | None
+    phase: int
+    output: str
+    verdict: str
+    subagent_id: SubagentId | UnsetType = UNSET
+
+
+class PlanningLog(JsonForm[None]):
+    """Rows: phases by the seq of their event; no state."""
+
+    name = "planning_log"
+    version = 1
+
+    def __init__(self) -> None:
+        super().__init__(type(None), PlanningPhase)
+
+    def initial(self) -> None:
+        """Nothing was planned yet."""
+
+    def fold(self, state: None, envelope: Envelope) -> tuple[None, tuple[Change, ...]]:
+        """The log after an event."""
+        match envelope.event:
+            case PlanningPhaseCompleted(phase=phase, output=output, verdict=verdict):
+                subagent_id = envelope.subagent_id
+                row = PlanningPhase(
+                    turn_id=envelope.turn_id,
+                    phase=phase,
+                    output=output,
+                    verdict=verdict,
+                    subagent_id=subagent_id if subagent_id is not None else UNSET,
+                )
+                return None, (Put(key=envelope.seq, row=row),)
+            case _:
+                return state, ()

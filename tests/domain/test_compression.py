@@ -1,0 +1,203 @@
+"""Where a context may be parted, and what becomes of the older part."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from navi.domain.compression import (
+    CHARS_PER_TOKEN,
+    MAX_RESULT,
+    PIECE,
+    RUNNING_REQUEST,
+    Cut,
+    Row,
+    cut,
+    estimate_tokens,
+    is_due,
+    rate_of,
+    size_of,
+    summary_messages,
+    transcript,
+    whole_summary,
+    why_not,
+)
+from navi.domain.events import ToolCall
+from navi.domain.ids import CallId
+from navi.domain.messages import Message
+from tests.domain.specification import AT, TURN
+
+PLENTY = 10**9
+
+
+def message(key: int, role: Any, content: str = "", **more: Any) -> Row:
+    return key, Message(seq=key, role=role, content=content, at=AT, turn_id=TURN, **more)
+
+
+def calling(key: int, *ids: str) -> Row:
+    calls = tuple(ToolCall(id=CallId(i), name="look", arguments={"at": i}) for i in ids)
+    return message(key, "assistant", tool_calls=calls)
+
+
+def result(key: int, call_id: str, content: str = "found") -> Row:
+    return message(key, "tool", content, call_id=CallId(call_id), name="look")
+
+
+TWO_TURNS = [
+    message(1, "user", "first"),
+    calling(2, "a", "b"),
+    result(3, "a"),
+    result(4, "b"),
+    message(5, "assistant", "done"),
+    message(6, "user", "second"),
+    message(7, "assistant", "done again"),
+]
+
+
+def test_the_last_turns_stay_word_for_word() -> None:
+    part = cut(TWO_TURNS, keep_recent=1, room=PLENTY)
+
+    assert part == Cut(replaced=tuple(m for _, m in TWO_TURNS[:5]), kept_from=6)
+    assert cut(TWO_TURNS, keep_recent=2, room=PLENTY) is None
+    assert cut(TWO_TURNS, keep_recent=9, room=PLENTY) is None
+    assert cut([], keep_recent=1, room=PLENTY) is None
+
+
+def test_with_nothing_to_keep_a_finished_conversation_goes_whole() -> None:
+    part = cut(TWO_TURNS, keep_recent=0, room=PLENTY)
+
+    assert part is not None
+    assert (len(part.replaced), part.kept_from) == (7, 8)
+
+
+def test_older_groups_of_a_long_turn_go_where_the_turn_alone_is_too_much() -> None:
+    rows = [message(1, "user", "read all of it")]
+    for n in range(50):
+        rows += [calling(2 + 2 * n, f"c{n}"), result(3 + 2 * n, f"c{n}", "x" * 100)]
+
+    part = cut(rows, keep_recent=10, room=1000)
+
+    assert part is not None
+    assert part.request == "read all of it"
+    kept = [m for key, m in rows if key >= part.kept_from]
+    assert size_of(kept) <= 1000
+    assert kept[0].tool_calls
+    assert cut(rows, keep_recent=10, room=0) is not None
+
+
+def test_the_message_that_is_to_be_answered_stays() -> None:
+    rows = [*TWO_TURNS, message(8, "user", "x" * 5000)]
+
+    part = cut(rows, keep_recent=0, room=10)
+
+    assert part is not None
+    assert part.kept_from == 8
+
+
+def test_an_earlier_summary_is_folded_in_but_not_summarised_alone() -> None:
+    summary = message(-9, "user", "- before", is_summary=True)
+
+    part = cut([summary, *TWO_TURNS], keep_recent=1, room=PLENTY)
+    assert part is not None
+    assert part.replaced[0].is_summary
+    assert cut([summary, *TWO_TURNS[5:]], keep_recent=1, room=PLENTY) is None
+
+
+@st.composite
+def contexts(draw: st.DrawFn) -> list[Row]:
+    rows: list[Row] = []
+    for _ in range(draw(st.integers(0, 6))):
+        rows.append(message(len(rows) + 1, "user", "u" * draw(st.integers(0, 50))))
+        for _ in range(draw(st.integers(0, 3))):
+            ids = [f"c{len(rows)}-{n}" for n in range(draw(st.integers(1, 3)))]
+            rows.append(calling(len(rows) + 1, *ids))
+            for call_id in ids[: draw(st.integers(0, 3)) or None]:
+                rows.append(result(len(rows) + 1, call_id, "r" * draw(st.integers(0, 80))))
+        if draw(st.booleans()):
+            rows.append(message(len(rows) + 1, "assistant", "a"))
+    return rows
+
+
+@given(contexts(), st.integers(0, 4), st.integers(0, 400))
+def test_nothing_is_lost_and_no_call_is_parted_from_its_result(
+    rows: list[Row], keep_recent: int, room: int
+) -> None:
+    part = cut(rows, keep_recent=keep_recent, room=room)
+    if part is None:
+        return
+
+    kept = [m for key, m in rows if key >= part.kept_from]
+    assert [*part.replaced, *kept] == [m for _, m in rows]
+    calls = {c.id for m in part.replaced for c in (m.tool_calls or ())}
+    results = {m.call_id for m in part.replaced if m.role == "tool"}
+    assert calls == results
+    assert not {m.call_id for m in kept if m.role == "tool"} & calls
+
+
+@given(contexts())
+def test_a_transcript_drops_nothing_and_keeps_to_its_pieces(rows: list[Row]) -> None:
+    messages = [m for _, m in rows]
+
+    pieces = transcript(messages)
+
+    assert all(0 < len(piece) <= PIECE for piece in pieces)
+    text = "".join(pieces)
+    assert all(m.content in text for m in messages if len(m.content) <= MAX_RESULT)
+
+
+def test_a_transcript_cuts_results_and_splits_what_is_longer_than_a_piece() -> None:
+    [short] = transcript([result(1, "a", "y" * 5000)[1]])
+    long = transcript([message(1, "user", "z" * (2 * PIECE))[1], message(2, "user", "end")[1]])
+
+    assert "y" * MAX_RESULT in short
+    assert "y" * (MAX_RESULT + 1) not in short
+    assert "5000" in short
+    assert sum(piece.count("z") for piece in long) == 2 * PIECE
+    assert long[-1].endswith("end")
+    [calls] = transcript([calling(1, "c" * 500)[1]])
+    assert len(calls) < 250
+    reminder = message(1, "user", "remember", is_guidance=True)[1]
+    before = message(2, "user", "- before", is_summary=True)[1]
+    assert transcript([reminder, before]) == (
+        "[reminder]\nremember\n\n[summary of what came before]\n- before",
+    )
+
+
+def test_each_piece_carries_the_summary_of_those_before_it() -> None:
+    first = summary_messages("piece one", so_far=None)
+    second = summary_messages("piece two", so_far="- one")
+
+    assert "piece one" in first[1].content
+    assert "- one" in second[1].content
+    assert "standing instructions" in first[0].content
+
+
+def test_a_summary_has_to_be_shorter_than_what_it_replaces() -> None:
+    part = Cut(replaced=(message(1, "user", "x" * 100)[1],), kept_from=2)
+
+    assert why_not("- short", part) is None
+    assert why_not(" ", part) is not None
+    assert why_not("y" * 100, part) is not None
+
+
+def test_the_running_turns_request_is_quoted_once() -> None:
+    part = Cut(replaced=(), kept_from=2, request="read all of it")
+
+    assert whole_summary(" - x ", part) == f"- x\n\n{RUNNING_REQUEST}\nread all of it"
+    assert whole_summary("- read all of it", part) == "- read all of it"
+    assert whole_summary("- x", Cut(replaced=(), kept_from=2)) == "- x"
+
+
+@pytest.mark.parametrize(("tokens", "due"), [(None, False), (79, False), (80, True), (100, True)])
+def test_a_context_is_full_at_its_threshold(tokens: int | None, due: bool) -> None:
+    assert is_due(tokens, window=100, threshold=0.8) is due
+
+
+def test_tokens_are_estimated_from_characters() -> None:
+    messages = [message(1, "user", "x" * 400)[1]]
+
+    assert estimate_tokens(messages, chars_per_token=CHARS_PER_TOKEN) == 100
+    assert rate_of(messages, tokens=400) == 1.0
+    assert rate_of(messages, tokens=10) == CHARS_PER_TOKEN
+    assert rate_of([], tokens=0) == 0.01
