@@ -13,11 +13,13 @@ from navi.adapters.embedded.errors import DataDirectoryInUse
 from navi.adapters.embedded.servers import Addresses, EmbeddedServers, open_or_attach
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.llm.detect import Detected, ModelSettings, detect, parse_backends
+from navi.adapters.llm.embedders import FoundEmbedders
 from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.nats.wake_ups import wake_ups
-from navi.adapters.postgres.connect import open_pool
+from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.memories import PostgresMemories
 from navi.adapters.postgres.migrate import migrate, pending
 from navi.adapters.postgres.nodes import PostgresNodes
 from navi.adapters.postgres.read_models import PostgresReadModels
@@ -25,29 +27,46 @@ from navi.adapters.postgres.text_store import PostgresTextStore
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
+from navi.adapters.tools.memory import MemoryTool
 from navi.adapters.tools.toolbox import Tools
 from navi.application.ask_model import AskModelOnce, CallSettings
+from navi.application.compress import CompressContext, CompressSettings
+from navi.application.followers.after_turn import AfterTurn
+from navi.application.followers.compress_after import CompressAfter
+from navi.application.followers.keep_memories import KeepMemories
+from navi.application.followers.name_session import NameSession
 from navi.application.followers.project import Projector
-from navi.application.followers.relay import Following, Pace, Relay, RelayState, StandingBy
+from navi.application.followers.relay import (
+    Degraded,
+    Following,
+    Pace,
+    Relay,
+    RelayState,
+    StandingBy,
+)
+from navi.application.followers.remember import Remember
+from navi.application.manage_context import ManageContext
+from navi.application.manage_memories import AgentMemories, ManageMemories
 from navi.application.manage_sessions import ManageSessions
 from navi.application.record import Records
 from navi.application.run_tool import RunToolOnce
-from navi.application.run_turn import Agent
 from navi.application.session_runs import SessionRuns
 from navi.application.take_over import TakeOver
+from navi.application.turn_run import Agent
 from navi.domain.errors import BadInput, StoreRefused, Unavailable
 from navi.domain.ids import NodeId
 from navi.http.services import Draining, Readiness, Services
 from navi.ports import EventLog, ReadModels, TextStore, WakeUps
 from navi.projections.context import Context
 from navi.projections.messages import Messages
+from navi.projections.planning_log import PlanningLog
 from navi.projections.sessions import Sessions
 from navi.projections.todo import Todo
 from navi.settings import Settings
 
 log = structlog.get_logger()
 
-PROJECTIONS = (Sessions(), Messages(), Context(), Todo())
+PROJECTIONS = (Sessions(), Messages(), Context(), Todo(), PlanningLog())
 READ_CONNECTIONS = 8  # a node's reads; the log has its own connections for appending and tailing
 RELAY_FLUSH_SECONDS = 5.0  # what a node that ends waits for its last events to reach NATS
 CATCH_UP_SECONDS = 60.0  # what a starting node waits for read models before it looks for open turns
@@ -65,6 +84,7 @@ class Store(Struct, frozen=True, kw_only=True):
     texts: TextStore
     read_models: ReadModels
     nodes: PostgresNodes
+    pool: Pool
 
 
 @asynccontextmanager
@@ -100,6 +120,7 @@ async def _open(
             texts=PostgresTextStore(pool),
             read_models=PostgresReadModels(pool),
             nodes=PostgresNodes(database_url, pool),
+            pool=pool,
         )
 
 
@@ -192,6 +213,10 @@ class Node(Struct, frozen=True, kw_only=True):
     models: Detected
     runs: SessionRuns
     sessions: ManageSessions
+    contexts: ManageContext
+    memories: ManageMemories
+    keeper: KeepMemories
+    after_turn: AfterTurn
     take_over: TakeOver
     projector: Projector
     relays: tuple[Relay, ...]
@@ -203,6 +228,8 @@ class Node(Struct, frozen=True, kw_only=True):
         followers = [
             asyncio.create_task(self.projector.run(), name="projector"),
             asyncio.create_task(self._take_over(), name="take over"),
+            asyncio.create_task(self.keeper.run(), name="memories"),
+            asyncio.create_task(self.after_turn.run(), name="after turns"),
             *(asyncio.create_task(relay.run(), name="relay") for relay in self.relays),
         ]
         try:
@@ -223,6 +250,7 @@ class Node(Struct, frozen=True, kw_only=True):
         if not self.runs.draining:
             log.info("draining", running=len(self.runs.running))
         await self.runs.drain(self.settings.drain_seconds)
+        await self.after_turn.end()
         if self.nats.trouble is not None:
             return  # the next process publishes the rest
         try:
@@ -320,11 +348,22 @@ async def open_node(
         store = await stack.enter_async_context(
             open_store(settings, addresses.database_url, wakes=wakes)
         )
-        tools = await stack.enter_async_context(
-            Tools(own_tools=settings.tools_dir, environment=environment)
-        )
         models = await detect(await model_settings(settings), clock=clock)
         stack.push_async_callback(models.servers.aclose)
+        memories = PostgresMemories(
+            store.pool,
+            FoundEmbedders(models.embeddings, model=settings.embedding_model, clock=clock, ids=ids),
+        )
+        keeper = KeepMemories(store.log, memories)
+        records = Records(store.log, store.read_models, clock, ids, node_id)
+        manage_memories = ManageMemories(store.log, records, memories, keeper, ids)
+        tools = await stack.enter_async_context(
+            Tools(
+                own_tools=settings.tools_dir,
+                environment=environment,
+                more=(MemoryTool(AgentMemories(manage_memories)),),
+            )
+        )
         profiles = FolderProfiles(settings.profiles_dir)
         stream = JetStream(
             nats,
@@ -332,21 +371,29 @@ async def open_node(
             partitions=settings.log_partitions,
             max_age_hours=settings.stream_max_age_hours,
         )
-        records = Records(store.log, store.read_models, clock, ids, node_id)
         run_tool = RunToolOnce(tools, Workspaces(settings.files_dir), KeptOutputs(), clock)
         stack.push_async_callback(run_tool.close)
-        call_settings = CallSettings(
-            first_chunk_timeout=settings.llm_first_chunk_timeout, num_ctx=settings.ollama_num_ctx
-        )
+        ask_model = AskModelOnce(models.servers, store.texts, clock, ids, _calls(settings))
+        compress = CompressContext(ask_model, _compression(settings))
         agent = Agent(
             node=node_id,
             ids=ids,
             profiles=profiles,
             tools=tools,
-            ask_model=AskModelOnce(models.servers, store.texts, clock, ids, call_settings),
+            ask_model=ask_model,
             run_tool=run_tool,
+            compress=compress,
+            memories=memories,
         )
-        runs = SessionRuns(store.log, records, agent)
+        after_turn = AfterTurn(
+            records,
+            (
+                CompressAfter(compress, profiles, node_id),
+                NameSession(ask_model, profiles, node_id),
+                Remember(ask_model, memories, profiles, ids, node_id),
+            ),
+        )
+        runs = SessionRuns(store.log, records, agent, completed=after_turn.completed)
         yield Node(
             id=node_id,
             settings=settings,
@@ -359,6 +406,10 @@ async def open_node(
             models=models,
             runs=runs,
             sessions=ManageSessions(store.log, records, runs, profiles, ids, node_id),
+            contexts=ManageContext(records, compress, profiles, node_id),
+            memories=manage_memories,
+            keeper=keeper,
+            after_turn=after_turn,
             take_over=TakeOver(
                 store.log, store.read_models, records, runs, store.nodes, tools, node_id
             ),
@@ -370,12 +421,30 @@ async def open_node(
         )
 
 
+def _calls(settings: Settings) -> CallSettings:
+    return CallSettings(
+        first_chunk_timeout=settings.llm_first_chunk_timeout, num_ctx=settings.ollama_num_ctx
+    )
+
+
+def _compression(settings: Settings) -> CompressSettings:
+    return CompressSettings(
+        enabled=settings.compression_enabled,
+        threshold=settings.compression_threshold,
+        keep_recent=settings.keep_recent,
+        temperature=settings.summary_temperature,
+        window=settings.ollama_num_ctx,
+    )
+
+
 def services_of(node: Node, draining: Draining) -> Services:
     """What the routes of HTTP and WebSocket use of a node."""
     return Services(
         event_log=node.store.log,
         read_models=node.store.read_models,
         sessions=node.sessions,
+        contexts=node.contexts,
+        memories=node.memories,
         profiles=node.profiles,
         tools=node.tools,
         texts=node.store.texts,
@@ -397,7 +466,9 @@ async def _check(node: Node) -> Readiness:
     except StoreRefused:
         # A newer node has migrated: migrations are made so that this version can go on beside it.
         migrations = True
-    return Readiness(postgres=postgres, nats=node.nats.trouble is None, migrations=migrations)
+    refused = any(isinstance(relay.state, Degraded) for relay in node.relays)
+    nats = node.nats.trouble is None and not refused
+    return Readiness(postgres=postgres, nats=nats, migrations=migrations)
 
 
 async def model_settings(settings: Settings) -> ModelSettings:

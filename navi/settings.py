@@ -36,6 +36,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     nats_port: int
     llm: Backend
     model: str | None
+    embedding_model: str | None
     ollama_host: str
     ollama_backends_file: Path | None
     ollama_num_ctx: int
@@ -86,6 +87,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         nats_port=read.one("NAVI_NATS_PORT", _whole(0, 65535), default=4222),
         llm=read.one("NAVI_LLM", _backend, default="auto"),
         model=read.one("NAVI_MODEL", str, default=None),
+        embedding_model=read.one("NAVI_EMBEDDING_MODEL", str, default=None),
         ollama_host=read.one("OLLAMA_HOST", _ollama_host, default="http://127.0.0.1:11434"),
         ollama_backends_file=read.one("OLLAMA_BACKENDS_FILE", Path, default=None),
         ollama_num_ctx=read.one("OLLAMA_NUM_CTX", _whole(512, 2**24), default=32768),

@@ -1,23 +1,23 @@
 """Ask the model once: call, stream, show, and record how it ended."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, Protocol, assert_never
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
-from navi.application.record import Record
 from navi.application.show_text import ShownText
-from navi.domain.commands import Outcome, RecordOutcome, Runner
+from navi.domain.commands import Aside, Outcome
 from navi.domain.errors import ModelFailure
-from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, ToolCall
-from navi.domain.ids import CallId
+from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, Purpose, ToolCall
+from navi.domain.ids import CallId, NodeId
 from navi.domain.model_choice import Candidate, Failure, failure_of
 from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema, system_of
-from navi.domain.turn import AskModel, Attempt
+from navi.domain.turn import Attempt
 from navi.failpoints import failpoint
 from navi.ports import (
     Clock,
@@ -33,19 +33,28 @@ from navi.ports import (
     ToolCallChunk,
 )
 
+MAX_REPLY_BYTES = 512 * 1024  # of JSON: with what stands around it, it has to fit an envelope
 MAX_CALL_SECONDS = 3600.0  # a call that streams for an hour is not going to end by itself
+CallEvent = Outcome | Aside
 INVALID_ARGUMENTS = "invalid_json"  # key under which arguments stand that are not a JSON object
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What to ask, before a server is chosen.
+    """What to ask, and on whose behalf, before a server is chosen.
 
     Attributes:
+        iteration: the actor's, counted from 1; 0 for calls that are no iteration.
+        attempts: what failed so far for this very question.
         models: names in order of preference; empty for the default model.
-        messages: the system message first, where there is one.
+        messages: the system message, where there is one, and the context.
+        tail: what stands behind the context, for this call only; kept by content.
         think: whether a model that can think should.
+        context_seq: up to where the log was folded into ``messages``.
     """
 
+    purpose: Purpose
+    iteration: int
+    attempts: tuple[Attempt, ...]
     models: tuple[str, ...]
     messages: tuple[PromptMessage, ...]
     tools: tuple[ToolSchema, ...]
@@ -53,6 +62,25 @@ class Question(Struct, frozen=True, kw_only=True):
     num_ctx: int | None
     think: bool
     context_seq: int
+    tail: tuple[PromptMessage, ...] = ()
+
+
+class Recorder(Protocol):
+    """Where the outcome of a call is recorded."""
+
+    @property
+    def halt(self) -> asyncio.Event:
+        """Set when the call is to be given up at once."""
+        ...
+
+    @property
+    def node(self) -> NodeId | None:
+        """For calls beside the turns: the process that makes them."""
+        ...
+
+    async def __call__(self, *events: CallEvent) -> None:
+        """Append; waits while Postgres is away."""
+        ...
 
 
 class CallSettings(Struct, frozen=True, kw_only=True):
@@ -67,18 +95,35 @@ class NoModel(ModelFailure):
 
 
 class CutOff(Struct, frozen=True, kw_only=True):
-    """The call was left open because the turn is to halt; ``shown`` is what it had said."""
+    """The call was left open because it is to halt; ``shown`` is what it had said."""
 
     call_id: CallId
     shown: str
 
 
-class Answered(Struct, frozen=True):
-    """The call has its reply or its failure in the log."""
+class Replied(Struct, frozen=True):
+    """The call has its reply in the log."""
+
+    reply: ModelReplied
+
+
+class CallFailed(Struct, frozen=True):
+    """The call has its failure in the log; ``attempt`` is what the next try has to know."""
+
+    failure: ModelCallFailed
+    attempt: Attempt
+
+
+Asked = Replied | CallFailed | CutOff
+
+
+def _nothing_more(reply: ModelReplied) -> tuple[CallEvent, ...]:
+    del reply
+    return ()
 
 
 class AskModelOnce:
-    """The step ``AskModel`` of a turn; what it needs is given once."""
+    """One model call, whatever it is for; what all of them need is given once."""
 
     def __init__(
         self,
@@ -95,19 +140,26 @@ class AskModelOnce:
         self._settings = settings
 
     async def __call__(
-        self, record: Record, runner: Runner, step: AskModel, question: Question
-    ) -> Answered | CutOff:
+        self,
+        record: Recorder,
+        question: Question,
+        *,
+        conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = _nothing_more,
+    ) -> Asked:
         """Make one call and record it; a failed one too.
+
+        Args:
+            conclude: what follows from the reply; appended with it, all or none.
 
         Raises:
             NoModel: nothing can be asked, so nothing was recorded.
             Fenced: the turn is another's; nothing more may be done.
         """
-        target = await self._choose(question, step)
+        target = await self._choose(question)
         think = question.think and await target.model.supports_thinking(target.model_name)
         request = ModelRequest(
             model=target.model_name,
-            messages=question.messages,
+            messages=(*question.messages, *question.tail),
             tools=question.tools,
             options=ModelOptions(
                 temperature=question.temperature,
@@ -116,9 +168,9 @@ class AskModelOnce:
             ),
         )
         body = target.model.render(request)
-        called = await self._called(target, request, body, step, question)
-        call = _Call(record, runner, called, self._clock)
-        await call.record(called)
+        called = await self._called(record, target, request, body, question)
+        call = _Call(record, called, self._clock)
+        await record(called)
         await failpoint("model.before_call")
         try:
             final = await call.stream(
@@ -127,18 +179,19 @@ class AskModelOnce:
                 later=target.model.chunk_timeout,
             )
         except ModelFailure as error:
-            return await self._failed(call, question, step, target, error)
+            return await self._failed(call, question, target, error)
         if final is None:
             return CutOff(call_id=called.call_id, shown=call.shown.everything)
         await failpoint("model.before_reply")
         self._servers.succeeded(target)
-        await call.record(*call.shown.ending(), call.reply(final, self._ids))
+        reply = call.reply(final, self._ids)
+        await record(*call.shown.ending(), reply, *conclude(reply))
         await failpoint("model.after_reply")
-        return Answered()
+        return Replied(reply)
 
-    async def _choose(self, question: Question, step: AskModel) -> Target:
+    async def _choose(self, question: Question) -> Target:
         try:
-            target = await self._servers.choose(question.models, _failures(step.attempts))
+            target = await self._servers.choose(question.models, _failures(question.attempts))
         except ModelFailure as error:
             raise NoModel(error.kind, error.error, status=error.status) from error
         if target is None:
@@ -147,48 +200,100 @@ class AskModelOnce:
         return target
 
     async def _called(
-        self, target: Target, request: ModelRequest, body: bytes, step: AskModel, question: Question
+        self,
+        record: Recorder,
+        target: Target,
+        request: ModelRequest,
+        body: bytes,
+        question: Question,
     ) -> ModelCalled:
-        system = system_of(request.messages)
+        system = system_of(question.messages)
         tools = msgspec.json.encode(request.tools).decode() if request.tools else None
+        tail = msgspec.json.encode(question.tail).decode() if question.tail else None
         return ModelCalled(
             call_id=CallId(self._ids.uuid()),
-            purpose="turn",
+            purpose=question.purpose,
             model=target.model_name,
             backend=target.model.backend,
-            iteration=step.iteration,
+            iteration=question.iteration,
             request_sha256=sha256(body).hexdigest(),
             context_seq=question.context_seq,
             system_sha256=await self._texts.put(system) if system is not None else None,
             tools_sha256=await self._texts.put(tools) if tools is not None else None,
             options=msgspec.to_builtins(request.options),
             renderer=target.model.renderer,
+            tail_sha256=await self._texts.put(tail) if tail is not None else UNSET,
+            node=record.node or UNSET,
         )
 
     async def _failed(
         self,
         call: "_Call",
         question: Question,
-        step: AskModel,
         target: Target,
         error: ModelFailure,
-    ) -> Answered:
+    ) -> CallFailed:
         failure = failure_of(Candidate(target.model.backend, target.model_name), error)
         self._servers.failed(target, failure)
-        failures = (*_failures(step.attempts), failure)
+        failures = (*_failures(question.attempts), failure)
         again = await self._servers.choose(question.models, failures)
-        await call.record(
-            ModelCallFailed(
-                call_id=call.id,
-                kind=error.kind,
-                error=error.error,
-                partial_text=call.shown.everything,
-                will_retry=again is not None,
-            )
+        failed = ModelCallFailed(
+            call_id=call.id,
+            kind=error.kind,
+            error=error.error,
+            partial_text=call.shown.everything,
+            will_retry=again is not None,
         )
+        await call.record(failed)
         if again is not None and again.delay:
             await call.pause(again.delay)
-        return Answered()
+        attempt = Attempt(
+            backend=failure.backend,
+            model=failure.model,
+            kind=error.kind,
+            error=error.error,
+            will_retry=failed.will_retry,
+        )
+        return CallFailed(failed, attempt)
+
+
+async def ask_until_answered(
+    ask_model: AskModelOnce,
+    record: Recorder,
+    question: Question,
+    *,
+    conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = _nothing_more,
+) -> ModelReplied | None:
+    """Ask, and again after each failure that is worth it; None where no answer is to be had.
+
+    For calls whose failure is nobody's end: a name, a summary, a memory. One that is cut off because
+    it is to halt is answered here.
+
+    Raises:
+        NoModel: there is nothing to ask.
+        Fenced: the turn is another's.
+    """
+    while True:
+        asked = await ask_model(record, question, conclude=conclude)
+        match asked:
+            case Replied(reply=reply):
+                return reply
+            case CallFailed(failure=failure, attempt=attempt):
+                if not failure.will_retry:
+                    return None
+                question = replace(question, attempts=(*question.attempts, attempt))
+            case CutOff(call_id=call_id):
+                if record.node is not None:
+                    await record(_stopped(call_id))
+                return None
+            case _:
+                assert_never(asked)
+
+
+def _stopped(call_id: CallId) -> ModelCallFailed:
+    return ModelCallFailed(
+        call_id=call_id, kind="stopped", error="the process ends", partial_text="", will_retry=False
+    )
 
 
 def _failures(attempts: tuple[Attempt, ...]) -> tuple[Failure, ...]:
@@ -199,22 +304,19 @@ def _failures(attempts: tuple[Attempt, ...]) -> tuple[Failure, ...]:
 class _Call:
     """One model call under way."""
 
-    def __init__(self, record: Record, runner: Runner, called: ModelCalled, clock: Clock) -> None:
+    def __init__(self, record: Recorder, called: ModelCalled, clock: Clock) -> None:
         self.id = called.call_id
         self.shown = ShownText(called.call_id)
-        self._record = record
-        self._runner = runner
+        self.record = record
+        self._shows = called.purpose == "turn"
         self._clock = clock
         self._sent = clock.monotonic()
         self._first_chunk: float | None = None
-
-    async def record(self, *events: Outcome) -> None:
-        """Append what the call brought about; waits while Postgres is away."""
-        await self._record.execute(RecordOutcome(runner=self._runner, events=events), patient=True)
+        self._bytes = 0
 
     async def pause(self, seconds: float) -> None:
         """Wait before another try, unless the turn is to halt."""
-        await _either(self._record.halt, seconds)
+        await _either(self.record.halt, seconds)
 
     async def stream(
         self, chunks: AsyncGenerator[ModelChunk, None], *, first: float, later: float
@@ -225,7 +327,7 @@ class _Call:
             ModelFailure: of the stream, or ``timeout_first_chunk`` or ``timeout_chunk``.
         """
         self._sent = self._clock.monotonic()
-        halted = asyncio.ensure_future(self._record.halt.wait())
+        halted = asyncio.ensure_future(self.record.halt.wait())
         async with aclosing(chunks):
             coming = asyncio.ensure_future(anext(chunks))
             try:
@@ -246,10 +348,11 @@ class _Call:
         final: FinalChunk | None = None
         tool_calls_came = False
         try:
-            while final is None or self.shown.pending:
+            while final is None or (self._shows and self.shown.pending):
                 now = self._clock.monotonic()
                 waits = {halted} if final is not None else {halted, coming}
-                until = min(deadline if final is None else now + 60, self.shown.due(now))
+                due = self.shown.due(now) if self._shows else deadline
+                until = min(deadline, due) if final is None else due
                 await asyncio.wait(
                     waits, timeout=max(0.0, until - now), return_when=asyncio.FIRST_COMPLETED
                 )
@@ -262,6 +365,7 @@ class _Call:
                     if self._first_chunk is None:
                         self._first_chunk = now
                     deadline = min(now + later, self._sent + MAX_CALL_SECONDS)
+                    self._weigh(chunk)
                     match chunk:
                         case ThinkingChunk(text=text):
                             self.shown.think(text)
@@ -275,7 +379,7 @@ class _Call:
                         coming = asyncio.ensure_future(anext(chunks))
                 elif final is None and now >= deadline:
                     raise self._silence(first=first, later=later, tool_calls_came=tool_calls_came)
-                if events := self.shown.take(now):
+                if self._shows and (events := self.shown.take(now)):
                     await self.record(*events)
                     self.shown.logged(self._clock.monotonic())
             return final
@@ -285,6 +389,22 @@ class _Call:
                 await asyncio.wait({coming})
             elif not coming.cancelled():
                 coming.exception()  # looked at, so that asyncio does not report it
+
+    def _weigh(self, chunk: ModelChunk) -> None:
+        """Give a reply up that would not fit into the log."""
+        match chunk:
+            case ThinkingChunk(text=text) | TextChunk(text=text):
+                self._bytes += len(msgspec.json.encode(text))
+            case FinalChunk(tool_calls=calls):
+                self._bytes += len(msgspec.json.encode(calls))
+            case ToolCallChunk():
+                pass
+        if self._bytes > MAX_REPLY_BYTES:
+            raise ModelFailure(
+                "protocol",
+                f"the reply is larger than {MAX_REPLY_BYTES // 1024} KiB",
+                tool_calls_came=True,  # it would be as large again
+            )
 
     def _silence(self, *, first: float, later: float, tool_calls_came: bool) -> ModelFailure:
         if self._first_chunk is None:
@@ -305,7 +425,8 @@ class _Call:
             call_id=self.id,
             content=self.shown.text,
             thinking=self.shown.thinking,
-            tool_calls=tuple(_tool_call(call, ids) for call in final.tool_calls),
+            # Calls that nobody offered and nobody will run, as in a plan, are not asked for.
+            tool_calls=tuple(_tool_call(call, ids) for call in final.tool_calls if self._shows),
             finish_reason=final.finish_reason,
             usage=final.usage,
             duration_ms=round((now - self._sent) * 1000),

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from navi.application.record import Record, Records
+from navi.application.run_actor import profile_of
 from navi.application.session_runs import SessionRuns
 from navi.domain.commands import (
     Command,
@@ -83,9 +84,12 @@ class ManageSessions:
         files: tuple[str, ...],
         mode: Mode,
         message_id: MessageId | None,
-        planning: bool = False,
+        planning: bool,
     ) -> Receipt:
         """Take a message in, once however often it is sent, and see to its turn.
+
+        Args:
+            planning: whether its turn may plan, where the profile does.
 
         Raises:
             NotFound: no such session.
@@ -97,7 +101,12 @@ class ManageSessions:
         while True:
             seen = record.seq
             earlier = await self._log.find_receipt(session_id, message_id)
-            start = TurnStart(turn_id=TurnId(self._ids.uuid()), node=self._node, planning=planning)
+            profile = await profile_of(record, self._profiles)
+            start = TurnStart(
+                turn_id=TurnId(self._ids.uuid()),
+                node=self._node,
+                planning=profile.planning_enabled,
+            )
             command = ReceiveMessage(
                 message_id=message_id,
                 content=content,
@@ -105,6 +114,7 @@ class ManageSessions:
                 mode=mode,
                 earlier=earlier,
                 start=None if self._runs.draining else start,
+                planning=planning,
             )
             try:
                 rows = await record.try_once(command, seen=seen)

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import structlog
 from msgspec.structs import replace
 
+from navi.application.partial_texts import partial_texts
 from navi.application.read_session import open_fold
 from navi.domain.commands import Command, Runner
 from navi.domain.errors import ConcurrentAppend, LogUnavailable
+from navi.domain.events import CompressionUndone
 from navi.domain.fold import Fold
-from navi.domain.ids import EventId, NodeId, SessionId
+from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
 from navi.domain.session import Decided, Session, decide, turn_ids
 from navi.ports import Append, Clock, EventLog, Ids, NewEvent, ReadModels, Recorded
 from navi.projections.context import Context, ContextState
@@ -54,6 +56,7 @@ class Record:
         self._session = session
         self._context: Fold[ContextState] | None = None
         self._todo: Fold[TodoState] | None = None
+        self._subagents: dict[SubagentId, Fold[ContextState]] = {}
         self._lock = asyncio.Lock()
         self.halt = asyncio.Event()
 
@@ -75,6 +78,20 @@ class Record:
                 await self._refresh()
             return self._context
 
+    async def context_of(self, subagent_id: SubagentId | None) -> Fold[ContextState]:
+        """What an actor's model sees, kept up to date from here on."""
+        if subagent_id is None:
+            return await self.context()
+        async with self._lock:
+            fold = self._subagents.get(subagent_id)
+            if fold is None:
+                fold = Fold(Context(subagent_id))
+                async for rows in self._log.read(self.id, until=self.seq, deltas=False):
+                    for row in rows:
+                        fold.apply(row.envelope)
+                self._subagents[subagent_id] = fold
+            return fold
+
     async def todo(self) -> Fold[TodoState]:
         """The todo list, kept up to date from here on."""
         async with self._lock:
@@ -89,6 +106,15 @@ class Record:
         if turn is None or turn.node != self._node:
             return None
         return Runner(turn_id=turn.id, attempt=turn.attempt)
+
+    async def partial_texts(self) -> dict[CallId, str]:
+        """What the open model calls of the turn had shown, as the log has it.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        turn = self.session.turn
+        return {} if turn is None else await partial_texts(self._log, self.id, turn)
 
     async def refresh(self) -> None:
         """Fold what others appended.
@@ -182,10 +208,15 @@ class Record:
     def _take(self, rows: Sequence[Recorded]) -> None:
         before = self.runner()
         for row in rows:
-            for fold in (self._session, self._context, self._todo):
+            for fold in (self._session, self._context, self._todo, *self._subagents.values()):
                 if fold is not None:
                     fold.apply(row.envelope)
+            if row.type == CompressionUndone.TYPE:
+                self._context = None  # it does not know the rows that are back
         turn = self.session.turn
+        if self._subagents:
+            at_work = turn.actors if turn is not None else {}
+            self._subagents = {k: v for k, v in self._subagents.items() if k in at_work}
         lost = before is not None and self.runner() != before
         if lost or (turn is not None and turn.stop_by is not None):
             self.halt.set()

@@ -9,9 +9,15 @@ from msgspec import Struct
 from navi.application.read_session import replay_session
 from navi.domain.errors import NotFound
 from navi.domain.events import JsonObject, ModelCalled
-from navi.domain.ids import CallId, SessionId, TurnId
-from navi.domain.prompt import ModelOptions, ModelRequest, ToolSchema, prompt_messages
-from navi.ports import EventLog, ModelServers, TextStore
+from navi.domain.ids import CallId, SessionId
+from navi.domain.prompt import (
+    ModelOptions,
+    ModelRequest,
+    PromptMessage,
+    ToolSchema,
+    prompt_messages,
+)
+from navi.ports import EventLog, ModelServers, Recorded, TextStore
 from navi.projections.context import Context
 
 
@@ -44,13 +50,18 @@ async def render_call(
     Raises:
         NotFound: no such call, or a text it refers to is gone.
     """
-    called, turn_id = await _find(event_log, session_id, call_id)
-    context = await replay_session(event_log, Context(), session_id, until=called.context_seq)
+    called, where = await _find(event_log, session_id, call_id)
+    projection = Context(where.subagent_id)
+    context = await replay_session(event_log, projection, session_id, until=called.context_seq)
     system = await _text(texts, called.system_sha256)
     tools = await _text(texts, called.tools_sha256)
+    tail = await _text(texts, called.tail_sha256 or None)
     request = ModelRequest(
         model=called.model,
-        messages=prompt_messages(system, context.rows, turn_id=turn_id),
+        messages=(
+            *prompt_messages(system, context.rows, turn_id=where.turn_id),
+            *(msgspec.json.decode(tail, type=tuple[PromptMessage, ...]) if tail else ()),
+        ),
         tools=msgspec.json.decode(tools, type=tuple[ToolSchema, ...]) if tools else (),
         options=msgspec.convert(called.options, ModelOptions),
     )
@@ -67,7 +78,7 @@ async def render_call(
 
 async def _find(
     event_log: EventLog, session_id: SessionId, call_id: CallId
-) -> tuple[ModelCalled, TurnId | None]:
+) -> tuple[ModelCalled, Recorded]:
     async with aclosing(event_log.read(session_id, deltas=False)) as batches:
         async for batch in batches:
             for row in batch:
@@ -75,7 +86,7 @@ async def _find(
                     continue
                 event = row.envelope.event
                 if isinstance(event, ModelCalled) and event.call_id == call_id:
-                    return event, row.turn_id
+                    return event, row
     raise NotFound(f"no model call {call_id} in session {session_id}")
 
 

@@ -7,20 +7,38 @@ import structlog
 from msgspec import Struct
 
 from navi.application.ask_model import INVALID_ARGUMENTS
-from navi.application.record import Record
-from navi.domain.commands import Outcome, RecordOutcome, Runner
-from navi.domain.events import TodoItem, TodoUpdated, ToolCall, ToolFinished, ToolStarted
+from navi.application.recorders import InTurn
+from navi.domain.errors import BadInput, Fenced
+from navi.domain.events import (
+    TodoItem,
+    TodoUpdated,
+    ToolCall,
+    ToolFinished,
+    ToolOutcome,
+    ToolStarted,
+)
 from navi.domain.fold import Fold
+from navi.domain.guidance import check_todo
 from navi.domain.profile import Profile
-from navi.domain.turn import RunTool
+from navi.domain.turn import SPAWN_AGENT, ToolRun
 from navi.failpoints import failpoint
-from navi.ports import Clock, Outputs, Tool, ToolBox, ToolContext, ToolResult, Workspaces
+from navi.ports import (
+    AgentActions,
+    Clock,
+    Outputs,
+    Tool,
+    ToolBox,
+    ToolContext,
+    ToolResult,
+    Workspaces,
+)
 from navi.projections.todo import TodoState
 
 log = structlog.get_logger()
 
 STOP_GRACE = 0.8  # seconds a tool has to end by itself once the turn is to halt
-TOOL_TIMEOUT = 900.0  # seconds; tools have shorter limits of their own
+TOOL_TIMEOUT = 900.0  # seconds; most tools have shorter limits of their own
+TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0}  # a little more than a subagent has
 
 
 class RunToolOnce:
@@ -37,7 +55,7 @@ class RunToolOnce:
         self._abandoned: set[asyncio.Task[ToolResult]] = set()
 
     async def __call__(
-        self, record: Record, runner: Runner, step: RunTool, profile: Profile
+        self, recorder: InTurn, run: ToolRun, profile: Profile, actions: AgentActions
     ) -> None:
         """Run the call; its result, good or bad, stands in the log afterwards.
 
@@ -47,16 +65,19 @@ class RunToolOnce:
         Raises:
             Fenced: the turn is another's; nothing more may be done.
         """
-        call = step.call
-        running = _Running(record, runner, call)
-        tool = self._find(call, profile)
-        complaint = tool if isinstance(tool, str) else _complaint(tool, call)
-        start = () if step.started else (_started(call),)
+        call = run.call
+        running = _Running(recorder, call, actions, profile)
+        tool = self._tools.find(call.name)
+        start = () if run.started else (_started(call),)
         await failpoint("tool.before_start")
-        if complaint is not None or isinstance(tool, str):
-            await running.record(*start, _refused(call, complaint or ""))
+        if tool is not None and not profile.enables(call.name):
+            await recorder(_answered(call, "denied", self._instead(call, profile)))
             return
-        await running.record(*start)
+        complaint = self._instead(call, profile) if tool is None else _complaint(tool, call)
+        if tool is None or complaint is not None:
+            await recorder(*start, _answered(call, "error", complaint or ""))
+            return
+        await recorder(*start)
         await failpoint("tool.running")
         await self._run(running, tool)
 
@@ -66,43 +87,45 @@ class RunToolOnce:
             task.cancel()
         await asyncio.gather(*self._abandoned, return_exceptions=True)
 
-    def _find(self, call: ToolCall, profile: Profile) -> Tool | str:
-        offered = [
-            tool.description.name
-            for tool in self._tools.all()
-            if profile.enables(tool.description.name)
-        ]
-        tool = self._tools.find(call.name)
-        if tool is None or call.name not in offered:
-            return f"There is no tool {call.name!r}. There are: {', '.join(offered) or 'none'}."
-        return tool
+    def _instead(self, call: ToolCall, profile: Profile) -> str:
+        names = (tool.description.name for tool in self._tools.all())
+        offered = ", ".join(name for name in names if profile.enables(name)) or "none"
+        return f"There is no tool {call.name!r} for you. There are: {offered}."
 
     async def _run(self, running: "_Running", tool: Tool) -> None:
-        workspace = await self._workspaces.of(running.owner.id)
-        todo = _Todo(running, await running.owner.todo())
+        record = running.recorder.record
+        workspace = await self._workspaces.of(record.id)
         context = ToolContext(
-            session_id=running.owner.id,
-            user_id=running.owner.session.owner,
+            session_id=record.id,
+            user_id=record.session.owner,
             call_id=running.call.id,
             workspace=workspace,
-            stop=running.owner.halt,
-            todo=todo,
+            stop=record.halt,
+            todo=_Todo(
+                running.recorder,
+                await record.todo(),
+                validated=running.profile.step_validation_enabled,
+            ),
+            agent=running.actions,
         )
         began = self._clock.monotonic()
+        timeout = TOOL_TIMEOUTS.get(running.call.name, TOOL_TIMEOUT)
         task = asyncio.ensure_future(_guarded(tool, running.call, context))
         try:
-            await _until_halt(task, running.owner.halt)
+            await _until_halt(task, record.halt, seconds=timeout)
         finally:
             if not task.done():
                 self._abandon(task)
         if not task.done():
-            if running.owner.halt.is_set():
+            if record.halt.is_set():
                 return
             result = ToolResult(
-                outcome="error", output=f"The tool did not end within {TOOL_TIMEOUT:g} s."
+                outcome="error", output=f"The tool did not end within {timeout:g} s."
             )
         else:
             result = task.result()
+            if record.halt.is_set() and result.outcome == "unknown":
+                return  # what the end of the turn says of it anyway, after its subagent's answer
         await failpoint("tool.before_finish")
         duration_ms = round((self._clock.monotonic() - began) * 1000)
         output = await self._outputs.bound(
@@ -116,7 +139,7 @@ class RunToolOnce:
             truncated=output.truncated or result.truncated,
             duration_ms=duration_ms,
         )
-        await running.record(finished)
+        await running.recorder(finished)
         await failpoint("tool.after_finish")
 
     def _abandon(self, task: "asyncio.Task[ToolResult]") -> None:
@@ -126,37 +149,38 @@ class RunToolOnce:
 
 
 class _Running(Struct, frozen=True):
-    """A tool call, and where its outcome is recorded."""
+    """A tool call, where its outcome is recorded, and what it may do to the agent."""
 
-    owner: Record
-    runner: Runner
+    recorder: InTurn
     call: ToolCall
-
-    async def record(self, *events: Outcome) -> None:
-        if events:
-            await self.owner.execute(RecordOutcome(runner=self.runner, events=events), patient=True)
+    actions: AgentActions
+    profile: Profile
 
 
 class _Todo:
     """The session's todo list as a tool sees it; each change is an event."""
 
-    def __init__(self, running: _Running, fold: Fold[TodoState]) -> None:
-        self._running = running
+    def __init__(self, recorder: InTurn, fold: Fold[TodoState], *, validated: bool) -> None:
+        self._recorder = recorder
         self._fold = fold
+        self._validated = validated
 
     def items(self) -> tuple[TodoItem, ...]:
         return self._fold.state.items
 
     async def replace(self, items: tuple[TodoItem, ...]) -> None:
-        await self._running.record(TodoUpdated(items=items))
+        refusal = check_todo(self.items(), items, validation_required=self._validated)
+        if refusal is not None:
+            raise BadInput("status", refusal)
+        await self._recorder(TodoUpdated(items=items))
 
 
 def _started(call: ToolCall) -> ToolStarted:
     return ToolStarted(call_id=call.id, name=call.name, arguments=call.arguments)
 
 
-def _refused(call: ToolCall, why: str) -> ToolFinished:
-    return ToolFinished(call_id=call.id, name=call.name, outcome="error", output=why)
+def _answered(call: ToolCall, outcome: ToolOutcome, why: str) -> ToolFinished:
+    return ToolFinished(call_id=call.id, name=call.name, outcome=outcome, output=why)
 
 
 def _complaint(tool: Tool, call: ToolCall) -> str | None:
@@ -170,18 +194,20 @@ async def _guarded(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResu
     """A tool's result, also where it raised: the model is told, the turn goes on."""
     try:
         return await tool.run(call.arguments, context)
+    except Fenced:
+        raise  # the turn is another's: nothing more is recorded
     except Exception as error:  # noqa: BLE001 - a border: a tool may raise anything
         log.warning("tool_raised", tool=call.name, error=type(error).__name__)
         last = traceback.format_exception_only(error)[-1].strip()
         return ToolResult(outcome="error", output=f"The tool failed: {last}")
 
 
-async def _until_halt(task: "asyncio.Task[ToolResult]", halt: asyncio.Event) -> None:
+async def _until_halt(
+    task: "asyncio.Task[ToolResult]", halt: asyncio.Event, *, seconds: float
+) -> None:
     halted = asyncio.ensure_future(halt.wait())
     try:
-        await asyncio.wait(
-            {task, halted}, timeout=TOOL_TIMEOUT, return_when=asyncio.FIRST_COMPLETED
-        )
+        await asyncio.wait({task, halted}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if halt.is_set() and not task.done():
             await asyncio.wait({task}, timeout=STOP_GRACE)
     finally:

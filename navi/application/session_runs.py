@@ -1,12 +1,14 @@
 """Which sessions run on this node: starts, follows and hands over the tasks that run turns."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
 
 import structlog
 
 from navi.application.record import Record, Records
-from navi.application.run_turn import Agent, run_session
+from navi.application.run_turn import run_session
+from navi.application.turn_run import Agent
 from navi.domain.errors import Unavailable
 from navi.domain.ids import SessionId
 from navi.ports import EventLog
@@ -19,8 +21,21 @@ UNAVAILABLE_PAUSE = 1.0  # seconds before a run that Postgres interrupted is tri
 class SessionRuns:
     """The owner of all running turns; used as ``async with``, which waits for what it started."""
 
-    def __init__(self, event_log: EventLog, records: Records, agent: Agent) -> None:
+    def __init__(
+        self,
+        event_log: EventLog,
+        records: Records,
+        agent: Agent,
+        *,
+        completed: Callable[[SessionId], None],
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            completed: called after each turn that was completed here.
+        """
         self._log = event_log
+        self._completed = completed
         self._records = records
         self._agent = agent
         self._tasks: dict[SessionId, asyncio.Task[None]] = {}
@@ -68,7 +83,9 @@ class SessionRuns:
                 record = await self._records.open(session_id)
                 follower = asyncio.create_task(self._follow(record))
                 try:
-                    await run_session(record, self._agent)
+                    await run_session(
+                        record, self._agent, completed=lambda: self._completed(session_id)
+                    )
                 finally:
                     follower.cancel()
                     await asyncio.wait({follower})

@@ -6,6 +6,7 @@ from typing import Literal
 from navi.domain.events import TextDelta, ThinkingDelta, ThinkingEnded
 from navi.domain.ids import CallId
 
+MAX_DELTA = 16_384  # characters of one delta: what a client is shown at once
 SLOT = 0.05  # seconds between two deltas of one call: at most 20 a second, of both kinds together
 
 Kind = Literal["thinking", "text"]
@@ -70,6 +71,9 @@ class ShownText:
         self._next_slot = now + SLOT  # until `logged` knows better
         kind, pieces = self._waiting.popleft()
         text = "".join(pieces)
+        if len(text) > MAX_DELTA:
+            self._waiting.appendleft((kind, [text[MAX_DELTA:]]))
+            text = text[:MAX_DELTA]
         if kind == "thinking":
             self._thinks = True
             return (ThinkingDelta(call_id=self._call_id, text=text),)

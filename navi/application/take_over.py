@@ -4,13 +4,14 @@ import asyncio
 
 import structlog
 
-from navi.application.record import Record, Records
+from navi.application.partial_texts import partial_texts
+from navi.application.record import Records
 from navi.application.session_runs import SessionRuns
-from navi.domain.commands import ResumeTurn
+from navi.domain.commands import AnswerAsides, ResumeTurn
 from navi.domain.errors import Fenced, NotFound, NoTurn, RuleBroken, TurnUnderway, Unavailable
-from navi.domain.events import TextDelta
 from navi.domain.ids import CallId, NodeId, SessionId
-from navi.domain.turn import OpenModelCall, OpenTool, Turn, open_operations
+from navi.domain.session import Session
+from navi.domain.turn import OpenTool, Turn, open_operations
 from navi.ports import EventLog, Nodes, ReadModels, ToolBox
 from navi.projections.sessions import Sessions
 
@@ -60,13 +61,18 @@ class TakeOver:
         sessions = Sessions()
         found = await self._read_models.unfinished(sessions.name, sessions.version)
         states = {sid: sessions.decode_state(stored.state) for sid, stored in found}
-        owners = {s.turn.node for s in states.values() if s.turn is not None} - {self._node}
+        owners = {node for session in states.values() for node in _nodes(session)} - {self._node}
         alive = await self._nodes.state_of(sorted(owners))
         for session_id, session in states.items():
+            gone = frozenset(n for n in _aside_nodes(session) if alive.get(n, "gone") != "alive")
+            if gone - {self._node}:
+                record = await self._records.open(session_id)
+                await record.execute(AnswerAsides(nodes=gone - {self._node}))
             if session_id in self._runs.running or self._runs.draining:
                 continue
             if session.turn is None or session.turn.node == self._node:
-                self._runs.wake(session_id)
+                if session.turn or session.waiting:
+                    self._runs.wake(session_id)
             elif alive.get(session.turn.node, "gone") != "alive":
                 handed_over = alive.get(session.turn.node) == "left"
                 await self._resume(session_id, session.turn.node, handed_over=handed_over)
@@ -79,7 +85,7 @@ class TakeOver:
         command = ResumeTurn(
             node=self._node,
             handed_over=handed_over,
-            partial_texts=await self._partial_texts(record, turn),
+            partial_texts=await partial_texts(self._log, record.id, turn),
             repeatable=self._repeatable(turn),
         )
         try:
@@ -92,20 +98,6 @@ class TakeOver:
             return
         log.info("turn_taken_over", session_id=session_id, turn_id=turn.id, from_node=node)
         self._runs.wake(session_id)
-
-    async def _partial_texts(self, record: Record, turn: Turn) -> dict[CallId, str]:
-        """What open model calls had shown: deltas are not in the fold, but they are in the log."""
-        opened = {
-            o.call.id: o.call.seq for o in open_operations(turn) if isinstance(o, OpenModelCall)
-        }
-        texts: dict[CallId, list[str]] = {call_id: [] for call_id in opened}
-        if opened:
-            async for rows in self._log.read(record.id, after=min(opened.values())):
-                for row in rows:
-                    event = row.envelope.event
-                    if isinstance(event, TextDelta) and event.call_id in texts:
-                        texts[event.call_id].append(event.text)
-        return {call_id: "".join(pieces) for call_id, pieces in texts.items()}
 
     def _repeatable(self, turn: Turn) -> frozenset[CallId]:
         """The running tool calls that may simply run again."""
@@ -120,3 +112,13 @@ class TakeOver:
             for call_id, tool in tools.items()
             if tool is not None and tool.description.safe_to_repeat
         )
+
+
+def _nodes(session: Session) -> frozenset[NodeId]:
+    """The processes that have something open in a session."""
+    nodes = _aside_nodes(session)
+    return nodes if session.turn is None else nodes | {session.turn.node}
+
+
+def _aside_nodes(session: Session) -> frozenset[NodeId]:
+    return frozenset(call.node for call in session.asides if call.node is not None)

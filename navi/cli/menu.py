@@ -44,6 +44,7 @@ SECTIONS: Mapping[str, tuple[Entry, ...]] = {
         Entry("verify", "verify", "Check that nobody changed history."),
     ),
     "Upkeep": (
+        Entry("memories", "memories", "Look after what navi remembers about you."),
         Entry("projections", "projections", "Look after the read models."),
         Entry("publish", "upkeep", "Fill a NATS stream again from the log."),
         Entry("migrate", "upkeep", "Bring the database up to date."),

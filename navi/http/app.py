@@ -8,11 +8,13 @@ from litestar.types import ASGIApp
 from msgspec import Struct
 
 from navi.http.bodies import MAX_BODY_BYTES, answer
+from navi.http.contexts import compress_context, get_planning, undo_compression
 from navi.http.errors import EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.events import get_events, get_request
 from navi.http.guard import Guard
 from navi.http.health import get_live, get_ready
 from navi.http.live import watch_session
+from navi.http.memories import add_memory, change_memory, forget_memory, get_memories
 from navi.http.messages import get_context, get_messages, get_todo, send_message
 from navi.http.schema_routes import get_asyncapi, get_event_schema, get_openapi
 from navi.http.services import Given, Services
@@ -55,6 +57,13 @@ ROUTES = (
     get_messages,
     get_context,
     get_todo,
+    get_planning,
+    compress_context,
+    undo_compression,
+    get_memories,
+    add_memory,
+    change_memory,
+    forget_memory,
     get_events,
     get_request,
     get_profiles,

@@ -214,7 +214,7 @@ async def _receive(
         files=message.files,
         mode=message.mode,
         message_id=message.message_id,
-        planning=False,
+        planning=True,
     )
     if receipt.seq <= known:
         repeated = ReceiptFrame(message_id=receipt.message_id, seq=receipt.seq)

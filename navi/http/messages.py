@@ -8,17 +8,17 @@ from msgspec import Struct
 
 from navi.application.await_turn import TurnOutcome, await_turn
 from navi.application.manage_sessions import Receipt
-from navi.application.read_session import read_session
-from navi.domain.errors import NotFound
+from navi.application.read_session import View, read_session, replay_session
+from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import Mode, TodoItem
-from navi.domain.ids import SessionId
+from navi.domain.ids import SessionId, SubagentId
 from navi.domain.messages import Message
 from navi.http.bodies import answer, read_json
 from navi.http.errors import RETRY_SECONDS, Edge, Refused
 from navi.http.first_of import first_of
 from navi.http.limits import limit_in, said, seq_in, session_of, text_in, yes_or_no_in
 from navi.http.services import Given, PathText, Services
-from navi.projections.context import Context
+from navi.projections.context import Context, ContextState
 from navi.projections.messages import Messages
 from navi.projections.todo import Todo
 
@@ -79,7 +79,7 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
         files=message.files,
         mode=message.mode,
         message_id=message.message_id,
-        planning=False,
+        planning=not wait,
     )
     if not wait:
         return answer(receipt, status=HTTPStatus.ACCEPTED)
@@ -138,16 +138,15 @@ async def get_messages(request: Edge, session_id: PathText, services: Given) -> 
 @get("/sessions/{session_id:str}/context")
 async def get_context(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """What the model sees of the session."""
-    subagent_id = text_in(request.query_params, "subagent_id")
-    if subagent_id is not None:
-        raise NotFound(f"no subagent {subagent_id[:100]!r} in session {session_id}")
-    view = await read_session(
-        services.event_log,
-        services.read_models,
-        Context(),
-        await _existing(services, session_id),
-        at=seq_in(request.query_params, "at"),
-    )
+    wanted = text_in(request.query_params, "subagent_id")
+    existing = await _existing(services, session_id)
+    at = seq_in(request.query_params, "at")
+    if wanted is None:
+        view = await read_session(
+            services.event_log, services.read_models, Context(), existing, at=at
+        )
+    else:
+        view = await _context_of_subagent(services, existing, wanted, at=at)
     return answer(
         ContextAnswer(seq=view.seq, token_count=view.state.token_count, messages=view.rows)
     )
@@ -164,6 +163,24 @@ async def get_todo(request: Edge, session_id: PathText, services: Given) -> Resp
         at=seq_in(request.query_params, "at"),
     )
     return answer(TodoAnswer(seq=view.seq, items=view.state.items))
+
+
+async def _context_of_subagent(
+    services: Services, session_id: SessionId, subagent_id: str, *, at: int | None
+) -> View[ContextState]:
+    """What a subagent's model saw: folded from the log, since it is read once in a while."""
+    head = await services.event_log.head(session_id)
+    if at is not None and at > head:
+        raise BadInput("at", f"the session has events 1 to {head}")
+    view = await replay_session(
+        services.event_log,
+        Context(SubagentId(subagent_id)),
+        session_id,
+        until=head if at is None else at,
+    )
+    if not view.rows and at is None:
+        raise NotFound(f"no subagent {subagent_id[:100]!r} in session {session_id}")
+    return view
 
 
 async def _existing(services: Services, session_id: str) -> SessionId:

@@ -6,13 +6,16 @@ import msgspec
 from msgspec import Struct
 
 from navi.application.await_turn import TurnOutcome
+from navi.application.manage_context import Compressed
 from navi.application.manage_sessions import Receipt
 from navi.application.render_call import RenderedCall
 from navi.domain.events import JsonObject
+from navi.http.contexts import PlanningAnswer, Undo
 from navi.http.errors import PROBLEM_JSON, Problem
 from navi.http.event_schema import envelope_schema, event_definitions
 from navi.http.health import Alive, Ready
 from navi.http.limits import MAX_LIMIT, MAX_SEQ
+from navi.http.memories import MemoryAnswer, MemoryList, MemoryText
 from navi.http.messages import ContextAnswer, MessageList, NewMessage, TodoAnswer
 from navi.http.sessions import NewSession, SessionAnswer, SessionChange, SessionList, StopAnswer
 from navi.http.tools_and_profiles import ProfileList, ToolList
@@ -100,7 +103,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/sessions/{session_id}/context": {
         "get": Operation(
             does="what the model sees",
-            query=(_AT,),
+            query=(_AT, ("subagent_id", {"type": "string"}, "what a subagent's model saw")),
             answers={200: ContextAnswer},
             errors=(400, 404),
         ),
@@ -109,6 +112,52 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "get": Operation(
             does="the todo list", query=(_AT,), answers={200: TodoAnswer}, errors=(400, 404)
         ),
+    },
+    "/sessions/{session_id}/planning": {
+        "get": Operation(
+            does="what the phases of planning gave",
+            query=(_AT,),
+            answers={200: PlanningAnswer},
+            errors=(400, 404),
+        ),
+    },
+    "/sessions/{session_id}/compress": {
+        "post": Operation(
+            does="summarise the older part of the context now",
+            answers={200: Compressed},
+            errors=(404, 409),
+        ),
+    },
+    "/sessions/{session_id}/compress/undo": {
+        "post": Operation(
+            does="give back what the latest compression replaced",
+            body=Undo,
+            answers={200: Compressed},
+            errors=(400, 404, 408, 409, 413, 415),
+        ),
+    },
+    "/memories": {
+        "get": Operation(
+            does="what is remembered about the user",
+            query=(("query", {"type": "string"}, "what answers this, best first"),),
+            answers={200: MemoryList},
+            errors=(400,),
+        ),
+        "post": Operation(
+            does="keep a fact",
+            body=MemoryText,
+            answers={201: MemoryAnswer},
+            errors=(400, 408, 413, 415),
+        ),
+    },
+    "/memories/{memory_id}": {
+        "patch": Operation(
+            does="put another text in place of a memory's",
+            body=MemoryText,
+            answers={200: MemoryAnswer},
+            errors=(400, 404, 408, 413, 415),
+        ),
+        "delete": Operation(does="forget a memory", answers={204: None}, errors=(404,)),
     },
     "/sessions/{session_id}/events": {
         "get": Operation(

@@ -7,6 +7,8 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, SkipValidation
 from msgspec import Struct, field
 
+from navi.application.manage_context import ManageContext
+from navi.application.manage_memories import ManageMemories
 from navi.application.manage_sessions import ManageSessions
 from navi.domain.ids import LOCAL_OWNER, Owner
 from navi.ports import Clock, EventLog, ModelServers, Profiles, ReadModels, TextStore, ToolBox
@@ -42,6 +44,8 @@ class Services(Struct, frozen=True, kw_only=True):
     event_log: EventLog
     read_models: ReadModels
     sessions: ManageSessions
+    contexts: ManageContext
+    memories: ManageMemories
     profiles: Profiles
     tools: ToolBox
     texts: TextStore

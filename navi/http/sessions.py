@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from navi.application.list_sessions import list_sessions
 from navi.application.manage_sessions import Change
-from navi.application.run_turn import DEFAULT_PROFILE
+from navi.application.run_actor import DEFAULT_PROFILE
 from navi.domain.ids import SessionId
 from navi.domain.session import Session
 from navi.http.bodies import answer, read_body, read_json

@@ -8,6 +8,7 @@ from typing import Any
 
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.nodes import InMemoryNodes
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.in_memory.text_store import InMemoryTextStore
@@ -19,23 +20,40 @@ from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.toolbox import Tools
 from navi.application.ask_model import AskModelOnce, CallSettings
 from navi.application.await_turn import TurnOutcome, await_turn
+from navi.application.compress import CompressContext, CompressSettings
+from navi.application.followers.after_turn import AfterTurn
+from navi.application.followers.compress_after import CompressAfter
+from navi.application.followers.keep_memories import KeepMemories
+from navi.application.followers.name_session import NameSession
 from navi.application.followers.project import Projector
+from navi.application.followers.remember import Remember
+from navi.application.manage_context import ManageContext
+from navi.application.manage_memories import ManageMemories
 from navi.application.manage_sessions import ManageSessions, Receipt
 from navi.application.record import Records
 from navi.application.run_tool import RunToolOnce
-from navi.application.run_turn import Agent
 from navi.application.session_runs import SessionRuns
 from navi.application.take_over import TakeOver
+from navi.application.turn_run import Agent
 from navi.domain.events import AgentEvent, Mode
 from navi.domain.ids import MessageId, NodeId, SessionId
-from navi.ports import EventLog, Recorded, Tool
+from navi.ports import Embedder, EventLog, Recorded, Tool
 from navi.projections.context import Context
 from navi.projections.messages import Messages
+from navi.projections.planning_log import PlanningLog
 from navi.projections.sessions import Sessions
 from navi.projections.todo import Todo
 
+WINDOW = 8192  # tokens
 PATIENCE = 10.0  # seconds a test waits for what must come
-PROJECTIONS = (Sessions(), Messages(), Context(), Todo())
+PROJECTIONS = (Sessions(), Messages(), Context(), Todo(), PlanningLog())
+
+
+class NoEmbedders:
+    """No embedding model is there."""
+
+    async def current(self) -> Embedder | None:
+        return None
 
 
 class World:
@@ -45,6 +63,7 @@ class World:
         self.log: EventLog = event_log or InMemoryEventLog()
         self.read_models = InMemoryReadModels()
         self.texts = InMemoryTextStore()
+        self.memories = InMemoryMemories(NoEmbedders())
         self.cluster: dict[NodeId, Any] = {}
 
     async def project(self) -> None:
@@ -86,6 +105,8 @@ class AgentNode:
         self.sessions = sessions
         self.take_over = take_over
         self.runs: SessionRuns
+        self.contexts: ManageContext
+        self.memories: ManageMemories
         self.agent: Agent
         self.servers: ServerPool
 
@@ -100,6 +121,7 @@ class AgentNode:
         *,
         mode: Mode = "queue",
         message_id: str | None = None,
+        planning: bool = False,
     ) -> Receipt:
         """Send a message."""
         return await self.sessions.receive(
@@ -108,6 +130,7 @@ class AgentNode:
             files=(),
             mode=mode,
             message_id=MessageId(message_id) if message_id else None,
+            planning=planning,
         )
 
     async def outcome(self, session_id: SessionId, receipt: Receipt) -> TurnOutcome:
@@ -130,6 +153,8 @@ async def agent_node(
     chunk_timeout: float = 5.0,
     tools: Sequence[Tool] = (),
     profiles: Path | None = None,
+    follow: bool = False,
+    keep_recent: int = 10,
 ) -> AsyncGenerator[AgentNode, None]:
     """A node on these model servers (Ollama's protocol); killed, not drained, at the end."""
     clock, ids = SystemClock(), RandomIds()
@@ -146,30 +171,55 @@ async def agent_node(
     async with Tools(own_tools=files / "no-tools", environment={}, more=tools) as toolbox:
         run_tool = RunToolOnce(toolbox, Workspaces(files), KeptOutputs(), clock)
         profile_folder = FolderProfiles(profiles or files / "no-profiles")
+        ask_model = AskModelOnce(
+            pool,
+            world.texts,
+            clock,
+            ids,
+            CallSettings(first_chunk_timeout=first_chunk_timeout, num_ctx=WINDOW),
+        )
+        compress = CompressContext(
+            ask_model,
+            CompressSettings(
+                enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3, window=WINDOW
+            ),
+        )
         agent = Agent(
             node=node_id,
             ids=ids,
             profiles=profile_folder,
             tools=toolbox,
-            ask_model=AskModelOnce(
-                pool,
-                world.texts,
-                clock,
-                ids,
-                CallSettings(first_chunk_timeout=first_chunk_timeout, num_ctx=8192),
-            ),
+            ask_model=ask_model,
             run_tool=run_tool,
+            compress=compress,
+            memories=world.memories,
         )
         records = Records(world.log, world.read_models, clock, ids, node_id)
-        runs = SessionRuns(world.log, records, agent)
+        after_turn = AfterTurn(
+            records,
+            (
+                CompressAfter(compress, profile_folder, node_id),
+                NameSession(ask_model, profile_folder, node_id),
+                Remember(ask_model, world.memories, profile_folder, ids, node_id),
+            )
+            if follow
+            else (),
+        )
+        following = asyncio.create_task(after_turn.run())
+        runs = SessionRuns(world.log, records, agent, completed=after_turn.completed)
         sessions = ManageSessions(world.log, records, runs, profile_folder, ids, node_id)
         take_over = TakeOver(world.log, world.read_models, records, runs, nodes, toolbox, node_id)
         node = AgentNode(world, node_id, sessions, take_over)
         node.runs, node.agent, node.servers = runs, agent, pool
+        keeper = KeepMemories(world.log, world.memories)
+        node.memories = ManageMemories(world.log, records, world.memories, keeper, ids)
+        node.contexts = ManageContext(records, compress, profile_folder, node_id)
         try:
             yield node
         finally:
             await runs.drain(0)
+            following.cancel()
+            await asyncio.wait({following})
             world.cluster[node_id] = "gone"
             await run_tool.close()
             await pool.aclose()

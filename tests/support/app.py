@@ -119,6 +119,8 @@ async def running_app(
             event_log=world.log,
             read_models=world.read_models,
             sessions=node.sessions,
+            contexts=node.contexts,
+            memories=node.memories,
             profiles=node.agent.profiles,
             tools=node.agent.tools,
             texts=world.texts,

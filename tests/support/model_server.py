@@ -74,6 +74,9 @@ class ModelServer:
         self.models: list[str] = [MODEL]
         self.capabilities: list[str] = ["completion", "tools", "thinking"]
         self.otherwise_at: dict[str, Any] = {}  # JSON answers by path, in place of the usual ones
+        # Calls beside the turns come when they come: unless a test wants them, they are answered as
+        # the demo model would, and do not count.
+        self.scripted: set[str] = {"turn", "planning", "review", "compression"}
         self.otherwise: Callable[[Received], Sequence[Part]] = demo_parts
         self.requests: list[Received] = []
         self._queue: deque[Answer] = deque()
@@ -96,8 +99,11 @@ class ModelServer:
 
     @property
     def chats(self) -> list[Received]:
-        """The chat requests that came, without lists and other questions."""
-        return [request for request in self.requests if request.path in WIRES]
+        """The chat requests that came and are ``scripted``, without lists and other questions."""
+        return [request for request in self.requests if self._is_scripted(request)]
+
+    def _is_scripted(self, request: Received) -> bool:
+        return request.path in WIRES and purpose_of(request) in self.scripted
 
     def answer(self, *parts: Part, piece: int | None = None, cut_after: int | None = None) -> None:
         """Queue an answer for the next chat request."""
@@ -181,7 +187,7 @@ class ModelServer:
     def _answer_to(self, request: Received) -> Answer:
         match request.method, request.path:
             case "POST", path if path in WIRES:
-                if self._queue:
+                if self._queue and self._is_scripted(request):
                     return self._queue.popleft()
                 return Answer(parts=tuple(self.otherwise(request)))
             case _, path if path in self.otherwise_at:
@@ -216,9 +222,14 @@ class ModelServer:
                 return _json({"error": "404 page not found"}, 404)
 
 
+def purpose_of(request: Received) -> str:
+    """What navi makes the call for."""
+    return request.headers.get("x-navi-purpose", "turn")
+
+
 def demo_parts(request: Received) -> Sequence[Part]:
     """What the demo model would answer to a request in either format."""
-    return demo_answer(request.json, purpose=request.headers.get("x-navi-purpose", "turn"))
+    return demo_answer(request.json, purpose=purpose_of(request))
 
 
 def embedding(text: str) -> list[float]:

@@ -57,26 +57,31 @@ def _turns(events: Sequence[Event]) -> Iterable[str]:
 
 
 def _model_calls(events: Sequence[Event]) -> Iterable[str]:
-    shown: dict[str, str] = {}  # text by open call
+    shown: dict[str, str | None] = {}  # text by open call; None for calls that show none
+    beside: set[str] = set()  # open calls that no turn waits for
     for event in events:
         data, seq = event["data"], event["seq"]
         match event["type"]:
             case "model_called":
-                shown[data["call_id"]] = ""
-            case "text_delta" | "thinking_delta" if data["call_id"] not in shown:
-                yield f"seq {seq}: a delta of a call that is not open"
+                shown[data["call_id"]] = "" if data["purpose"] == "turn" else None
+                if "node" in data:
+                    beside.add(data["call_id"])
+            case "text_delta" | "thinking_delta" if shown.get(data["call_id"]) is None:
+                yield f"seq {seq}: a delta of a call that is not open, or shows no text"
             case "text_delta":
-                shown[data["call_id"]] += data["text"]
+                shown[data["call_id"]] = (shown[data["call_id"]] or "") + data["text"]
             case "model_replied" | "model_call_failed":
                 text = data["content" if event["type"] == "model_replied" else "partial_text"]
-                if shown.pop(data["call_id"], None) != text:
-                    yield f"seq {seq}: not the one answer with the text that was shown"
-            case kind if kind in ENDS and shown:
+                if data["call_id"] not in shown:
+                    yield f"seq {seq}: a second answer, or one to no call"
+                elif shown.pop(data["call_id"]) not in (None, text):
+                    yield f"seq {seq}: not the text that was shown"
+            case kind if kind in ENDS and shown.keys() - beside:
                 yield f"seq {seq}: the turn ends with open model calls"
             case _:
                 pass
-    if shown:
-        yield f"model calls without an answer: {sorted(shown)}"
+    if left := shown.keys() - beside:
+        yield f"model calls without an answer: {sorted(left)}"
 
 
 def _tool_calls(events: Sequence[Event]) -> Iterable[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from navi.domain.events import TodoItem
 from navi.domain.ids import LOCAL_OWNER, CallId, SessionId
-from navi.ports import ToolContext
+from navi.ports import ToolContext, ToolResult
 
 SESSION = SessionId("0199c0de-0000-7000-8000-000000000001")
 
@@ -25,6 +25,16 @@ class ListInMemory:
         self._items = items
 
 
+class LoneAgent:
+    """An agent that can neither spawn nor switch."""
+
+    async def spawn(self, task: str, profile_id: str | None) -> ToolResult:
+        return ToolResult(outcome="denied", output=f"no subagents here for {task!r}")
+
+    async def switch_profile(self, profile_id: str, reason: str) -> ToolResult:
+        return ToolResult(outcome="denied", output=f"no profile {profile_id!r} here")
+
+
 def context_in(
     workspace: Path,
     *,
@@ -40,4 +50,5 @@ def context_in(
         workspace=workspace,
         stop=stop or asyncio.Event(),
         todo=ListInMemory(items),
+        agent=LoneAgent(),
     )

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from navi.adapters.llm import demo, ollama, openai
 from navi.adapters.llm.demo import DemoModel
+from navi.adapters.llm.embeddings import EmbeddingServer
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
 from navi.adapters.llm.servers import Server, ServerPool
@@ -50,11 +51,16 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
 
 
 class Detected(Struct, frozen=True, kw_only=True):
-    """The servers to use; ``reason`` says to the user why these."""
+    """The servers to use; ``reason`` says to the user why these.
+
+    Attributes:
+        embeddings: of those that can embed; none for the demo model.
+    """
 
     backend: Backend
     servers: ServerPool
     reason: str
+    embeddings: tuple[EmbeddingServer, ...] = ()
 
 
 def parse_backends(data: bytes) -> tuple[OllamaBackend, ...]:
@@ -119,7 +125,8 @@ def _detected(
     ]
     default_model = demo.MODEL if backend == "demo" else settings.model
     pool = ServerPool(servers, default_model=default_model, clock=clock)
-    return Detected(backend=backend, servers=pool, reason=reason)
+    embeddings = tuple(m.embeddings for m in models if not isinstance(m, DemoModel))
+    return Detected(backend=backend, servers=pool, reason=reason, embeddings=embeddings)
 
 
 def _ollamas(settings: ModelSettings) -> tuple[Ollama, ...]:

@@ -30,6 +30,7 @@ class NewItem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     text: Text
     status: Status = "pending"
+    validation: Text | None = None
 
 
 class TodoArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,6 +50,10 @@ class TodoArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     id: Annotated[str | None, Meta(description="update: which item, as list shows it.")] = None
     text: Annotated[Text | None, Meta(description="add, update: what is to be done.")] = None
     status: Annotated[Status | None, Meta(description="add, update: how far it is.")] = None
+    validation: Annotated[
+        Text | None,
+        Meta(description="add, update: for a done item, what you checked and what came of it."),
+    ] = None
 
 
 class Todo:
@@ -88,7 +93,10 @@ class Todo:
         if isinstance(after, str):
             return ToolResult(outcome="error", output=after)
         if after != before:
-            await context.todo.replace(after)
+            try:
+                await context.todo.replace(after)
+            except BadInput as refused:
+                return ToolResult(outcome="error", output=refused.cause)
         return ToolResult(outcome="ok", output=_shown(after))
 
 
@@ -100,7 +108,7 @@ def _missing(args: TodoArguments) -> str | None:
             return "argument text is missing: add needs it"
         case TodoArguments(action="update", id=None):
             return "argument id is missing: update needs it"
-        case TodoArguments(action="update", text=None, status=None):
+        case TodoArguments(action="update", text=None, status=None, validation=None):
             return "argument status is missing: update needs it, or text"
         case _:
             return None
@@ -113,7 +121,12 @@ def _changed(items: tuple[TodoItem, ...], args: TodoArguments) -> tuple[TodoItem
             return items
         case "set":
             return tuple(
-                TodoItem(id=str(number), text=clean_text(item.text), status=item.status)
+                TodoItem(
+                    id=str(number),
+                    text=clean_text(item.text),
+                    status=item.status,
+                    validation=_clean(item.validation),
+                )
                 for number, item in enumerate(args.items or (), start=1)
             )
         case "add":
@@ -123,6 +136,7 @@ def _changed(items: tuple[TodoItem, ...], args: TodoArguments) -> tuple[TodoItem
                 id=_free_id(items),
                 text=clean_text(args.text or ""),
                 status=args.status or "pending",
+                validation=_clean(args.validation),
             )
             return (*items, added)
         case "update":
@@ -134,11 +148,16 @@ def _changed(items: tuple[TodoItem, ...], args: TodoArguments) -> tuple[TodoItem
                     item,
                     text=item.text if args.text is None else clean_text(args.text),
                     status=args.status or item.status,
+                    validation=_clean(args.validation) or item.validation,
                 )
                 if item.id == args.id
                 else item
                 for item in items
             )
+
+
+def _clean(text: str | None) -> str | None:
+    return None if text is None else clean_text(text)
 
 
 def _free_id(items: tuple[TodoItem, ...]) -> str:

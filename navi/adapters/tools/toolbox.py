@@ -8,6 +8,8 @@ from navi.adapters.tools.filesystem import Filesystem
 from navi.adapters.tools.own_tools import OwnTools, Patience
 from navi.adapters.tools.own_tools_wire import LoadProblem
 from navi.adapters.tools.scratchpad import Scratchpad
+from navi.adapters.tools.spawn_agent import SpawnAgent
+from navi.adapters.tools.switch_profile import SwitchProfile
 from navi.adapters.tools.todo import Todo
 from navi.ports import Tool
 
@@ -32,7 +34,8 @@ class Tools:
             patience: how long own tools may take.
         """
         self._tools: dict[str, Tool] = {
-            tool.description.name: tool for tool in (Filesystem(), Todo(), Scratchpad(), *more)
+            tool.description.name: tool
+            for tool in (Filesystem(), Todo(), Scratchpad(), SpawnAgent(), SwitchProfile(), *more)
         }
         self._own = OwnTools(
             own_tools,

@@ -303,7 +303,7 @@ async def test_without_own_tools_no_process_is_started(tmp_path: Path) -> None:
     before = psutil.Process().children()
 
     async with Tools(own_tools=tmp_path / "missing", environment={}) as tools:
-        assert [tool.description.source for tool in tools.all()] == ["built-in"] * 3
+        assert [tool.description.source for tool in tools.all()] == ["built-in"] * 5
         assert psutil.Process().children() == before
 
 

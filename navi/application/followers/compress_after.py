@@ -1,0 +1,28 @@
+"""Compress a context that a turn has left too full, before the next message has to wait for it."""
+
+import asyncio
+
+from navi.application.compress import CompressContext
+from navi.application.record import Record
+from navi.application.recorders import BesideTurns
+from navi.domain.ids import NodeId
+from navi.ports import Profiles
+
+
+class CompressAfter:
+    """A follower of turns."""
+
+    def __init__(self, compress: CompressContext, profiles: Profiles, node: NodeId) -> None:
+        self._compress = compress
+        self._profiles = profiles
+        self._node = node
+
+    async def __call__(self, record: Record, halt: asyncio.Event) -> None:
+        """Compress, if it is due and no turn is open meanwhile."""
+        profile = await self._profiles.get(record.session.profile_id)
+        context = await record.context()
+        if profile is None or record.session.turn is not None:
+            return
+        if self._compress.is_full(context, profile):
+            recorder = BesideTurns(record, self._node, halt)
+            await self._compress(recorder, context, profile, "post_turn")

@@ -1,0 +1,69 @@
+"""Keep the memories up to date with the log, and embed what is not embedded yet."""
+
+import asyncio
+
+import structlog
+
+from navi.domain.errors import Unavailable
+from navi.ports import EventLog, Memories
+
+log = structlog.get_logger()
+
+PAGE = 500  # events
+LOOK_EVERY = 30.0  # seconds between two looks for memories without an embedding
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds after trouble
+
+
+class KeepMemories:
+    """A follower of the log; any number of processes may run one."""
+
+    def __init__(self, event_log: EventLog, memories: Memories) -> None:
+        self._log = event_log
+        self._memories = memories
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for partition in range(self._log.partitions):
+                tasks.create_task(self._follow(partition), name=f"memories-{partition}")
+            tasks.create_task(self._embed(), name="embed memories")
+
+    async def caught_up(self) -> None:
+        """Bring the memories to where the log is now; then reads of them are not stale.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        for partition in range(self._log.partitions):
+            head = (await self._log.read_all(partition, after=0, limit=1)).head
+            while await self._memories.position(partition) < head:
+                await self._advance(partition)
+
+    async def _follow(self, partition: int) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                position = await self._memories.position(partition)
+                if await self._log.wait_beyond(partition, position, timeout=LOOK_EVERY):
+                    await self._advance(partition)
+                    await asyncio.sleep(FIRST_PAUSE)  # facts come in bursts; nobody waits for this
+                pause = FIRST_PAUSE
+            except Unavailable as error:
+                log.info("memories_wait", reason=str(error))
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _advance(self, partition: int) -> None:
+        position = await self._memories.position(partition)
+        page = await self._log.read_all(partition, after=position, limit=PAGE, deltas=False)
+        if page.reached > position:
+            await self._memories.apply(partition, page.rows, after=position, position=page.reached)
+
+    async def _embed(self) -> None:
+        while True:
+            try:
+                while await self._memories.embed_missing():
+                    pass
+            except Unavailable as error:
+                log.info("embeddings_wait", reason=str(error))
+            await asyncio.sleep(LOOK_EVERY)

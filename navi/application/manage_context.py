@@ -1,0 +1,73 @@
+"""Compress a context by hand, and take a compression back."""
+
+import asyncio
+
+from msgspec import Struct
+
+from navi.application.compress import CompressContext
+from navi.application.record import Record, Records
+from navi.application.recorders import BesideTurns
+from navi.application.run_actor import profile_of
+from navi.domain.commands import RecordAside
+from navi.domain.errors import ModelFailure, NotFound, RuleBroken
+from navi.domain.events import CompressionUndone
+from navi.domain.ids import NodeId, SessionId
+from navi.ports import Profiles
+
+
+class Compressed(Struct, frozen=True, kw_only=True):
+    """Whether the context changed; ``seq`` is the last event that is known of it."""
+
+    compressed: bool
+    seq: int
+
+
+class ManageContext:
+    """What people do to what the model sees."""
+
+    def __init__(
+        self, records: Records, compress: CompressContext, profiles: Profiles, node: NodeId
+    ) -> None:
+        self._records = records
+        self._compress = compress
+        self._profiles = profiles
+        self._node = node
+
+    async def compress(self, session_id: SessionId) -> Compressed:
+        """Summarise what is older than the turns that are kept, full or not.
+
+        Raises:
+            NotFound: no such session.
+            RuleBroken: no model can be asked.
+        """
+        record = await self._existing(session_id)
+        recorder = BesideTurns(record, self._node, asyncio.Event())
+        profile = await profile_of(record, self._profiles)
+        try:
+            done = await self._compress(recorder, await record.context(), profile, "manual")
+        except ModelFailure as failure:
+            raise RuleBroken(f"no model wrote a summary: {failure.error}") from failure
+        return Compressed(compressed=done, seq=record.seq)
+
+    async def undo(self, session_id: SessionId, compression_seq: int) -> Compressed:
+        """Give back exactly what a compression replaced; the latest one only.
+
+        Raises:
+            NotFound: no such session, or no such compression in force.
+            RuleBroken: a later compression stands on this one.
+        """
+        record = await self._existing(session_id)
+        in_force = [c.seq for c in (await record.context()).state.compressions]
+        if compression_seq not in in_force:
+            raise NotFound(f"no compression {compression_seq} is in force in session {session_id}")
+        if compression_seq != in_force[-1]:
+            raise RuleBroken(f"compression {in_force[-1]} came later and has to be undone first")
+        event = CompressionUndone(compression_seq=compression_seq)
+        await record.execute(RecordAside(events=(event,)))
+        return Compressed(compressed=True, seq=record.seq)
+
+    async def _existing(self, session_id: SessionId) -> Record:
+        record = await self._records.open(session_id)
+        if not record.session.exists:
+            raise NotFound(f"no session {session_id}")
+        return record

@@ -1,0 +1,58 @@
+"""Where the outcome of a model call goes: into the open turn, or beside the turns."""
+
+import asyncio
+
+from navi.application.ask_model import CallEvent
+from navi.application.record import Record
+from navi.domain.commands import Aside, Outcome, RecordAside, RecordOutcome, Runner
+from navi.domain.ids import NodeId, SubagentId
+
+
+class InTurn:
+    """Records on behalf of an actor of the open turn; fenced."""
+
+    node: NodeId | None = None
+
+    def __init__(self, record: Record, runner: Runner, subagent_id: SubagentId | None) -> None:
+        self.record = record
+        self.runner = runner
+        self.subagent_id = subagent_id
+
+    @property
+    def halt(self) -> asyncio.Event:
+        """Set when the turn is to halt."""
+        return self.record.halt
+
+    async def __call__(self, *events: CallEvent) -> None:
+        """Append; waits while Postgres is away.
+
+        Raises:
+            Fenced: the turn is another's; nothing more may be done.
+        """
+        outcomes = tuple(event for event in events if isinstance(event, Outcome))
+        assert len(outcomes) == len(events)  # noqa: S101 - a turn records nothing else
+        if outcomes:
+            command = RecordOutcome(
+                runner=self.runner, events=outcomes, subagent_id=self.subagent_id
+            )
+            await self.record.execute(command, patient=True)
+
+
+class BesideTurns:
+    """Records what happens beside the turns, in the name of this process."""
+
+    def __init__(self, record: Record, node: NodeId, halt: asyncio.Event) -> None:
+        self.record = record
+        self.node: NodeId | None = node
+        self.halt = halt
+
+    async def __call__(self, *events: CallEvent) -> None:
+        """Append; waits while Postgres is away.
+
+        Raises:
+            NotFound: the session was deleted.
+        """
+        asides = tuple(event for event in events if isinstance(event, Aside))
+        assert len(asides) == len(events)  # noqa: S101 - beside turns nothing else happens
+        if asides:
+            await self.record.execute(RecordAside(events=asides), patient=True)

@@ -1,0 +1,209 @@
+"""The agent loop, for the agent of a turn and for each of its subagents: ask what comes next, do it."""
+
+import asyncio
+from typing import assert_never
+
+import structlog
+from msgspec.structs import replace
+
+from navi.application.agent_actions import Actions
+from navi.application.ask_model import CutOff, Question
+from navi.application.make_plan import make_plan
+from navi.application.record import Record
+from navi.application.recorders import InTurn
+from navi.application.turn_run import Run
+from navi.domain.commands import DeliverMessages
+from navi.domain.guidance import due_guidance
+from navi.domain.ids import SubagentId
+from navi.domain.profile import Profile
+from navi.domain.prompt import PERSONA, ToolSchema, prompt_messages, system_text
+from navi.domain.session import due_messages
+from navi.domain.turn import (
+    AskModel,
+    Compress,
+    Deliver,
+    Finish,
+    Limits,
+    MakePlan,
+    RunTools,
+    ToolRun,
+    next_turn_step,
+)
+from navi.ports import Profiles, ToolBox
+
+log = structlog.get_logger()
+
+DEFAULT_PROFILE = "assistant"
+
+
+async def run_actor(run: Run, subagent_id: SubagentId | None) -> Finish | None:
+    """Do what is to be done until nothing is left for this actor.
+
+    Returns:
+        How it ended; None where the turn is no longer run here.
+
+    Raises:
+        Fenced: the turn is another's; nothing more may be done.
+        NoModel: there is nothing to ask.
+    """
+    record, agent = run.record, run.agent
+    recorder = InTurn(record, run.runner, subagent_id)
+    while record.runner() == run.runner:
+        turn = record.session.turn
+        assert turn is not None  # noqa: S101 - the runner says so
+        profile = await profile_of_actor(record, agent.profiles, subagent_id)
+        step = next_turn_step(turn, subagent_id, await _limits(run, subagent_id, profile))
+        match step:
+            case Deliver():
+                await record.execute(DeliverMessages(runner=run.runner), patient=True)
+            case MakePlan():
+                question = await _question(run, subagent_id, profile, offers_tools=False)
+                asked = await make_plan(
+                    agent.ask_model,
+                    recorder,
+                    step,
+                    question,
+                    tools=tuple(tool.name for tool in offered_tools(agent.tools, profile)),
+                    profiles=tuple(entry.id for entry in await agent.profiles.all()),
+                )
+                _keep(run, asked)
+            case Compress(trigger=trigger):
+                context = await record.context_of(subagent_id)
+                await agent.compress(recorder, context, profile, trigger)
+            case AskModel():
+                if await _guide(run, recorder, step, profile):
+                    continue
+                question = await _question(run, subagent_id, profile, offers_tools=not step.last)
+                question = replace(question, iteration=step.iteration, attempts=step.attempts)
+                _keep(run, await agent.ask_model(recorder, question))
+            case RunTools(runs=runs):
+                await _run_tools(run, recorder, runs, profile)
+            case Finish():
+                return step
+            case _:
+                assert_never(step)
+    return None
+
+
+async def _run_tools(
+    run: Run, recorder: InTurn, runs: tuple[ToolRun, ...], profile: Profile
+) -> None:
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for tool_run in runs:
+                actions = Actions(run, recorder, tool_run.call.id, run_actor)
+                tasks.create_task(run.agent.run_tool(recorder, tool_run, profile, actions))
+    except BaseExceptionGroup as group:
+        # One of them says it all: the others were cancelled for it.
+        raise group.exceptions[0] from group
+
+
+def _keep(run: Run, asked: object) -> None:
+    if isinstance(asked, CutOff):
+        run.partial_texts[asked.call_id] = asked.shown
+
+
+async def _limits(run: Run, subagent_id: SubagentId | None, profile: Profile) -> Limits:
+    turn = run.record.session.turn
+    planning = (
+        turn is not None and turn.planning if subagent_id is None else profile.planning_enabled
+    )
+    context = await run.record.context_of(subagent_id)
+    return Limits(
+        max_iterations=profile.max_iterations,
+        planning=planning,
+        second_phase=profile.planning_phase2_enabled,
+        due=subagent_id is None and bool(due_messages(run.record.session)),
+        full=run.agent.compress.is_full(context, profile),
+    )
+
+
+async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -> bool:
+    """Put what is due before the model; whether anything was."""
+    turn = run.record.session.turn
+    if turn is None or step.last:
+        return False
+    actor = turn.actor(recorder.subagent_id)
+    given = due_guidance(
+        profile,
+        actor.progress,
+        iterations=step.iteration - 1,
+        max_iterations=profile.max_iterations,
+        goal=actor.goal or await goal_of(run),
+        todo=(await run.record.todo()).state.items,
+    )
+    await recorder(*given)
+    return bool(given)
+
+
+async def goal_of(run: Run) -> str:
+    """What the user asked for in this turn: the words of its latest message."""
+    context = await run.record.context()
+    for _, message in reversed(context.rows.visible()):
+        if message.role == "user" and not message.is_guidance and not message.is_summary:
+            return message.content
+    return ""
+
+
+async def _question(
+    run: Run, subagent_id: SubagentId | None, profile: Profile, *, offers_tools: bool
+) -> Question:
+    """What every call of an actor has in common: the system message, the context, the tools."""
+    record, agent = run.record, run.agent
+    context = await record.context_of(subagent_id)
+    turn = record.session.turn
+    recalled = turn.recalled if turn is not None and subagent_id is None else None
+    system = system_text(PERSONA, profile.system_prompt, recalled or "")
+    rows = [row for _, row in context.rows.visible()]
+    return Question(
+        purpose="turn",
+        iteration=0,
+        attempts=(),
+        models=profile.models,
+        messages=prompt_messages(system, rows, turn_id=run.runner.turn_id),
+        tools=offered_tools(agent.tools, profile) if offers_tools else (),
+        temperature=profile.temperature,
+        num_ctx=profile.num_ctx,
+        think=profile.think_enabled,
+        context_seq=record.seq,
+    )
+
+
+def offered_tools(tools: ToolBox, profile: Profile) -> tuple[ToolSchema, ...]:
+    """The tools a profile lets the model use, as they are sent to it."""
+    descriptions = (tool.description for tool in tools.all())
+    return tuple(
+        ToolSchema(name=d.name, description=d.description, parameters=d.parameters)
+        for d in descriptions
+        if profile.enables(d.name)
+    )
+
+
+async def profile_of(record: Record, profiles: Profiles) -> Profile:
+    """The session's profile; the default one where it is gone."""
+    return await _profile(record.session.profile_id, profiles)
+
+
+async def profile_of_actor(
+    record: Record, profiles: Profiles, subagent_id: SubagentId | None
+) -> Profile:
+    """The profile an actor works by; of a subagent, the part that is meant for subagents."""
+    turn = record.session.turn
+    if subagent_id is None or turn is None:
+        return await profile_of(record, profiles)
+    profile = await _profile(turn.actor(subagent_id).profile_id, profiles)
+    return replace(
+        profile,
+        system_prompt=profile.subagent_system_prompt or profile.system_prompt,
+        enabled_tools=profile.tools_of_subagents,
+        planning_enabled=profile.subagent_planning_enabled,
+    )
+
+
+async def _profile(profile_id: str, profiles: Profiles) -> Profile:
+    profile = await profiles.get(profile_id)
+    if profile is None:
+        log.warning("profile_missing", profile_id=profile_id)
+        profile = await profiles.get(DEFAULT_PROFILE)
+    assert profile is not None  # noqa: S101 - the default profile is part of the package
+    return profile

@@ -1,0 +1,37 @@
+"""One turn under way in this process."""
+
+from msgspec import Struct
+
+from navi.application.ask_model import AskModelOnce
+from navi.application.compress import CompressContext
+from navi.application.record import Record
+from navi.application.run_tool import RunToolOnce
+from navi.domain.commands import Runner
+from navi.domain.ids import CallId, NodeId
+from navi.ports import Ids, Memories, Profiles, ToolBox
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """What turns are run with; the same for all of a process."""
+
+    node: NodeId
+    ids: Ids
+    profiles: Profiles
+    tools: ToolBox
+    ask_model: AskModelOnce
+    run_tool: RunToolOnce
+    compress: CompressContext
+    memories: Memories
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """One turn, and who runs it.
+
+    Attributes:
+        partial_texts: what the calls had said that were given up because the turn is to halt.
+    """
+
+    record: Record
+    runner: Runner
+    agent: Agent
+    partial_texts: dict[CallId, str]

@@ -1,0 +1,52 @@
+"""Routes that change what the model sees: compress, undo; and what was planned."""
+
+from litestar import Response, get, post
+from msgspec import Struct
+
+from navi.application.read_session import read_session
+from navi.http.bodies import answer, read_body, read_json
+from navi.http.errors import Edge
+from navi.http.limits import seq_in, session_of
+from navi.http.services import Given, PathText
+from navi.projections.planning_log import PlanningLog, PlanningPhase
+
+
+class Undo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /sessions/{id}/compress/undo``."""
+
+    compression_seq: int
+
+
+class PlanningAnswer(Struct, frozen=True, kw_only=True):
+    """What the phases of planning gave, oldest first."""
+
+    seq: int
+    planning: tuple[PlanningPhase, ...]
+
+
+@post("/sessions/{session_id:str}/compress", status_code=200)
+async def compress_context(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """Summarise the older part of the context now."""
+    await read_body(request)
+    return answer(await services.contexts.compress(session_of(session_id)))
+
+
+@post("/sessions/{session_id:str}/compress/undo", status_code=200)
+async def undo_compression(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """Give back what the latest compression replaced."""
+    wanted = await read_json(request, Undo)
+    return answer(await services.contexts.undo(session_of(session_id), wanted.compression_seq))
+
+
+@get("/sessions/{session_id:str}/planning")
+async def get_planning(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """What the phases of planning gave, word for word."""
+    existing = (await services.sessions.find(session_of(session_id))).id
+    view = await read_session(
+        services.event_log,
+        services.read_models,
+        PlanningLog(),
+        existing,
+        at=seq_in(request.query_params, "at"),
+    )
+    return answer(PlanningAnswer(seq=view.seq, planning=view.rows))
