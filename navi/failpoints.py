@@ -39,7 +39,7 @@ _RULE = re.compile(
 )
 
 
-class FailpointRaised(Exception):  # noqa: N818 - an event, not an error of navi's
+class FailpointRaised(Exception):
     """What ``name=raise`` raises."""
 
 

@@ -173,9 +173,7 @@ def test_a_subagent_is_seen_by_people_and_not_in_the_sessions_context() -> None:
     messages.apply(event)
     context.apply(event)
 
-    assert rows(messages) == [
-        said(1, "user", "find it", is_subagent=True, subagent_id=SUBAGENT)
-    ]
+    assert rows(messages) == [said(1, "user", "find it", is_subagent=True, subagent_id=SUBAGENT)]
     assert rows(context) == []
 
 
