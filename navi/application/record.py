@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from navi.application.partial_texts import partial_texts
 from navi.application.read_session import open_fold
 from navi.domain.commands import Command, Runner
+from navi.domain.decide import Decided, decide, turn_ids
 from navi.domain.errors import ConcurrentAppend, LogUnavailable
 from navi.domain.events import CompressionUndone
 from navi.domain.fold import Fold
 from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
-from navi.domain.session import Decided, Session, decide, turn_ids
+from navi.domain.session import Session
 from navi.ports import Append, Clock, EventLog, Ids, NewEvent, ReadModels, Recorded
 from navi.projections.context import Context, ContextState
 from navi.projections.sessions import Sessions

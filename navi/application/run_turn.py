@@ -22,6 +22,7 @@ from navi.domain.commands import (
 )
 from navi.domain.errors import Fenced, NothingToDeliver, TurnUnderway
 from navi.domain.ids import TurnId
+from navi.domain.session import GoOn, OpenTurn, Wait, next_step
 from navi.domain.turn import Finish
 from navi.failpoints import failpoint
 
@@ -37,17 +38,19 @@ async def run_session(record: Record, agent: Agent, *, completed: Callable[[], N
     Raises:
         LogUnavailable: Postgres does not answer.
     """
-    while record.session.exists:
-        runner = record.runner()
-        if runner is not None:
-            if await _run_turn(record, runner, agent):
-                completed()
-        elif (
-            record.session.turn is not None
-            or not record.session.waiting
-            or not await _open_turn(record, agent)
-        ):
-            return
+    while True:
+        match next_step(record.session):
+            case Wait():
+                return
+            case OpenTurn():
+                if not await _open_turn(record, agent):
+                    return
+            case GoOn():
+                runner = record.runner()
+                if runner is None:
+                    return  # it is another process's
+                if await _run_turn(record, runner, agent):
+                    completed()
 
 
 async def _open_turn(record: Record, agent: Agent) -> bool:

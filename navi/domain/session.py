@@ -1,56 +1,14 @@
-"""A session: what it is, what may be asked of it, and what becomes of it."""
+"""A session: what it is, what becomes of it, and what it needs next."""
 
-from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import assert_never
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.domain.commands import (
-    AnswerAsides,
-    Aside,
-    Command,
-    Completed,
-    CreateSession,
-    DeleteSession,
-    DeliverMessages,
-    EndSubagent,
-    EndTurn,
-    Failed,
-    Outcome,
-    PinSession,
-    ReceiveMessage,
-    RecordAside,
-    RecordOutcome,
-    RenameSession,
-    RequestStop,
-    ResumeTurn,
-    Runner,
-    StartTurn,
-    Stopped,
-    SwitchProfile,
-    TurnStart,
-)
-from navi.domain.errors import (
-    Fenced,
-    MessageIdReused,
-    NotFound,
-    NothingToDeliver,
-    NoTurn,
-    RuleBroken,
-    TooManyWaiting,
-    TurnUnderway,
-)
 from navi.domain.events import (
     AgentEvent,
-    CompressionFailed,
     ContextCompressed,
     Envelope,
-    GuidanceGiven,
-    MemoryForgotten,
-    MemoryRecalled,
-    MemorySaved,
     MessageDelivered,
     MessageWithdrawn,
     Mode,
@@ -58,26 +16,14 @@ from navi.domain.events import (
     ModelCallFailed,
     ModelReplied,
     Origin,
-    PlanningPhaseCompleted,
-    PlanReady,
     ProfileSwitched,
     Purpose,
     SessionCreated,
     SessionDeleted,
     SessionPinned,
     SessionRenamed,
-    StopRequested,
-    SubagentFinished,
-    SubagentStarted,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingEnded,
-    TodoUpdated,
-    ToolFinished,
-    ToolStarted,
     TurnCompleted,
     TurnFailed,
-    TurnResumed,
     TurnStarted,
     TurnStopped,
     UserMessageReceived,
@@ -89,22 +35,10 @@ from navi.domain.ids import (
     NodeId,
     Owner,
     SessionId,
-    SubagentId,
-    TurnId,
 )
 from navi.domain.turn import (
-    DIED,
-    HANDED_OVER,
-    MAX_DEATHS,
-    Limits,
-    OpenModelCall,
-    OpenSubagent,
-    OpenTool,
     Turn,
-    TurnStep,
     evolve_turn,
-    next_turn_step,
-    open_operations,
 )
 
 MAX_WAITING = 100  # messages that wait for their turn; a person's queue is a handful
@@ -160,386 +94,6 @@ class Session(Struct, frozen=True, kw_only=True):
     def unfinished(self) -> bool:
         """Whether some process has to act: a turn or a call is open, or a message waits."""
         return self.exists and bool(self.turn or self.waiting or self.asides)
-
-
-class Decided(Struct, frozen=True, kw_only=True):
-    """Events that a command brings about, all of one actor; nothing where it changes nothing."""
-
-    events: tuple[AgentEvent, ...]
-    subagent_id: SubagentId | None = None
-    opens: TurnStart | None = None
-
-
-# --- decide -------------------------------------------------------------------------------------
-
-
-def decide(session: Session, command: Command) -> tuple[Decided, ...]:
-    """What a command brings about in a session.
-
-    Raises:
-        NotFound: the session does not exist.
-        RuleBroken: the command does not fit the session's state; see the error tree.
-    """
-    if isinstance(command, CreateSession):
-        return _create(session, command)
-    if not session.exists:
-        raise NotFound(f"no session {session.id}")
-    match command:
-        case ReceiveMessage():
-            return _receive(session, command)
-        case RequestStop(by=by):
-            running = session.turn is not None and session.turn.stop_by is None
-            return _one(StopRequested(by=by)) if running else ()
-        case RenameSession(name=name, by=by):
-            if (session.name, session.named_by_user) == (name, by == "user"):
-                return ()
-            return (
-                ()
-                if by == "auto" and session.named_by_user
-                else _one(SessionRenamed(name=name, by=by))
-            )
-        case PinSession(pinned=pinned):
-            return _one(SessionPinned(pinned=pinned)) if pinned != session.pinned else ()
-        case SwitchProfile():
-            return _switch(session, command)
-        case DeleteSession():
-            return _delete(session)
-        case StartTurn(start=start):
-            return _start(session, start)
-        case ResumeTurn():
-            return _resume(session, command)
-        case RecordAside(events=events):
-            return _record_aside(session, events)
-        case AnswerAsides(nodes=nodes):
-            gone = tuple(call for call in session.asides if call.node in nodes)
-            return _one(
-                *(_aside_failed(call, "the process that made the call ended") for call in gone)
-            )
-        case DeliverMessages(runner=runner):
-            return _deliver(session, _fence(session, runner))
-        case RecordOutcome():
-            return _record(_fence(session, command.runner), command)
-        case EndSubagent():
-            return _end_subagent(_fence(session, command.runner), command)
-        case EndTurn():
-            return _end(_fence(session, command.runner), command)
-        case _:
-            assert_never(command)
-
-
-def _one(*events: AgentEvent) -> tuple[Decided, ...]:
-    return (Decided(events=events),) if events else ()
-
-
-def _create(session: Session, command: CreateSession) -> tuple[Decided, ...]:
-    if session.created_at is not None:
-        raise RuleBroken(f"session {session.id} exists already")
-    return _one(
-        SessionCreated(
-            profile_id=command.profile_id,
-            owner=command.owner,
-            name=command.name,
-            forked_from=command.forked_from,
-        )
-    )
-
-
-def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:
-    if command.earlier is not None:
-        _, receipt = command.earlier
-        if (receipt.content, receipt.files) != (command.content, command.files):
-            raise MessageIdReused(f"message_id {command.message_id!r} stands for another message")
-        return ()
-    if len(session.waiting) >= MAX_WAITING:
-        raise TooManyWaiting(f"{MAX_WAITING} messages wait in session {session.id} already")
-    receipt = UserMessageReceived(
-        message_id=command.message_id,
-        content=command.content,
-        files=command.files,
-        mode=command.mode,
-        planning=UNSET if command.planning else False,
-    )
-    if session.turn is not None or session.waiting or command.start is None:
-        return _one(receipt)
-    return (
-        Decided(
-            events=(receipt, *_opening(command.start, session.seq + 1, planning=command.planning)),
-            opens=command.start,
-        ),
-    )
-
-
-def _start(session: Session, start: TurnStart) -> tuple[Decided, ...]:
-    if session.turn is not None:
-        raise TurnUnderway(f"turn {session.turn.id} is open")
-    if not session.waiting:
-        raise NothingToDeliver(f"no message waits in session {session.id}")
-    first = session.waiting[0]
-    return (Decided(events=_opening(start, first.seq, planning=first.planning), opens=start),)
-
-
-def _opening(start: TurnStart, message_seq: int, *, planning: bool) -> tuple[AgentEvent, ...]:
-    return (
-        TurnStarted(node=start.node, planning=start.planning and planning),
-        MessageDelivered(message_seq=message_seq),
-    )
-
-
-def _switch(session: Session, command: SwitchProfile) -> tuple[Decided, ...]:
-    if command.to_profile == session.profile_id:
-        return ()
-    return _one(
-        ProfileSwitched(
-            from_profile=session.profile_id,
-            to_profile=command.to_profile,
-            by=command.by,
-            reason=command.reason,
-        )
-    )
-
-
-def _delete(session: Session) -> tuple[Decided, ...]:
-    """A deleted session owes nothing: its turn is ended, what waits is withdrawn."""
-    ended: tuple[Decided, ...] = ()
-    if session.turn is not None:
-        ended = (
-            *_answers(
-                session.turn, call_kind="stopped", partial_texts={}, why="the session was deleted"
-            ),
-            Decided(events=(TurnStopped(by="delete"),)),
-        )
-    asides = tuple(_aside_failed(call, "the session was deleted") for call in session.asides)
-    withdrawn = tuple(MessageWithdrawn(message_seq=w.seq) for w in session.waiting)
-    return (*ended, Decided(events=(*asides, *withdrawn, SessionDeleted())))
-
-
-def _resume(session: Session, command: ResumeTurn) -> tuple[Decided, ...]:
-    turn = session.turn
-    if turn is None:
-        raise NoTurn(f"no turn is open in session {session.id}")
-    if turn.node == command.node:
-        raise TurnUnderway(f"turn {turn.id} runs on this node")
-    if not command.handed_over and turn.deaths + 1 >= MAX_DEATHS:
-        return (
-            *_answers(
-                turn,
-                call_kind="interrupted",
-                partial_texts=command.partial_texts,
-                why="the process died",
-            ),
-            *_one(
-                TurnFailed(kind="crash_loop", error=f"{MAX_DEATHS} processes died over this turn")
-            ),
-        )
-    resumed = TurnResumed(
-        node=command.node,
-        attempt=turn.attempt + 1,
-        reason=HANDED_OVER if command.handed_over else DIED,
-    )
-    answers: list[Decided] = []
-    for operation in open_operations(turn):
-        match operation:
-            case OpenModelCall(subagent_id=subagent_id, call=call):
-                failed = ModelCallFailed(
-                    call_id=call.id,
-                    kind="interrupted",
-                    error="the process that made the call ended",
-                    partial_text=command.partial_texts.get(call.id, ""),
-                    will_retry=True,
-                )
-                answers.append(Decided(events=(failed,), subagent_id=subagent_id))
-            case OpenTool(subagent_id=subagent_id, call=call, started=True):
-                if call.id in command.repeatable:
-                    continue
-                unknown = ToolFinished(
-                    call_id=call.id,
-                    name=call.name,
-                    outcome="unknown",
-                    output="The process ended while this tool was running. Whether it took effect is "
-                    "unknown: find out before you try it again.",
-                )
-                answers.append(Decided(events=(unknown,), subagent_id=subagent_id))
-            case OpenTool() | OpenSubagent():
-                continue  # what was not started is run, and a subagent goes on where it was
-            case _:
-                assert_never(operation)
-    return (*_one(resumed), *answers)
-
-
-def _fence(session: Session, runner: Runner) -> Turn:
-    turn = session.turn
-    if turn is None or (turn.id, turn.attempt) != (runner.turn_id, runner.attempt):
-        raise Fenced(f"turn {runner.turn_id} is no longer run by attempt {runner.attempt}")
-    return turn
-
-
-def due_messages(session: Session) -> tuple[Waiting, ...]:
-    """What the open turn's next model call must see: every steered message that waits."""
-    return tuple(w for w in session.waiting if w.mode == "steer") if session.turn else ()
-
-
-def _deliver(session: Session, turn: Turn) -> tuple[Decided, ...]:
-    del turn
-    return _one(*(MessageDelivered(message_seq=w.seq) for w in due_messages(session)))
-
-
-def _record(turn: Turn, command: RecordOutcome) -> tuple[Decided, ...]:
-    for event in command.events:
-        _check(turn, event, command.subagent_id)
-    return (Decided(events=command.events, subagent_id=command.subagent_id),)
-
-
-def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
-    """Refuse what would answer a call twice, or a call that was never made."""
-    actor = turn.actor(subagent_id)
-    match event:
-        case ModelCalled():
-            if actor.call is not None:
-                raise RuleBroken(f"model call {actor.call.id} is open")
-        case ThinkingDelta() | TextDelta() | ThinkingEnded() | ModelReplied() | ModelCallFailed():
-            if actor.call is None or actor.call.id != event.call_id:
-                raise RuleBroken(f"model call {event.call_id} is not open")
-        case ToolStarted():
-            if not any(run.call.id == event.call_id and not run.started for run in actor.tools):
-                raise RuleBroken(f"tool call {event.call_id} does not wait to be started")
-        case ToolFinished():
-            if not any(run.call.id == event.call_id for run in actor.tools):
-                raise RuleBroken(f"tool call {event.call_id} is not open")
-        case SubagentStarted():
-            owner = turn.owner_of(event.call_id)
-            if owner is None or subagent_id is None or turn.subagent_of(event.call_id) is not None:
-                raise RuleBroken(f"tool call {event.call_id} cannot have a subagent now")
-        case (
-            TodoUpdated()
-            | PlanningPhaseCompleted()
-            | PlanReady()
-            | GuidanceGiven()
-            | ContextCompressed()
-            | CompressionFailed()
-            | MemoryRecalled()
-            | MemorySaved()
-            | MemoryForgotten()
-        ):
-            pass
-        case _:
-            assert_never(event)
-
-
-def _end_subagent(turn: Turn, command: EndSubagent) -> tuple[Decided, ...]:
-    actor = turn.actors.get(command.subagent_id)
-    if actor is None or actor.spawned_by is None:
-        raise RuleBroken(f"{command.subagent_id} is not at work")
-    below = turn.below(command.subagent_id)
-    answers = _answers(
-        turn,
-        call_kind="stopped",
-        partial_texts=command.partial_texts,
-        why="the subagent was ended",
-        of=below | {command.subagent_id},
-        but=command.subagent_id,
-    )
-    finished = SubagentFinished(
-        call_id=actor.spawned_by,
-        result=command.result,
-        completed_normally=command.completed_normally,
-    )
-    return (*answers, Decided(events=(finished,), subagent_id=command.subagent_id))
-
-
-def _record_aside(session: Session, events: tuple[Aside, ...]) -> tuple[Decided, ...]:
-    open_calls = {call.id for call in session.asides}
-    for event in events:
-        if isinstance(event, ModelReplied | ModelCallFailed) and event.call_id not in open_calls:
-            raise RuleBroken(f"model call {event.call_id} is not open")
-    return _one(*events)
-
-
-def _aside_failed(call: AsideCall, why: str) -> ModelCallFailed:
-    return ModelCallFailed(
-        call_id=call.id, kind="interrupted", error=why, partial_text="", will_retry=False
-    )
-
-
-def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
-    match command.ending:
-        case Completed(limit_reached=limit_reached):
-            if open_operations(turn) and not limit_reached:
-                raise RuleBroken(f"turn {turn.id} has open calls")
-            answers = _answers(
-                turn,
-                call_kind="stopped",
-                partial_texts=command.partial_texts,
-                why="the limit of iterations was reached",
-            )
-            completed = TurnCompleted(
-                iterations=turn.actor(None).iterations,
-                limit_reached=limit_reached,
-                usage=turn.usage,
-            )
-            return (*answers, *_one(completed))
-        case Stopped(by=by):
-            answers = _answers(
-                turn,
-                call_kind="stopped",
-                partial_texts=command.partial_texts,
-                why="the turn was stopped",
-            )
-            return (*answers, *_one(TurnStopped(by=by)))
-        case Failed(kind=kind, error=error):
-            answers = _answers(
-                turn,
-                call_kind="interrupted",
-                partial_texts=command.partial_texts,
-                why="the turn failed",
-            )
-            return (*answers, *_one(TurnFailed(kind=kind, error=error)))
-        case _:
-            assert_never(command.ending)
-
-
-def _answers(
-    turn: Turn,
-    *,
-    call_kind: str,
-    partial_texts: Mapping[CallId, str],
-    why: str,
-    of: Collection[str] | None = None,
-    but: str | None = None,
-) -> tuple[Decided, ...]:
-    """One answer for every open operation: no history with an unanswered call is ever left behind.
-
-    Args:
-        of: the subagents whose operations are answered; None for all of the turn.
-        but: a subagent whose own return is left to the caller.
-    """
-    answers: list[Decided] = []
-    for operation in open_operations(turn):
-        if of is not None and operation.subagent_id not in of:
-            continue
-        if isinstance(operation, OpenSubagent) and operation.subagent_id == but:
-            continue
-        match operation:
-            case OpenModelCall(subagent_id=subagent_id, call=call):
-                answer: AgentEvent = ModelCallFailed(
-                    call_id=call.id,
-                    kind="stopped" if call_kind == "stopped" else "interrupted",
-                    error=why,
-                    partial_text=partial_texts.get(call.id, ""),
-                    will_retry=False,
-                )
-            case OpenTool(subagent_id=subagent_id, call=call, started=started):
-                answer = ToolFinished(
-                    call_id=call.id,
-                    name=call.name,
-                    outcome="unknown" if started else "skipped",
-                    output=f"Not known how this ended: {why}." if started else f"Not run: {why}.",
-                )
-            case OpenSubagent(subagent_id=subagent_id, call_id=call_id):
-                answer = SubagentFinished(call_id=call_id, result="", completed_normally=False)
-            case _:
-                assert_never(operation)
-        answers.append(Decided(events=(answer,), subagent_id=subagent_id))
-    return tuple(answers)
 
 
 # --- evolve -------------------------------------------------------------------------------------
@@ -644,18 +198,9 @@ def _counts_the_context(session: Session, envelope: Envelope) -> bool:
     return call is not None and call.purpose == "turn"
 
 
-def turn_ids(session: Session, decided: Sequence[Decided]) -> list[TurnId | None]:
-    """The turn that each decided event stands in: the open one, from its start to its end."""
-    current = session.turn.id if session.turn else None
-    found: list[TurnId | None] = []
-    for part in decided:
-        for event in part.events:
-            if isinstance(event, TurnStarted) and part.opens is not None:
-                current = part.opens.turn_id
-            found.append(current)
-            if isinstance(event, TurnCompleted | TurnStopped | TurnFailed):
-                current = None
-    return found
+def due_messages(session: Session) -> tuple[Waiting, ...]:
+    """What the open turn's next model call must see: every steered message that waits."""
+    return tuple(w for w in session.waiting if w.mode == "steer") if session.turn else ()
 
 
 # --- what comes next ----------------------------------------------------------------------------
@@ -665,18 +210,18 @@ class OpenTurn(Struct, frozen=True, kw_only=True):
     """A message waits and no turn is open."""
 
 
+class GoOn(Struct, frozen=True, kw_only=True):
+    """A turn is open: ``next_turn_step`` says what its actors do."""
+
+
 class Wait(Struct, frozen=True, kw_only=True):
     """Nothing to do until somebody says something."""
 
 
-Step = TurnStep | OpenTurn | Wait
-
-
-def next_step(session: Session, limits: Limits) -> Step:
-    """What the agent does next; a crash, a take-over and the next iteration are the same question."""
+def next_step(session: Session) -> OpenTurn | GoOn | Wait:
+    """What the session needs; a crash, a take-over and the next message are the same question."""
     if not session.exists:
         return Wait()
     if session.turn is not None:
-        due = bool(due_messages(session))
-        return next_turn_step(session.turn, None, replace(limits, due=due))
+        return GoOn()
     return OpenTurn() if session.waiting else Wait()

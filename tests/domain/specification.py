@@ -5,13 +5,15 @@ from datetime import UTC, datetime
 from typing import Self
 
 import pytest
+from msgspec.structs import replace
 
 from navi.domain.commands import Command, Runner, TurnStart
+from navi.domain.decide import decide, turn_ids
 from navi.domain.errors import NaviError
 from navi.domain.events import AgentEvent, Envelope, TurnStarted
 from navi.domain.ids import EventId, NodeId, SessionId, SubagentId, TurnId
-from navi.domain.session import Session, decide, evolve, next_step, turn_ids
-from navi.domain.turn import Limits
+from navi.domain.session import GoOn, Session, due_messages, evolve, next_step
+from navi.domain.turn import Limits, next_turn_step
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")
 NODE = NodeId("01990000-0000-7000-8000-00000000000a")
@@ -94,7 +96,16 @@ class Specification:
             decide(self._session, self._command)
 
     def next(self, *, max_iterations: int = 20) -> object:
-        return next_step(self._session, Limits(max_iterations=max_iterations))
+        return next_of(self._session, Limits(max_iterations=max_iterations))
+
+
+def next_of(session: Session, limits: Limits) -> object:
+    """What comes next in a session: what it needs, or in a turn what the agent does."""
+    step = next_step(session)
+    if not isinstance(step, GoOn):
+        return step
+    assert session.turn is not None
+    return next_turn_step(session.turn, None, replace(limits, due=bool(due_messages(session))))
 
 
 def given(*events: AgentEvent) -> Specification:

@@ -33,7 +33,7 @@ from navi.domain.events import (
     Usage,
 )
 from navi.domain.ids import CallId, NodeId, SubagentId
-from navi.domain.session import Session, evolve, next_step
+from navi.domain.session import Session, evolve
 from navi.domain.turn import (
     MAX_SIDE_BY_SIDE,
     AskModel,
@@ -45,7 +45,16 @@ from navi.domain.turn import (
     next_turn_step,
     why_not_spawn,
 )
-from tests.domain.specification import NODE, OTHER_NODE, RUNNER, TURN, envelope, fold, perform
+from tests.domain.specification import (
+    NODE,
+    OTHER_NODE,
+    RUNNER,
+    TURN,
+    envelope,
+    fold,
+    next_of,
+    perform,
+)
 from tests.domain.test_session import CREATED, DELIVERED, HELLO, OPEN, STARTED
 
 SUB = SubagentId("subagent_00000000000a")
@@ -120,10 +129,10 @@ def test_subagents_of_one_reply_run_side_by_side_and_other_tools_do_not() -> Non
         ToolCall(id=CallId(f"call_{n}"), name="spawn_agent", arguments={}) for n in range(9)
     )
 
-    step = next_step(session, PLENTY)
+    step = next_of(session, PLENTY)
     assert isinstance(step, RunTools)
     assert [run.call for run in step.runs] == [SPAWN, SPAWN_2]
-    bounded = next_step(fold((*OPEN, called("c1"), replied("c1", *many))), PLENTY)
+    bounded = next_of(fold((*OPEN, called("c1"), replied("c1", *many))), PLENTY)
     assert isinstance(bounded, RunTools)
     assert len(bounded.runs) == MAX_SIDE_BY_SIDE
 
@@ -246,7 +255,7 @@ def phase(number: Literal[1, 2, 3], verdict: str) -> PlanningPhaseCompleted:
 
 def planning_step(*phases: PlanningPhaseCompleted, second: bool = True) -> object:
     limits = Limits(max_iterations=20, planning=True, second_phase=second)
-    return next_step(fold((*OPEN, *phases)), limits)
+    return next_of(fold((*OPEN, *phases)), limits)
 
 
 def test_a_plan_is_made_in_the_phases_that_the_analysis_asks_for() -> None:
@@ -271,11 +280,11 @@ def test_a_full_context_is_compressed_before_the_next_call_once() -> None:
         summary="- x", kept_from_seq=3, tokens_before=9, tokens_after=5, trigger="pre_turn"
     )
 
-    assert next_step(fold(OPEN), full) == Compress(trigger="pre_turn")
-    assert isinstance(next_step(fold((*OPEN, compressed)), full), AskModel)
+    assert next_of(fold(OPEN), full) == Compress(trigger="pre_turn")
+    assert isinstance(next_of(fold((*OPEN, compressed)), full), AskModel)
     later = (*OPEN, called("c1"), replied("c1", READ), started(READ))
     done = ToolFinished(call_id=READ.id, name="filesystem", outcome="ok", output="")
-    assert next_step(fold((*later, done)), full) == Compress(trigger="in_turn")
+    assert next_of(fold((*later, done)), full) == Compress(trigger="in_turn")
 
 
 # --- beside the turns ---------------------------------------------------------------------------

@@ -42,9 +42,9 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, NodeId, TurnId
-from navi.domain.session import Session, evolve, next_step
+from navi.domain.session import Session, evolve
 from navi.domain.turn import AskModel, Deliver, Finish, Limits, RunTools, ToolRun
-from tests.domain.specification import NODE, OTHER_NODE, SESSION, envelope, perform
+from tests.domain.specification import NODE, OTHER_NODE, SESSION, envelope, next_of, perform
 
 ENDS = (TurnCompleted, TurnStopped, TurnFailed)
 
@@ -102,7 +102,7 @@ class SessionUnderFire(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 5))
     def step(self, seed: int) -> None:
         """What a runner does next, as the domain says; a model and tools that answer anything."""
-        match next_step(self.session, Limits(max_iterations=2)):
+        match next_of(self.session, Limits(max_iterations=2)):
             case Deliver():
                 assert self.do(DeliverMessages(runner=self.runner))
             case AskModel(last=last):
