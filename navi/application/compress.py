@@ -3,13 +3,8 @@
 import structlog
 from msgspec import Struct
 
-from navi.application.ask_model import (
-    AskModelOnce,
-    CallEvent,
-    Question,
-    Recorder,
-    ask_until_answered,
-)
+from navi.application.ask_model import AskModelOnce, Question, ask_until_answered
+from navi.application.model_call import CallEvent, Recorder
 from navi.domain.compression import (
     CHARS_PER_TOKEN,
     KEPT_SHARE,

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from navi.application.ask_model import CallEvent
+from navi.application.model_call import CallEvent
 from navi.application.record import Record
 from navi.domain.commands import Aside, Outcome, RecordAside, RecordOutcome, Runner
 from navi.domain.ids import NodeId, SubagentId

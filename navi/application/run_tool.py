@@ -6,7 +6,7 @@ import traceback
 import structlog
 from msgspec import Struct
 
-from navi.application.ask_model import INVALID_ARGUMENTS
+from navi.application.model_call import INVALID_ARGUMENTS
 from navi.application.recorders import InTurn
 from navi.domain.errors import BadInput, Fenced
 from navi.domain.events import (

@@ -1,0 +1,204 @@
+"""One model call under way: follow its stream, show it, and say how it ended."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Literal, Protocol
+
+import msgspec
+
+from navi.application.show_text import ShownText
+from navi.domain.commands import Aside, Outcome
+from navi.domain.errors import ModelFailure
+from navi.domain.events import ModelCalled, ModelReplied, ToolCall
+from navi.domain.ids import CallId, NodeId
+from navi.failpoints import failpoint
+from navi.ports import (
+    Clock,
+    FinalChunk,
+    Ids,
+    ModelChunk,
+    RequestedCall,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+)
+
+MAX_REPLY_BYTES = 512 * 1024  # of JSON: with what stands around it, it has to fit an envelope
+MAX_CALL_SECONDS = 3600.0  # a call that streams for an hour is not going to end by itself
+CallEvent = Outcome | Aside
+INVALID_ARGUMENTS = "invalid_json"  # key under which arguments stand that are not a JSON object
+
+
+class Recorder(Protocol):
+    """Where the outcome of a call is recorded."""
+
+    @property
+    def halt(self) -> asyncio.Event:
+        """Set when the call is to be given up at once."""
+        ...
+
+    @property
+    def node(self) -> NodeId | None:
+        """For calls beside the turns: the process that makes them."""
+        ...
+
+    async def __call__(self, *events: CallEvent) -> None:
+        """Append; waits while Postgres is away."""
+        ...
+
+
+class ModelCall:
+    """One model call under way."""
+
+    def __init__(self, record: Recorder, called: ModelCalled, clock: Clock) -> None:
+        self.id = called.call_id
+        self.shown = ShownText(called.call_id)
+        self.record = record
+        self._shows = called.purpose == "turn"
+        self._clock = clock
+        self._sent = clock.monotonic()
+        self._first_chunk: float | None = None
+        self._bytes = 0
+
+    async def pause(self, seconds: float) -> None:
+        """Wait before another try, unless the turn is to halt."""
+        await _either(self.record.halt, seconds)
+
+    async def stream(
+        self, chunks: AsyncGenerator[ModelChunk, None], *, first: float, later: float
+    ) -> FinalChunk | None:
+        """Show the stream while it comes; None where the turn is to halt before its end.
+
+        Raises:
+            ModelFailure: of the stream, or ``timeout_first_chunk`` or ``timeout_chunk``.
+        """
+        self._sent = self._clock.monotonic()
+        halted = asyncio.ensure_future(self.record.halt.wait())
+        async with aclosing(chunks):
+            coming = asyncio.ensure_future(anext(chunks))
+            try:
+                return await self._follow(chunks, coming, halted, first=first, later=later)
+            finally:
+                halted.cancel()
+
+    async def _follow(
+        self,
+        chunks: AsyncGenerator[ModelChunk, None],
+        coming: "asyncio.Future[ModelChunk]",
+        halted: "asyncio.Future[Literal[True]]",
+        *,
+        first: float,
+        later: float,
+    ) -> FinalChunk | None:
+        deadline = self._sent + first
+        final: FinalChunk | None = None
+        tool_calls_came = False
+        try:
+            while final is None or (self._shows and self.shown.pending):
+                now = self._clock.monotonic()
+                waits = {halted} if final is not None else {halted, coming}
+                due = self.shown.due(now) if self._shows else deadline
+                until = min(deadline, due) if final is None else due
+                await asyncio.wait(
+                    waits, timeout=max(0.0, until - now), return_when=asyncio.FIRST_COMPLETED
+                )
+                if halted.done():
+                    return None
+                now = self._clock.monotonic()
+                if final is None and coming.done():
+                    chunk = _result(coming)
+                    await failpoint("model.chunk")
+                    if self._first_chunk is None:
+                        self._first_chunk = now
+                    deadline = min(now + later, self._sent + MAX_CALL_SECONDS)
+                    self._weigh(chunk)
+                    match chunk:
+                        case ThinkingChunk(text=text):
+                            self.shown.think(text)
+                        case TextChunk(text=text):
+                            self.shown.say(text)
+                        case ToolCallChunk():
+                            tool_calls_came = True
+                        case FinalChunk():
+                            final = chunk
+                    if final is None:
+                        coming = asyncio.ensure_future(anext(chunks))
+                elif final is None and now >= deadline:
+                    raise self._silence(first=first, later=later, tool_calls_came=tool_calls_came)
+                if self._shows and (events := self.shown.take(now)):
+                    await self.record(*events)
+                    self.shown.logged(self._clock.monotonic())
+            return final
+        finally:
+            if not coming.done():
+                coming.cancel()
+                await asyncio.wait({coming})
+            elif not coming.cancelled():
+                coming.exception()  # looked at, so that asyncio does not report it
+
+    def _weigh(self, chunk: ModelChunk) -> None:
+        """Give a reply up that would not fit into the log."""
+        match chunk:
+            case ThinkingChunk(text=text) | TextChunk(text=text):
+                self._bytes += len(msgspec.json.encode(text))
+            case FinalChunk(tool_calls=calls):
+                self._bytes += len(msgspec.json.encode(calls))
+            case ToolCallChunk():
+                pass
+        if self._bytes > MAX_REPLY_BYTES:
+            raise ModelFailure(
+                "protocol",
+                f"the reply is larger than {MAX_REPLY_BYTES // 1024} KiB",
+                tool_calls_came=True,  # it would be as large again
+            )
+
+    def _silence(self, *, first: float, later: float, tool_calls_came: bool) -> ModelFailure:
+        if self._first_chunk is None:
+            return ModelFailure(
+                "timeout_first_chunk", f"the model server sent nothing for {first:g} s"
+            )
+        return ModelFailure(
+            "timeout_chunk",
+            f"the model server fell silent for {later:g} s in mid-stream",
+            tool_calls_came=tool_calls_came,
+        )
+
+    def reply(self, final: FinalChunk, ids: Ids) -> ModelReplied:
+        """The fact that ends a good call."""
+        now = self._clock.monotonic()
+        first = self._first_chunk
+        return ModelReplied(
+            call_id=self.id,
+            content=self.shown.text,
+            thinking=self.shown.thinking,
+            # Calls that nobody offered and nobody will run, as in a plan, are not asked for.
+            tool_calls=tuple(_tool_call(call, ids) for call in final.tool_calls if self._shows),
+            finish_reason=final.finish_reason,
+            usage=final.usage,
+            duration_ms=round((now - self._sent) * 1000),
+            first_chunk_ms=round((first - self._sent) * 1000) if first is not None else None,
+        )
+
+
+def _result(coming: "asyncio.Future[ModelChunk]") -> ModelChunk:
+    try:
+        return coming.result()
+    except StopAsyncIteration:
+        raise ModelFailure("protocol", "the stream ended without its end mark") from None
+
+
+def _tool_call(call: RequestedCall, ids: Ids) -> ToolCall:
+    """A requested call under an id of navi's own: servers repeat theirs, or send none."""
+    arguments = call.arguments
+    if arguments is None:
+        arguments = {INVALID_ARGUMENTS: call.raw_arguments}
+    return ToolCall(id=CallId(f"call_{ids.hex12()}"), name=call.name, arguments=arguments)
+
+
+async def _either(event: asyncio.Event, seconds: float) -> None:
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({waiting}, timeout=seconds)
+    finally:
+        waiting.cancel()
