@@ -20,8 +20,9 @@ _THINKING_RUNS_ON = re.compile(r"\A\s*<think(?:ing)?>.*\Z", re.DOTALL | re.IGNOR
 _LABEL = re.compile(
     r"\A(?:(?:session|conversation|chat)\s+)?(?:name|title|titel)\s*[:=]\s*", re.IGNORECASE
 )
-_MARKUP = " \t*_`#>~\"'“”„‟«»‹›‘’‚「」"  # noqa: RUF001 - quotation marks of several languages
-_ENDS = ".,;:。"
+_QUOTES = " *_`~\"'“”„‟«»‹›‘’‚「」"  # noqa: RUF001 - quotation marks of several languages
+_BEFORE = f"{_QUOTES}#>-•"
+_AFTER = f"{_QUOTES}.,;:。"
 
 
 def naming_messages(said: str, answered: str) -> tuple[PromptMessage, ...]:
@@ -59,7 +60,7 @@ def without_thinking(text: str) -> str:
 
 def _bare(text: str) -> str:
     """The words without spaces to spare, and without marks around them."""
-    return " ".join(text.split()).strip(_MARKUP).rstrip(_MARKUP + _ENDS).lstrip(_MARKUP)
+    return " ".join(text.split()).lstrip(_BEFORE).rstrip(_AFTER)
 
 
 def _shortened(name: str) -> str:
