@@ -20,7 +20,8 @@ from bench.workload import outcomes
 from navi.adapters.embedded.servers import Addresses
 from navi.adapters.system import RandomIds, SystemClock
 from navi.application.record import Record, Records
-from navi.bootstrap import Node, open_node, services_of
+from navi.bootstrap.edge import services_of
+from navi.bootstrap.node import Node, open_node
 from navi.domain.commands import CreateSession, ReceiveMessage, RecordOutcome, TurnStart
 from navi.domain.event_codec import encode_data, encode_envelope
 from navi.domain.events import ModelCalled, TextDelta

@@ -21,7 +21,7 @@ from navi.adapters.postgres.examine import reason_of
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.tools.toolbox import Tools
-from navi.bootstrap import Attached, attached_servers
+from navi.bootstrap.store import Attached, attached_servers
 from navi.cli.command import (
     DOES_NOT_HOLD,
     HOLDS,

@@ -11,7 +11,7 @@ from navi.adapters.system import RandomIds, SystemClock
 from navi.application.followers.keep_memories import KeepMemories
 from navi.application.manage_memories import ManageMemories
 from navi.application.record import Records
-from navi.bootstrap import attached_store
+from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,
     Failed,

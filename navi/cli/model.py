@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from navi.adapters.llm.detect import Detected, detect
 from navi.adapters.system import SystemClock
-from navi.bootstrap import model_settings
+from navi.bootstrap.models import model_settings
 from navi.domain.errors import ModelFailure
 from navi.settings import Settings
 

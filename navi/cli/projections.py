@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
-from navi.bootstrap import PROJECTIONS, Store, attached_store
+from navi.bootstrap.node import PROJECTIONS
+from navi.bootstrap.store import Store, attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,
     HOLDS,

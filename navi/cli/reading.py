@@ -9,7 +9,7 @@ import msgspec
 
 from navi.application.list_sessions import SessionPage, list_sessions
 from navi.application.read_session import replay_session
-from navi.bootstrap import attached_store
+from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,
     data_dir_option,

@@ -11,14 +11,10 @@ import structlog
 
 from navi import __version__
 from navi.adapters.postgres.examine import examine, name_of, reason_of
-from navi.bootstrap import (
-    Node,
-    addresses_of,
-    model_settings,
-    open_node,
-    open_servers,
-    services_of,
-)
+from navi.bootstrap.edge import services_of
+from navi.bootstrap.models import model_settings
+from navi.bootstrap.node import Node, open_node
+from navi.bootstrap.servers import addresses_of, open_servers
 from navi.cli.command import (
     HOLDS,
     Failed,

@@ -10,7 +10,7 @@ from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.postgres.migrate import migrate as apply_migrations
 from navi.application.followers.relay import republish
-from navi.bootstrap import attached_servers, store_on
+from navi.bootstrap.store import attached_servers, store_on
 from navi.cli.command import (
     HOLDS,
     Failed,

@@ -6,7 +6,7 @@ from contextlib import aclosing, suppress
 import click
 from msgspec import Struct
 
-from navi.bootstrap import attached_store
+from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,
     HOLDS,

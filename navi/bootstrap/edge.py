@@ -1,0 +1,50 @@
+"""What the routes of HTTP and WebSocket use of a node."""
+
+import asyncio
+from functools import partial
+
+from navi import __version__
+from navi.adapters.postgres.migrate import pending
+from navi.adapters.system import SystemClock
+from navi.application.followers.relay import (
+    Degraded,
+)
+from navi.bootstrap.node import Node
+from navi.domain.errors import StoreRefused, Unavailable
+from navi.http.services import Draining, Readiness, Services
+
+CHECK_SECONDS = 3.0  # what Postgres may take to answer a question for readiness
+
+
+def services_of(node: Node, draining: Draining) -> Services:
+    """What the routes of HTTP and WebSocket use of a node."""
+    return Services(
+        event_log=node.store.log,
+        read_models=node.store.read_models,
+        sessions=node.sessions,
+        contexts=node.contexts,
+        memories=node.memories,
+        profiles=node.profiles,
+        tools=node.tools,
+        texts=node.store.texts,
+        servers=node.models.servers,
+        clock=SystemClock(),
+        check=partial(_check, node),
+        draining=draining,
+        version=__version__,
+    )
+
+
+async def _check(node: Node) -> Readiness:
+    postgres = migrations = True
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            migrations = not await pending(node.store.database_url)
+    except (TimeoutError, Unavailable):
+        postgres = False
+    except StoreRefused:
+        # A newer node has migrated: migrations are made so that this version can go on beside it.
+        migrations = True
+    refused = any(isinstance(relay.state, Degraded) for relay in node.relays)
+    nats = node.nats.trouble is None and not refused
+    return Readiness(postgres=postgres, nats=nats, migrations=migrations)

@@ -1,0 +1,147 @@
+"""The log and what is kept beside it: for a server, and for commands that read beside one or alone."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import structlog
+from msgspec import Struct
+
+from navi.adapters.embedded.servers import open_or_attach
+from navi.adapters.postgres.connect import Pool, open_pool
+from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.migrate import migrate, pending
+from navi.adapters.postgres.nodes import PostgresNodes
+from navi.adapters.postgres.read_models import PostgresReadModels
+from navi.adapters.postgres.text_store import PostgresTextStore
+from navi.bootstrap.servers import addresses_of
+from navi.domain.errors import StoreRefused
+from navi.ports import ReadModels, TextStore, WakeUps
+from navi.settings import Settings
+
+log = structlog.get_logger()
+
+READ_CONNECTIONS = 8  # a node's reads; the log has its own connections for appending and tailing
+FIRST_MIGRATION = "0001_event_log"
+
+
+class Store(Struct, frozen=True, kw_only=True):
+    """The log and what is kept beside it, open."""
+
+    database_url: str
+    log: PostgresEventLog
+    texts: TextStore
+    read_models: ReadModels
+    nodes: PostgresNodes
+    pool: Pool
+
+
+@asynccontextmanager
+async def open_store(
+    settings: Settings, database_url: str, *, wakes: WakeUps | None = None
+) -> AsyncGenerator[Store, None]:
+    """Bring the database up to date and open the log.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+        StoreRefused: the database is of another version of navi, or does not keep what it is given.
+    """
+    await migrate(database_url)
+    async with _open(database_url, partitions=settings.log_partitions, wakes=wakes) as store:
+        yield store
+
+
+@asynccontextmanager
+async def _open(
+    database_url: str, *, partitions: int, wakes: WakeUps | None
+) -> AsyncGenerator[Store, None]:
+    async with (
+        open_pool(database_url, size=READ_CONNECTIONS) as pool,
+        # How durable the given Postgres is, is its operator's choice: it is logged, and `navi doctor`
+        # names it, but nobody is kept from trying navi on a server that was set up for tests.
+        PostgresEventLog.open(
+            database_url, partitions=partitions, wake_ups=wakes, allow_unsafe_durability=True
+        ) as event_log,
+    ):
+        yield Store(
+            database_url=database_url,
+            log=event_log,
+            texts=PostgresTextStore(pool),
+            read_models=PostgresReadModels(pool),
+            nodes=PostgresNodes(database_url, pool),
+            pool=pool,
+        )
+
+
+@asynccontextmanager
+async def attached_store(settings: Settings) -> AsyncGenerator[Store, None]:
+    """The log for a command that reads: a running navi's, or one opened for it alone.
+
+    It changes nothing under other processes: a database that they use is not migrated here.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+        StoreRefused: the database is of another version of navi.
+        EmbeddedServerError: the embedded Postgres cannot be had.
+    """
+    async with attached_servers(settings, nats=False) as servers, store_on(servers) as store:
+        yield store
+
+
+@asynccontextmanager
+async def store_on(servers: "Attached") -> AsyncGenerator[Store, None]:
+    """The log on the servers of a command; raises as `attached_store`."""
+    missing = await pending(servers.database_url)
+    if missing and (servers.is_own or missing[0] == FIRST_MIGRATION):
+        await migrate(servers.database_url)  # nobody else can be using it
+    elif missing:
+        raise StoreRefused(
+            f"the database lacks {', '.join(missing)}, which this version of navi needs; "
+            "`navi migrate` applies it"
+        )
+    # Not as many partitions as are set: a command that reads makes none.
+    async with _open(servers.database_url, partitions=1, wakes=None) as store:
+        yield store
+
+
+class Attached(Struct, frozen=True, kw_only=True):
+    """Servers that a command uses.
+
+    Attributes:
+        nats_url: None where NATS was not asked for.
+        is_own: whether the Postgres was started for this command alone.
+    """
+
+    database_url: str
+    nats_url: str | None
+    is_own: bool
+
+
+@asynccontextmanager
+async def attached_servers(settings: Settings, *, nats: bool) -> AsyncGenerator[Attached, None]:
+    """Postgres, and NATS where asked for: given, of a running navi, or started for this command.
+
+    Raises:
+        EmbeddedServerError: they cannot be had.
+    """
+    if settings.database_url is not None and (settings.nats_url is not None or not nats):
+        yield Attached(
+            database_url=settings.database_url,
+            nats_url=settings.nats_url if nats else None,
+            is_own=False,
+        )
+        return
+    async with await open_or_attach(
+        settings.data_dir,
+        postgres=settings.database_url is None,
+        nats=nats and settings.nats_url is None,
+        nats_port=settings.nats_port,
+        postgres_bin=settings.postgres_bin,
+        nats_bin=settings.nats_bin,
+    ) as servers:
+        addresses = addresses_of(settings, servers)
+        assert addresses.database_url is not None  # noqa: S101 - given or asked for
+        yield Attached(
+            database_url=addresses.database_url,
+            nats_url=addresses.nats_url if nats else None,
+            is_own=servers.is_owner and settings.database_url is None,
+        )
