@@ -18,7 +18,7 @@ NAMES: dict[str, str] = {
     "turn.after_end": "after the event that ends a turn is committed",
     "model.before_call": "after model_called is committed, before the request is sent",
     "model.chunk": "after each chunk of a model's stream",
-    "model.before_reply": "after the last chunk, before model_replied is appended",
+    "model.before_reply": "after the last chunk, before model_replied (or context_compressed with it) is appended",
     "model.after_reply": "after model_replied is committed",
     "tool.before_start": "before tool_started is appended",
     "tool.running": "after tool_started is committed, before the tool runs",
@@ -29,7 +29,6 @@ NAMES: dict[str, str] = {
     "projection.before_commit": "before a batch of read-model changes is committed",
     "projection.after_commit": "after a batch of read-model changes is committed",
     "compression.before_call": "before the summary is asked for",
-    "compression.before_append": "after the summary came, before context_compressed is appended",
     "compression.after_append": "after context_compressed is committed",
 }
 
