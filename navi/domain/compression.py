@@ -1,6 +1,7 @@
 """What of a context is summarised, how that is asked for, and when it is worth it."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +13,10 @@ MAX_ARGUMENTS = 120  # characters of a call's arguments in the transcript
 MAX_RESULT = 300  # characters of a result in the transcript
 PIECE = 12_000  # characters of a transcript in one request
 CHARS_PER_TOKEN = 4.0  # where the server has not counted anything yet
-KEPT_SHARE = 0.6  # of the limit: what is kept word for word may fill at most this much
+KEPT_SHARE = 0.6  # of the limit: where recent turns must be cut, what stays fills at most this much
+# Characters of recent turns that are never too much: where a request with so few is counted as full,
+# it is the system message and the tools that fill it.
+NEVER_TOO_MUCH = 8_000
 
 SUMMARISING = """\
 You condense the earlier part of a conversation between a user and an agent, so that the agent can \
@@ -36,7 +40,8 @@ class Cut(Struct, frozen=True, kw_only=True):
     Attributes:
         replaced: the messages that a summary will stand for, in order.
         kept_from: key of the oldest message that stays.
-        request: the words of the running turn's user message, where that is among the replaced.
+        request: what the user asked in the turn that the cut falls into, where that is among the
+            replaced.
     """
 
     replaced: tuple[Message, ...]
@@ -74,36 +79,68 @@ def estimate_tokens(messages: Sequence[Message], *, chars_per_token: float) -> i
 def cut(rows: Sequence[Row], *, keep_recent: int, room: int) -> Cut | None:
     """Where to part a context; None where nothing can be taken away.
 
-    The last ``keep_recent`` turns stay. Where these alone are larger than ``room``, older turns of
-    them go as well, and within the last turn its older groups of calls and results; what always
-    stays is the latest group. A call is never parted from its results.
+    The last ``keep_recent`` turns stay. Only where these alone fill the limit, or nothing older is
+    left to take, older turns of them go as well, and within the last turn its older groups of calls
+    and results, until what stays fits into ``room``; what always stays is the latest group. A call
+    is never parted from its results.
 
     Args:
         keep_recent: conversational turns, a user message and all that follows it up to the next.
-        room: characters that may stay.
+        room: characters that may stay where recent turns must be cut: ``KEPT_SHARE`` of the limit.
     """
     starts = [n for n, (_, message) in enumerate(rows) if _begins_turn(message)]
     legal = _legal_cuts(rows)
     if not rows or not legal:
         return None
-    place = starts[-max(1, keep_recent)] if max(1, keep_recent) <= len(starts) else 0
-    candidates = [n for n in legal if place <= n < len(rows)]
+    recent = starts[-max(1, keep_recent)] if max(1, keep_recent) <= len(starts) else 0
     if keep_recent == 0 and legal[-1] == len(rows) and _is_answered(rows[-1][1]):
-        candidates = [len(rows)]
-    chosen = next(
-        (n for n in candidates if size_of([m for _, m in rows[n:]]) <= room),
-        candidates[-1] if candidates else None,
-    )
-    if chosen is None or chosen == 0:
-        return None
+        chosen = len(rows)
+    else:
+        places = [n for n in legal if recent <= n < len(rows) and _begins_part(rows[n][1])]
+        chosen = _place_to_cut(rows, places, recent, room)
     replaced = tuple(message for _, message in rows[:chosen])
     if all(message.is_summary for message in replaced):
         return None
-    kept_from = rows[chosen][0] if chosen < len(rows) else rows[-1][0] + 1
-    last_start = starts[-1] if starts else None
-    running = last_start is not None and last_start < chosen < len(rows)
-    request = rows[last_start][1].content if running and last_start is not None else None
-    return Cut(replaced=replaced, kept_from=kept_from, request=request)
+    return Cut(
+        replaced=replaced,
+        kept_from=rows[chosen][0] if chosen < len(rows) else rows[-1][0] + 1,
+        request=_request(replaced, rows[chosen][1]) if chosen < len(rows) else None,
+    )
+
+
+def _place_to_cut(rows: Sequence[Row], places: Sequence[int], recent: int, room: int) -> int:
+    """One of the places, which begin at the recent turns; 0 where none will do."""
+    held = [message for _, message in rows[recent:]]
+    size = size_of(held)
+    if any(not message.is_summary for _, message in rows[:recent]):
+        if size <= max(room / KEPT_SHARE, NEVER_TOO_MUCH):
+            return next(iter(places), 0)
+    elif size <= NEVER_TOO_MUCH and not any(message.tool_calls for message in held):
+        return 0
+    taken = list(accumulate((size_of([message]) for _, message in rows), initial=0))
+    fitting = (n for n in places if taken[-1] - taken[n] <= room)
+    return next(fitting, places[-1] if places else 0)
+
+
+def _request(replaced: Sequence[Message], oldest_kept: Message) -> str | None:
+    """The user's words of the turn that a cut falls into; None where it falls between two turns.
+
+    A message that came in while the turn ran begins a turn to count by, but the turn's first message
+    must not be lost over it; and it is handed on from summary to summary while the turn goes on.
+    """
+    turn_id = oldest_kept.turn_id
+    inside = not _begins_turn(oldest_kept)
+    asked = [message for message in replaced if _begins_turn(message)]
+    of_this_turn = [m for m in asked if turn_id is not None and m.turn_id == turn_id]
+    words = [message.content for message in of_this_turn or (asked[-1:] if inside else [])]
+    # The last cut fell into this turn where the oldest message that it left belongs to this turn.
+    left = next((message for message in replaced if not message.is_summary), oldest_kept)
+    if (turn_id is not None and left.turn_id == turn_id) or (inside and not asked):
+        earlier = [
+            m.content.partition(RUNNING_REQUEST)[2].strip() for m in replaced if m.is_summary
+        ]
+        words = [*filter(None, earlier[-1:]), *words]
+    return "\n\n".join(words) or None
 
 
 def _legal_cuts(rows: Sequence[Row]) -> list[int]:
@@ -123,6 +160,11 @@ def _legal_cuts(rows: Sequence[Row]) -> list[int]:
 
 def _is_answered(last: Message) -> bool:
     return last.role == "assistant" and not last.tool_calls
+
+
+def _begins_part(message: Message) -> bool:
+    """Whether a question and its answer stay together where a context is parted before a message."""
+    return _begins_turn(message) or bool(message.tool_calls)
 
 
 def _begins_turn(message: Message) -> bool:
@@ -194,11 +236,10 @@ def summary_messages(piece: str, *, so_far: str | None) -> tuple[PromptMessage, 
 
 
 def whole_summary(summary: str, part: Cut) -> str:
-    """The text that stands in place of what is replaced; it quotes the running turn's request."""
-    text = summary.strip()
-    if part.request is None or part.request in text:
-        return text
-    return f"{text}\n\n{RUNNING_REQUEST}\n{part.request}"
+    """The text that stands in place of what is replaced; it ends with the running turn's request."""
+    # A model that repeats the heading must not be taken for the user by the next summary.
+    text = summary.partition(RUNNING_REQUEST)[0].strip()
+    return text if part.request is None else f"{text}\n\n{RUNNING_REQUEST}\n{part.request}"
 
 
 def why_not(summary: str, part: Cut) -> str | None:

@@ -5,9 +5,11 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from navi.domain.compression import (
     CHARS_PER_TOKEN,
+    KEPT_SHARE,
     MAX_RESULT,
     PIECE,
     RUNNING_REQUEST,
@@ -24,9 +26,9 @@ from navi.domain.compression import (
     why_not,
 )
 from navi.domain.events import ToolCall
-from navi.domain.ids import CallId
+from navi.domain.ids import CallId, TurnId
 from navi.domain.messages import Message
-from tests.domain.specification import AT, TURN
+from tests.domain.specification import AT, TURN, TURN_2
 
 PLENTY = 10**9
 
@@ -50,8 +52,8 @@ TWO_TURNS = [
     result(3, "a"),
     result(4, "b"),
     message(5, "assistant", "done"),
-    message(6, "user", "second"),
-    message(7, "assistant", "done again"),
+    (6, replace(message(6, "user", "second")[1], turn_id=TURN_2)),
+    (7, replace(message(7, "assistant", "done again")[1], turn_id=TURN_2)),
 ]
 
 
@@ -84,6 +86,105 @@ def test_older_groups_of_a_long_turn_go_where_the_turn_alone_is_too_much() -> No
     assert size_of(kept) <= 1000
     assert kept[0].tool_calls
     assert cut(rows, keep_recent=10, room=0) is not None
+
+
+def turns(count: int, content: str) -> list[Row]:
+    """Turns of a question (2n + 1) and an answer (2n + 2)."""
+    return [
+        (key, replace(row, turn_id=TurnId(f"turn {key // 2}")))
+        for n in range(count)
+        for key, row in (
+            message(2 * n + 2, "user", content),
+            message(2 * n + 3, "assistant", content),
+        )
+    ]
+
+
+@pytest.mark.parametrize("tokens", [26_300, 30_000, 32_000])
+@pytest.mark.parametrize("count", [11, 12, 20])
+def test_the_recent_turns_stay_whole_while_they_are_below_the_limit(
+    tokens: int, count: int
+) -> None:
+    limit = 32_768 * 0.8
+    long, short = turns(12, "x" * 4_000), turns(count, "question")
+    rate = rate_of([m for _, m in short], tokens=tokens)
+
+    kept_of_long = cut(long, keep_recent=10, room=int(limit * KEPT_SHARE * 4))
+    kept_of_short = cut(short, keep_recent=10, room=int(limit * KEPT_SHARE * rate))
+
+    assert kept_of_long is not None
+    assert kept_of_short is not None
+    assert (kept_of_long.kept_from, kept_of_long.request) == (6, None)
+    assert kept_of_short.kept_from == 2 * (count - 10) + 2
+
+
+def test_recent_turns_that_alone_fill_the_limit_are_cut() -> None:
+    part = cut(turns(12, "x" * 4_000), keep_recent=10, room=30_000)
+
+    assert part is not None
+    assert part.kept_from == 20
+
+
+def test_a_few_words_are_not_cut_however_full_the_server_says_it_is() -> None:
+    assert cut(turns(10, "question"), keep_recent=10, room=1) is None
+
+
+def test_a_question_and_its_answer_stay_together() -> None:
+    assert cut(turns(1, "x" * 9_000), keep_recent=1, room=9_000) is None
+
+
+def test_a_cut_inside_an_earlier_turn_keeps_its_question_as_the_request() -> None:
+    rows = [message(1, "user", "read"), *groups(2, 49), *turns(60, "x" * 10)[100:]]
+
+    part = cut(rows, keep_recent=50, room=1_000)
+
+    assert part is not None
+    assert part.request == "read"
+    assert part.kept_from < 102
+
+
+def groups(first: int, count: int) -> list[Row]:
+    keys = range(first, first + 2 * count, 2)
+    return [
+        row
+        for key in keys
+        for row in (calling(key, f"c{key}"), result(key + 1, f"c{key}", "x" * 100))
+    ]
+
+
+def test_the_request_of_a_running_turn_is_handed_on_from_summary_to_summary() -> None:
+    rows = [message(1, "user", "read all of it"), *groups(2, 20)]
+    first = cut(rows, keep_recent=10, room=500)
+    assert first is not None
+    summary = message(-42, "user", whole_summary("- read", first), is_summary=True)
+    left = [row for row in rows if row[0] >= first.kept_from]
+
+    second = cut([summary, *left, *groups(44, 20)], keep_recent=10, room=500)
+    steered = cut(
+        [summary, *left, message(43, "user", "and count"), *groups(44, 20)], keep_recent=9, room=500
+    )
+    next_turn = [(key, replace(row, turn_id=TurnId("next"))) for key, row in groups(46, 2)]
+    over = cut(
+        [summary, *left, (44, replace(rows[0][1], turn_id=TurnId("next"))), *next_turn],
+        keep_recent=1,
+        room=PLENTY,
+    )
+
+    assert second is not None
+    assert steered is not None
+    assert over is not None
+    assert second.request == "read all of it"
+    assert steered.request == "read all of it\n\nand count"
+    assert (over.kept_from, over.request) == (44, None)
+
+
+def test_a_cut_before_a_steered_message_keeps_what_the_turn_began_with() -> None:
+    rows = [message(1, "user", "read"), *groups(2, 3), message(9, "user", "count"), *groups(10, 3)]
+
+    part = cut(rows, keep_recent=1, room=PLENTY)
+
+    assert part is not None
+    assert (part.kept_from, part.request) == (9, "read")
 
 
 def test_the_message_that_is_to_be_answered_stays() -> None:
@@ -164,6 +265,20 @@ def test_a_transcript_cuts_results_and_splits_what_is_longer_than_a_piece() -> N
     )
 
 
+def test_a_piece_ends_between_two_messages() -> None:
+    said = "u" * 8_000
+
+    assert transcript([message(1, "user", said)[1], message(2, "assistant", said)[1]]) == (
+        f"[user]\n{said}",
+        f"[agent]\n{said}",
+    )
+    assert (
+        transcript([message(1, "user", "u" * (PIECE - len("[user]\n")))[1]] * 2)
+        == (("[user]\n" + "u" * (PIECE - len("[user]\n"))),) * 2
+    )
+    assert transcript([]) == ()
+
+
 def test_each_piece_carries_the_summary_of_those_before_it() -> None:
     first = summary_messages("piece one", so_far=None)
     second = summary_messages("piece two", so_far="- one")
@@ -185,7 +300,8 @@ def test_the_running_turns_request_is_quoted_once() -> None:
     part = Cut(replaced=(), kept_from=2, request="read all of it")
 
     assert whole_summary(" - x ", part) == f"- x\n\n{RUNNING_REQUEST}\nread all of it"
-    assert whole_summary("- read all of it", part) == "- read all of it"
+    repeated = f"- x\n\n{RUNNING_REQUEST}\nsomething else"
+    assert whole_summary(repeated, part) == f"- x\n\n{RUNNING_REQUEST}\nread all of it"
     assert whole_summary("- x", Cut(replaced=(), kept_from=2)) == "- x"
 
 
