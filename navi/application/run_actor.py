@@ -138,8 +138,11 @@ async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -
 
 async def goal_of(run: Run) -> str:
     """What the user asked for in this turn: the words of its latest message."""
-    context = await run.record.context()
-    for _, message in reversed(context.rows.visible()):
+    rows = (await run.record.context()).rows
+    # A compression inside the turn may have taken the message out of the model's sight.
+    said = {key: message for key, _, message in rows.hidden()} | dict(rows.visible())
+    for key in sorted(said, reverse=True):
+        message = said[key]
         if message.role == "user" and not message.is_guidance and not message.is_summary:
             return message.content
     return ""

@@ -392,6 +392,31 @@ async def test_a_summary_that_is_no_use_leaves_the_context_as_it_is(
         assert len(server.chats[-1].json["messages"]) == 6
 
 
+async def test_the_goal_is_known_after_a_compression_inside_the_turn(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    folder = profiles(tmp_path, busy={"goal_anchoring_interval": 2})
+    async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
+        long = ("filesystem", {**WRITE[1], "content": "x" * 5000})
+        server.answer(calls(long), Done())
+        server.answer(calls(long), Done(prompt=9000))
+        server.answer(Say("- wrote a file"), Done())
+        server.answer(Say("done"), Done())
+        session_id = await node.session("busy")
+
+        await node.ask(session_id, "write the file")
+
+        [compressed] = await events_of(node, session_id, ContextCompressed)
+        assert compressed.trigger == "in_turn"
+        guidance = await events_of(node, session_id, GuidanceGiven)
+        [anchor] = [given.content for given in guidance if given.kind == "goal_anchor"]
+        assert anchor.splitlines()[:3] == [
+            "A reminder of the goal. The user asked:",
+            "",
+            "write the file",
+        ]
+
+
 async def test_compressing_by_hand_twice_folds_the_first_summary_in(
     server: ModelServer, tmp_path: Path
 ) -> None:
