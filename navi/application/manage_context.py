@@ -10,7 +10,7 @@ from navi.application.recorders import BesideTurns
 from navi.application.run_actor import profile_of
 from navi.domain.commands import RecordAside
 from navi.domain.errors import ModelFailure, NotFound, RuleBroken
-from navi.domain.events import CompressionUndone
+from navi.domain.events import CompressionUndone, ContextCompressed
 from navi.domain.ids import NodeId, SessionId
 from navi.ports import Profiles
 
@@ -44,10 +44,10 @@ class ManageContext:
         recorder = BesideTurns(record, self._node, asyncio.Event())
         profile = await profile_of(record, self._profiles)
         try:
-            done = await self._compress(recorder, await record.context(), profile, "manual")
+            await self._compress(recorder, await record.context(), profile, "manual")
         except ModelFailure as failure:
             raise RuleBroken(f"no model wrote a summary: {failure.error}") from failure
-        return Compressed(compressed=done, seq=record.seq)
+        return Compressed(compressed=isinstance(recorder.last, ContextCompressed), seq=record.seq)
 
     async def undo(self, session_id: SessionId, compression_seq: int) -> Compressed:
         """Give back exactly what a compression replaced; the latest one only.

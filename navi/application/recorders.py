@@ -5,6 +5,7 @@ import asyncio
 from navi.application.model_call import CallEvent
 from navi.application.record import Record
 from navi.domain.commands import Aside, Outcome, RecordAside, RecordOutcome, Runner
+from navi.domain.events import AgentEvent
 from navi.domain.ids import NodeId, SubagentId
 
 
@@ -39,12 +40,17 @@ class InTurn:
 
 
 class BesideTurns:
-    """Records what happens beside the turns, in the name of this process."""
+    """Records what happens beside the turns, in the name of this process.
+
+    Attributes:
+        last: the last event that was recorded, as it was decided.
+    """
 
     def __init__(self, record: Record, node: NodeId, halt: asyncio.Event) -> None:
         self.record = record
         self.node: NodeId | None = node
         self.halt = halt
+        self.last: AgentEvent | None = None
 
     async def __call__(self, *events: CallEvent) -> None:
         """Append; waits while Postgres is away.
@@ -55,4 +61,5 @@ class BesideTurns:
         asides = tuple(event for event in events if isinstance(event, Aside))
         assert len(asides) == len(events)  # noqa: S101 - beside turns nothing else happens
         if asides:
-            await self.record.execute(RecordAside(events=asides), patient=True)
+            rows = await self.record.execute(RecordAside(events=asides), patient=True)
+            self.last = rows[-1].envelope.event

@@ -150,7 +150,7 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
         case DeliverMessages(runner=runner):
             return _deliver(session, _fence(session, runner))
         case RecordOutcome():
-            return _record(_fence(session, command.runner), command)
+            return _record(session, _fence(session, command.runner), command)
         case EndSubagent():
             return _end_subagent(_fence(session, command.runner), command)
         case EndTurn():
@@ -310,10 +310,26 @@ def _deliver(session: Session, turn: Turn) -> tuple[Decided, ...]:
     return _one(*(MessageDelivered(message_seq=w.seq) for w in due_messages(session)))
 
 
-def _record(turn: Turn, command: RecordOutcome) -> tuple[Decided, ...]:
+def _record(session: Session, turn: Turn, command: RecordOutcome) -> tuple[Decided, ...]:
     for event in command.events:
         _check(turn, event, command.subagent_id)
-    return (Decided(events=command.events, subagent_id=command.subagent_id),)
+    if command.subagent_id is not None:
+        return (Decided(events=command.events, subagent_id=command.subagent_id),)
+    return (Decided(events=tuple(_timely(session, event) for event in command.events)),)
+
+
+def _timely(session: Session, event: AgentEvent) -> AgentEvent:
+    """The event; a compression that another one has overtaken has failed.
+
+    Its summary does not know what the other one's stands for, and would hide it.
+    """
+    if (
+        isinstance(event, ContextCompressed)
+        and session.compressions
+        and event.kept_from_seq <= session.compressions[-1].kept_from_seq
+    ):
+        return CompressionFailed(error="the context was compressed further meanwhile")
+    return event
 
 
 def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
@@ -378,7 +394,7 @@ def _record_aside(session: Session, events: tuple[Aside, ...]) -> tuple[Decided,
     for event in events:
         if isinstance(event, ModelReplied | ModelCallFailed) and event.call_id not in open_calls:
             raise RuleBroken(f"model call {event.call_id} is not open")
-    return _one(*events)
+    return _one(*(_timely(session, event) for event in events))
 
 
 def _aside_failed(call: AsideCall, why: str) -> ModelCallFailed:

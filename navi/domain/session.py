@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from navi.domain.events import (
     AgentEvent,
+    CompressionUndone,
     ContextCompressed,
     Envelope,
     MessageDelivered,
@@ -61,12 +62,20 @@ class AsideCall(Struct, frozen=True, kw_only=True):
     node: NodeId | None
 
 
+class InForce(Struct, frozen=True, kw_only=True):
+    """A compression of the session's context that was not undone; ``seq`` is of its event."""
+
+    seq: int
+    kept_from_seq: int
+
+
 class Session(Struct, frozen=True, kw_only=True):
     """What decisions need to know of a session; small, however long the session is.
 
     Attributes:
         seq: of the last event folded in.
         context_token_count: tokens of the context as the model server last counted them.
+        compressions: those in force, oldest first.
     """
 
     id: SessionId = SessionId("")
@@ -81,6 +90,7 @@ class Session(Struct, frozen=True, kw_only=True):
     deleted: bool = False
     forked_from: Origin | None = None
     context_token_count: int | None = None
+    compressions: tuple[InForce, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     turn: Turn | None = None
     asides: tuple[AsideCall, ...] = ()
@@ -151,8 +161,17 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             if counts and usage.prompt_tokens is not None:
                 session = replace(session, context_token_count=usage.prompt_tokens)
             return _in_turn(session, envelope)
-        case ContextCompressed(tokens_after=tokens) if envelope.subagent_id is None:
-            return _in_turn(replace(session, context_token_count=tokens), envelope)
+        case ContextCompressed() as compressed if envelope.subagent_id is None:
+            compression = InForce(seq=envelope.seq, kept_from_seq=compressed.kept_from_seq)
+            session = replace(
+                session,
+                context_token_count=compressed.tokens_after,
+                compressions=(*session.compressions, compression),
+            )
+            return _in_turn(session, envelope)
+        case CompressionUndone(compression_seq=seq):
+            left = tuple(c for c in session.compressions if c.seq != seq)
+            return _in_turn(replace(session, compressions=left), envelope)
         case _:
             return _in_turn(session, envelope)
 

@@ -392,6 +392,29 @@ async def test_a_summary_that_is_no_use_leaves_the_context_as_it_is(
         assert len(server.chats[-1].json["messages"]) == 6
 
 
+async def test_a_summary_that_another_one_overtook_hides_nothing(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    async with agent_node(World(), tmp_path, [server.url], keep_recent=1) as node:
+        session_id = await spoken(node, server, 2)
+        held = asyncio.Event()
+        server.answer(Stall(held), Say("- of the first question alone"), Done())
+        slow = asyncio.create_task(node.contexts.compress(session_id))
+        await server.chat(3)
+        server.answer(Say("answer 2"), Done(prompt=500))
+        await node.ask(session_id, "question 2")
+        server.answer(Say("- of both questions"), Done())
+        assert (await node.contexts.compress(session_id)).compressed
+
+        held.set()
+
+        assert not (await slow).compressed
+        [compressed] = await events_of(node, session_id, ContextCompressed)
+        assert compressed.summary == "- of both questions"
+        [failed] = await events_of(node, session_id, CompressionFailed)
+        assert failed.error == "the context was compressed further meanwhile"
+
+
 async def test_the_goal_is_known_after_a_compression_inside_the_turn(
     server: ModelServer, tmp_path: Path
 ) -> None:
