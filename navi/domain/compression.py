@@ -183,7 +183,7 @@ def transcript(messages: Sequence[Message]) -> tuple[str, ...]:
     piece = ""
     for message in messages:
         text = _written(message)
-        while text:
+        while True:
             room = PIECE - len(piece) - (2 if piece else 0)
             if len(text) <= room:
                 piece = f"{piece}\n\n{text}" if piece else text
@@ -207,7 +207,7 @@ def _written(message: Message) -> str:
             return f"[summary of what came before]\n{message.content}"
         case "user":
             return f"[{'reminder' if message.is_guidance else 'user'}]\n{message.content}"
-        case "assistant":
+        case _:
             calls = "".join(
                 f"\n[calls {call.name} with "
                 f"{_short(msgspec.json.encode(call.arguments).decode(), MAX_ARGUMENTS)}]"

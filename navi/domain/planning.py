@@ -10,7 +10,10 @@ from navi.domain.events import Executor, PlanReady, PlanStep, TodoItem
 from navi.domain.naming import without_thinking
 from navi.domain.prompt import PromptMessage
 
-MAX_STEPS = 15
+MAX_STEPS = 15  # and milestones
+MAX_TEXT = 500  # characters of a step or a milestone
+MAX_LINE = 2_000  # characters of a step and what belongs to it that are looked at
+MAX_LINES = 100  # steps that are looked at
 TEMPERATURE = 0.3
 
 Verdict = Literal["direct", "reflect", "plan"]
@@ -66,17 +69,6 @@ bounded subtask of three or more tool calls; SELF for thinking and writing.
 - A step says what is done and how one sees that it is done. The last step checks the result against \
 the goal."""
 
-_DIRECT = re.compile(r"\A\W*direct\W*\Z", re.IGNORECASE)
-_REFLECT = re.compile(r"reflect\W*:?\W*(yes|no)\b", re.IGNORECASE)
-_STEP = re.compile(r"^\s*(?:[*_]{1,2})?(\d{1,3})[.)](?:[*_]{1,2})?\s+(?P<text>\S.*)$")
-_EXECUTOR = re.compile(
-    r"[\s*_`]*[(\[]\s*[*_`]*(?P<kind>tool|agent|self)[*_`]*\s*(?::\s*(?P<name>[^)\]]*))?[)\]][\s*_`.]*$",
-    re.IGNORECASE,
-)
-_COMPLEXITY = re.compile(r"complexity\W*\s*(simple|medium|complex)", re.IGNORECASE)
-_MILESTONES = re.compile(r"^\W*milestones\W*$", re.IGNORECASE)
-_BULLET = re.compile(r"^\s*[-*•]\s+(?P<text>\S.*)$")
-
 
 class Plan(Struct, frozen=True, kw_only=True):
     """What the agent means to do; 1 to ``MAX_STEPS`` steps."""
@@ -128,66 +120,172 @@ def _ask(text: str) -> PromptMessage:
 
 # --- what it answers ----------------------------------------------------------------------------
 
+# What a model writes may be one character a hundred thousand times: possessive quantifiers and
+# bounded lines keep every pattern linear.
+_DIRECT = re.compile(r"\W*+direct\W*+\Z", re.IGNORECASE)
+_REFLECT = re.compile(r"\breflect\b[\s*_`]*+[:=][\s*_`\"']*+(yes|no)\b", re.IGNORECASE)
+
 
 def verdict_of_analysis(output: str) -> Verdict:
     """Whether to plan, and whether to review first; a missing last line means no review."""
     text = without_thinking(output)
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("```")]
-    if lines and _DIRECT.match(lines[0]) and not any(_STEP.match(line) for line in lines[1:]):
+    if lines and _DIRECT.match(lines[0]) and not any(_STEP.fullmatch(line) for line in lines[1:]):
         return "direct"
     answers = _REFLECT.findall(text)
     return "reflect" if answers and answers[-1].lower() == "yes" else "plan"
 
 
+_STEP = re.compile(
+    r"(?P<indent>\s*+)[>#*_\-•\s]*+(?:step\s+)?(?P<number>\d{1,3})\s*+[.):、][*_]*+\s*(?!\d)(?P<text>.*)",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"\s*+[-*•+]\s++(?P<text>.*)")
+_HEADING = re.compile(
+    r"[\s>#*_\-]*+(?P<word>plan|steps|milestones?|complexity)[\s*_]*+(?::[\s*_`]*+(?P<rest>.*)|\Z)",
+    re.IGNORECASE,
+)
+_COMPLEXITY = re.compile(r"\W*+(simple|medium|complex)\b", re.IGNORECASE)
+_NAME = r"[`\"'*_]*+(?P<name>[\w.\-]*+)[^()\[\]]*+"
+# Who does a step, the most certain form first; in each form the last one counts.
+_MARKS = (
+    re.compile(
+        rf"[(\[][\s*_`]*+(?:executor\s*:\s*)?(?P<kind>TOOL|(?:SUB-?)?AGENT|SELF)[\s*_`]*+(?::\s*+{_NAME})?[)\]]",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"(?:^|[\s\-–—→>|]++)(?P<kind>TOOL|AGENT|SELF)(?::\s*+`?(?P<name>[\w.\-]++)`?)?\s*+$"  # noqa: RUF001 - dashes as models write them
+    ),
+    re.compile(r"^(?P<kind>TOOL|AGENT):\s*+`?(?P<name>[\w.\-]++)`?\s*+[,:\-–—]\s++"),  # noqa: RUF001 - the same
+)
+
+
 def parse_plan(output: str) -> Plan | None:
-    """The plan in an answer, steps beyond ``MAX_STEPS`` cut; None where no numbered list is in it."""
-    steps: list[PlanStep] = []
-    milestones: list[str] = []
-    in_milestones = False
+    """The plan in an answer, steps beyond ``MAX_STEPS`` cut; None where no numbered list is in it.
+
+    Steps are numbered anew, from 1. What is indented under a step belongs to it. A step without an
+    executor, or with one of an unknown kind, is the agent's own.
+    """
+    reading = _Reading()
     for line in without_thinking(output).splitlines():
-        step = _STEP.match(line)
-        bullet = _BULLET.match(line)
-        if step is not None:
-            in_milestones = False
-            text, executor = _parted(step["text"])
-            if text:
-                steps.append(PlanStep(number=len(steps) + 1, text=text, executor=executor))
-        elif _MILESTONES.match(line):
-            in_milestones = True
-        elif bullet is not None and in_milestones:
-            milestones.append(_plain(bullet["text"]))
-        elif line.strip():
-            in_milestones = False
-    if not steps:
+        reading.read(line[:MAX_LINE])
+    numbered, milestones = reading.steps, [*reading.numbered_milestones, *reading.milestones]
+    if not numbered:
+        # All that is numbered stands under "Milestones": then that is the plan.
+        numbered, milestones = reading.numbered_milestones, reading.milestones
+    parted = [step for step in map(_parted, numbered[:MAX_LINES]) if step is not None]
+    if not parted:
         return None
-    found = _COMPLEXITY.search(output)
-    complexity: Complexity | None = None
-    match found[1].lower() if found else None:
-        case "simple" | "medium" | "complex" as word:
-            complexity = word
+    return Plan(
+        steps=tuple(
+            PlanStep(number=number, text=text, executor=executor)
+            for number, (text, executor) in enumerate(parted[:MAX_STEPS], start=1)
+        ),
+        complexity=reading.complexity,
+        milestones=tuple(filter(None, map(_plain, milestones[:MAX_STEPS]))),
+    )
+
+
+class _Reading:
+    """A plan while its lines are read."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.milestones: list[str] = []
+        self.numbered_milestones: list[str] = []
+        self.complexity: Complexity | None = None
+        self._section: Literal["steps", "milestones", "other"] = "steps"
+        self._indent: int | None = None
+
+    def read(self, line: str) -> None:
+        """Take the next line in."""
+        bullet = _BULLET.fullmatch(line)
+        if bullet is not None and self._section == "milestones":
+            self.milestones.append(bullet["text"])
+        elif (step := _STEP.fullmatch(line)) is not None:
+            self._numbered(step)
+        elif (heading := _HEADING.fullmatch(line)) is not None:
+            self._heading(heading["word"].lower(), heading["rest"] or "")
+        elif self._section == "steps" and self.steps and line.strip():
+            if line[0].isspace():
+                self._add(bullet["text"] if bullet is not None else line)
+            else:
+                self._section = "other"  # the list is over; what is indented below is no step's
+
+    def _numbered(self, step: re.Match[str]) -> None:
+        text = step["text"]
+        # Steps follow on milestones where the form of the list changes, or it begins anew.
+        anew = bool(self.milestones) or (step["number"] == "1" and bool(self.numbered_milestones))
+        if self._section == "milestones" and not anew and _mark(text) is None:
+            self.numbered_milestones.append(text)
+            return
+        self._section = "steps"
+        indent = len(step["indent"].expandtabs(4))
+        if self._indent is not None and indent > self._indent + 1:
+            self._add(text)
+        else:
+            self._indent = indent
+            self.steps.append(text)
+
+    def _add(self, text: str) -> None:
+        self.steps[-1] = f"{self.steps[-1]} {text.strip()}"[:MAX_LINE]
+
+    def _heading(self, word: str, rest: str) -> None:
+        match word:
+            case "complexity":
+                found = _COMPLEXITY.match(rest)
+                self.complexity = _complexity(found[1].lower() if found else "") or self.complexity
+                self._section = "other"
+            case "plan" | "steps":
+                self._section = "steps"
+            case _:
+                self._section = "milestones"
+                if rest:
+                    self.milestones.append(rest)
+
+
+def _complexity(word: str) -> Complexity | None:
+    match word:
+        case "simple" | "medium" | "complex":
+            return word
         case _:
-            pass
-    return Plan(steps=tuple(steps[:MAX_STEPS]), complexity=complexity, milestones=tuple(milestones))
+            return None
 
 
-def _parted(text: str) -> tuple[str, Executor]:
-    """A step's words, and who does it; the agent itself where nobody is named."""
-    found = _EXECUTOR.search(text)
+def _parted(line: str) -> tuple[str, Executor] | None:
+    """A step's words, and who does it, the agent itself where nobody is named; None without words."""
+    found = _mark(line)
     if found is None:
-        return _plain(text), Executor(kind="self")
-    words = _plain(text[: found.start()])
-    name = (found["name"] or "").strip(" `*_\"'")
-    match found["kind"].lower():
-        case "tool" if name:
-            return words, Executor(kind="tool", name=name)
-        case "agent" if name:
-            return words, Executor(kind="agent", name=name)
+        words, executor = _plain(line), Executor(kind="self")
+    else:
+        words = _plain(f"{line[: found.start()]} {line[found.end() :]}")
+        executor = _executor(found["kind"].upper(), found["name"])
+    said = words or executor.name
+    return (said, executor) if said else None
+
+
+def _mark(line: str) -> re.Match[str] | None:
+    """Where a step names its executor."""
+    for form in _MARKS:
+        if marks := list(form.finditer(line)):
+            return marks[-1]
+    return None
+
+
+def _executor(kind: str, name: str | None) -> Executor:
+    match kind:
+        case "TOOL" if name:
+            return Executor(kind="tool", name=name)
+        case "AGENT" | "SUBAGENT" | "SUB-AGENT" if name:
+            return Executor(kind="agent", name=name)
         case _:
-            return words, Executor(kind="self")
+            return Executor(kind="self")
 
 
 def _plain(text: str) -> str:
-    return text.strip().strip("*_").strip()
+    """One line without bold and without dashes at its end, at most ``MAX_TEXT`` characters."""
+    line = " ".join(text.replace("**", "").split()).strip(" *_").rstrip(" -–—→|:*_")  # noqa: RUF001 - dashes as models write them
+    return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1].rstrip()}…"
 
 
 # --- what becomes of it -------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from hypothesis import given
 from navi.domain.events import Executor, PlanStep, TodoItem
 from navi.domain.planning import (
     MAX_STEPS,
+    MAX_TEXT,
     Complexity,
     Plan,
     analysis_messages,
@@ -20,6 +21,23 @@ from navi.domain.planning import (
 )
 
 SELF = Executor(kind="self")
+READ = Executor(kind="tool", name="read_file")
+RESEARCH = Executor(kind="agent", name="researcher")
+
+
+def steps(
+    *said: tuple[str, Executor],
+    complexity: Complexity | None = None,
+    milestones: tuple[str, ...] = (),
+) -> Plan:
+    return Plan(
+        steps=tuple(
+            PlanStep(number=number, text=text, executor=executor)
+            for number, (text, executor) in enumerate(said, start=1)
+        ),
+        complexity=complexity,
+        milestones=milestones,
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,6 +52,10 @@ SELF = Executor(kind="self")
         ("Goal: x\n**REFLECT**: Yes.", "reflect"),
         ("REFLECT: yes, at first\nREFLECT: no", "plan"),
         ("Goal: directly to Rome\nREFLECT: no", "plan"),
+        ("DIRECT access to the disk is needed.", "plan"),
+        ("DIRECT\n1. look", "plan"),
+        ("Goal: x. I reflect, yes.", "plan"),
+        ("<think>REFLECT: yes</think>Goal: x", "plan"),
         ("Goal: x", "plan"),
         ("", "plan"),
     ],
@@ -73,9 +95,121 @@ def test_a_plan_is_read_with_executors_complexity_and_milestones() -> None:
     )
 
 
-@pytest.mark.parametrize("output", ["", "no plan today", "- a bullet\n- another", "DIRECT"])
+@pytest.mark.parametrize(
+    "output",
+    [
+        "",
+        "no plan today",
+        "- a bullet\n- another",
+        "DIRECT",
+        "1.5 GB are free, at 10:30",
+        "1. \n2. (SELF)\n3. **",
+        "<think>\n1. look (SELF)\n</think>\nNo.",
+    ],
+)
 def test_without_a_numbered_list_there_is_no_plan(output: str) -> None:
     assert parse_plan(output) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("1. look (TOOL: read_file)", ("look", READ)),
+        ("1) look (tool: `read_file`)", ("look", READ)),
+        ("1: look [TOOL: read_file]", ("look", READ)),
+        ("1、look (Executor: TOOL: read_file)", ("look", READ)),
+        ("**1. look** (TOOL: read_file)", ("look", READ)),
+        ("1. **look**: well **(TOOL: read_file)**", ("look: well", READ)),
+        ("**Step 1:** look (TOOL: read_file)", ("look", READ)),
+        ("### 1. look (TOOL: read_file)", ("look", READ)),
+        ("- 1. look (TOOL: read_file)", ("look", READ)),
+        ("1. look — TOOL: read_file", ("look", READ)),
+        ("1. look -> TOOL: read_file", ("look", READ)),
+        ("1. TOOL: read_file - look", ("look", READ)),
+        ("1. [TOOL: read_file] look", ("look", READ)),
+        ("1. look (TOOL: read_file, write_file)", ("look", READ)),
+        ("1. look (TOOL: todo) and (TOOL: read_file)", ("look (TOOL: todo) and", READ)),
+        ("1. (TOOL: read_file)", ("read_file", READ)),
+        ("1. find out (AGENT: researcher)", ("find out", RESEARCH)),
+        ("1. find out (SUBAGENT: researcher)", ("find out", RESEARCH)),
+        ("1. answer (SELF)", ("answer", SELF)),
+        ("1. answer - SELF", ("answer", SELF)),
+        ("1. answer", ("answer", SELF)),
+        ("1. answer (self: me)", ("answer", SELF)),
+        ("1. ask (HUMAN: ada)", ("ask (HUMAN: ada)", SELF)),
+        ("1. look (TOOL)", ("look", SELF)),
+        ("1. look (TOOL: )", ("look", SELF)),
+        ("1. read it (a PDF: 3 pages)", ("read it (a PDF: 3 pages)", SELF)),
+        ("1. use self-made tools", ("use self-made tools", SELF)),
+        ("1. 3 files to read", ("3 files to read", SELF)),
+        (f"1. {'x' * 600} (TOOL: read_file)", (f"{'x' * (MAX_TEXT - 1)}…", READ)),
+    ],
+)
+def test_a_step_is_read_in_many_spellings(line: str, step: tuple[str, Executor]) -> None:
+    assert parse_plan(line) == steps(step)
+
+
+def test_steps_are_numbered_anew() -> None:
+    assert parse_plan("3. a\n3. b\n\n1. c") == steps(("a", SELF), ("b", SELF), ("c", SELF))
+
+
+def test_what_is_indented_under_a_step_belongs_to_it() -> None:
+    output = """\
+Here is the plan:
+
+ 1. look
+    - at the notes
+    1. and at the sources
+      (TOOL: read_file)
+
+ 2. answer
+That is all.
+   Tell me what you think."""
+
+    assert parse_plan(output) == steps(
+        ("look at the notes and at the sources", READ), ("answer", SELF)
+    )
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "Milestones:\n- known\n- done\nSteps:\n1. look\n2. answer\nComplexity: simple",
+        "**Milestones:**\n1. known\n2. done\n\n**Plan:**\n1. look\n2. answer\n\nComplexity: Simple (2)",
+        "Complexity: simple\nMilestones:\n1. known\n2. done\n1. look\n2. answer",
+        "## Plan: \n1. look (SELF)\n2. answer\n## Complexity: **simple**\n## Milestones:\n* known\n* done",
+        "Milestones:\n1. known\n2. done\n3. look (SELF)\n4. answer (SELF)\nComplexity: simple",
+        "Milestones:\n- known\n- done\n1. look\n2. answer\n- Complexity: simple",
+    ],
+)
+def test_sections_may_come_in_any_order(output: str) -> None:
+    assert parse_plan(output) == steps(
+        ("look", SELF), ("answer", SELF), complexity="simple", milestones=("known", "done")
+    )
+
+
+def test_a_milestone_may_stand_on_the_line_of_its_heading() -> None:
+    assert parse_plan("Milestone: all is known\n1. look") == steps(
+        ("look", SELF), milestones=("all is known",)
+    )
+
+
+def test_what_is_numbered_under_milestones_is_the_plan_where_nothing_else_is() -> None:
+    assert parse_plan("Milestones:\n1. look\n2. answer") == steps(("look", SELF), ("answer", SELF))
+
+
+@pytest.mark.parametrize(
+    ("line", "complexity"),
+    [("Complexity: COMPLEX", "complex"), ("complexity = medium", None), ("Complexity: huge", None)],
+)
+def test_a_complexity_is_one_of_three(line: str, complexity: Complexity | None) -> None:
+    assert parse_plan(f"1. look\n{line}") == steps(("look", SELF), complexity=complexity)
+
+
+def test_milestones_without_words_are_left_out_and_long_ones_cut() -> None:
+    output = f"1. look\nMilestones:\n- **\n- {'x' * 600}\nand so on"
+
+    assert parse_plan(output) == steps(("look", SELF), milestones=(f"{'x' * (MAX_TEXT - 1)}…",))
 
 
 def test_a_plan_is_cut_after_its_last_allowed_step() -> None:
@@ -148,3 +282,36 @@ def test_each_phase_is_asked_with_what_came_before() -> None:
     assert "todo" in reviewed[-1].content
     assert "developer" in reviewed[-1].content
     assert [m.role for m in plain] == ["assistant", "user"]
+
+
+LINES = st.lists(
+    st.one_of(
+        st.text(max_size=30),
+        st.sampled_from(["Milestones:", "Complexity: simple", "Plan:", "  - more", "```", "1. x"]),
+        st.builds(
+            "{}{}. {} ({}: {})".format,
+            st.sampled_from(["", "  ", "- "]),
+            st.integers(0, 30),
+            st.text(max_size=20),
+            st.sampled_from(["TOOL", "AGENT", "SELF", "X"]),
+            st.text(max_size=9),
+        ),
+    ),
+    max_size=30,
+)
+
+
+@given(LINES)
+def test_every_answer_is_read_and_its_normal_form_is_stable(lines: list[str]) -> None:
+    read = parse_plan("\n".join(lines))
+
+    assert read is None or 1 <= len(read.steps) <= MAX_STEPS
+    assert read is None or parse_plan(plan_text(read)) == read
+
+
+@pytest.mark.parametrize("run", [" ", "-", "1", "*", "complexity", "REFLECT:", "(TOOL", "a "])
+def test_a_long_line_of_anything_is_read_quickly(run: str) -> None:
+    line = run * (200_000 // len(run))
+
+    assert verdict_of_analysis(line) == "plan"
+    parse_plan(f"1. {line}\n{line}\n  {line}")
