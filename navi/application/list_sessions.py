@@ -116,9 +116,10 @@ async def _fold(
 
 
 def _add(places: dict[_Place, Session], session: Session, cursor: _Place | None) -> None:
-    if not session.exists or session.last_active is None:
+    listing = Sessions().listing(session)
+    if listing is None:
         return
-    place = _Place(session.pinned, session.last_active, session.id)
+    place = _Place(listing.pinned, listing.last_active, session.id)
     if cursor is None or place < cursor:
         places[place] = session
 
