@@ -264,6 +264,10 @@ class TextStore(Protocol):
         """The text with that hash, if it is kept."""
         ...
 
+    async def forget(self, *parts: str) -> None:
+        """Drop every text in which all the parts stand; a call that referred to it loses it."""
+        ...
+
 
 # --- NATS ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from contextlib import aclosing, suppress
 from navi.application.followers.keep_memories import KeepMemories
 from navi.application.record import Record, Records
 from navi.domain.commands import CreateSession, RecordAside
-from navi.domain.erasure import without_words
+from navi.domain.erasure import marks_of_memory, without_words
 from navi.domain.errors import NotFound, RuleBroken
 from navi.domain.events import (
     MemoryForgotten,
@@ -17,9 +17,10 @@ from navi.domain.events import (
 )
 from navi.domain.ids import CallId, EventId, Owner, SessionId, owner_stream
 from navi.domain.memory import Memory, checked_text
-from navi.ports import EventLog, Ids, Memories, Recorded, ToolContext
+from navi.ports import EventLog, Ids, Memories, Recorded, TextStore, ToolContext
 
 MAX_FOUND = 20  # memories a question is answered with
+PAGE = 500  # events
 
 
 class ManageMemories:
@@ -28,12 +29,14 @@ class ManageMemories:
     def __init__(
         self,
         event_log: EventLog,
+        texts: TextStore,
         records: Records,
         memories: Memories,
         keeper: KeepMemories,
         ids: Ids,
     ) -> None:
         self._log = event_log
+        self._texts = texts
         self._records = records
         self._memories = memories
         self._keeper = keeper
@@ -68,7 +71,7 @@ class ManageMemories:
         source_seq = memory.source_seq if record.id == memory.session_id else None
         event = MemorySaved(memory_id=memory_id, text=text, source_seq=source_seq)
         [row] = await record.execute(RecordAside(events=(event,)))
-        await self._erase(memory_id, memory.session_id, kept=row.id)
+        await self._erase(memory, kept=row.id)
         return await self._find(owner, memory_id)
 
     async def forget(self, owner: Owner, memory_id: str) -> None:
@@ -80,7 +83,7 @@ class ManageMemories:
         memory = await self._find(owner, memory_id)
         record = await self._record_of(memory, owner)
         await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory_id),)))
-        await self._erase(memory_id, memory.session_id, kept=None)
+        await self._erase(memory, kept=None)
         await self._keeper.caught_up()
 
     async def save_in_session(self, record_of: SessionId, owner: Owner, text: str) -> Memory:
@@ -123,12 +126,42 @@ class ManageMemories:
                 await record.execute(CreateSession(profile_id="", owner=owner, name="memories"))
         return record
 
-    async def _erase(self, memory_id: str, session_id: SessionId, *, kept: EventId | None) -> None:
-        """Erase the memory's words wherever they stand in its stream.
+    async def _erase(self, memory: Memory, *, kept: EventId | None) -> None:
+        """Erase the memory's words wherever they stand: saved, recalled, in prompts that are kept.
 
         Args:
             kept: the event that holds its present text, which stays.
         """
+        await self._erase_saved(memory.id, memory.session_id, kept=kept)
+        for session_id, payloads in (await self._recalls_of(memory.id)).items():
+            await self._log.erase(session_id, payloads)
+        for marks in marks_of_memory(memory.text):
+            await self._texts.forget(*marks)
+
+    async def _recalls_of(self, memory_id: str) -> dict[SessionId, dict[int, bytes]]:
+        """What is to stand in place of each recall of the memory, in whichever session it was.
+
+        Reads the whole log: people forget seldom, and an index would hold what is to be forgotten.
+        """
+        found: dict[SessionId, dict[int, bytes]] = {}
+        for partition in range(self._log.partitions):
+            reached, head = 0, 1
+            while reached < head:
+                page = await self._log.read_all(partition, after=reached, limit=PAGE, deltas=False)
+                for row in page.rows:
+                    if row.type != MemoryRecalled.TYPE:
+                        continue
+                    event = row.envelope.event
+                    if isinstance(event, MemoryRecalled) and memory_id in event.memory_ids:
+                        _erase_words(found.setdefault(row.session_id, {}), row)
+                if page.reached == reached:
+                    break
+                reached, head = page.reached, page.head
+        return found
+
+    async def _erase_saved(
+        self, memory_id: str, session_id: SessionId, *, kept: EventId | None
+    ) -> None:
         payloads: dict[int, bytes] = {}
         calls: set[CallId] = set()
         reply: Recorded | None = None
@@ -145,8 +178,6 @@ class ManageMemories:
                             _erase_words(payloads, row)
                             if reply is not None:
                                 _erase_words(payloads, reply)
-                        case MemoryRecalled() if memory_id in event.memory_ids:
-                            _erase_words(payloads, row)
                         case _:
                             pass
         await self._log.erase(session_id, payloads)

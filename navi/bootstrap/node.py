@@ -180,7 +180,7 @@ async def open_node(
         )
         keeper = KeepMemories(store.log, memories)
         records = Records(store.log, store.read_models, clock, ids, node_id)
-        manage_memories = ManageMemories(store.log, records, memories, keeper, ids)
+        manage_memories = ManageMemories(store.log, store.texts, records, memories, keeper, ids)
         tools = await stack.enter_async_context(
             Tools(
                 own_tools=settings.tools_dir,

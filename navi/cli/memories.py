@@ -132,4 +132,6 @@ async def _opened(settings: Settings) -> AsyncGenerator[ManageMemories, None]:
         embedders = FoundEmbedders((), model=None, clock=clock, ids=ids)
         kept = PostgresMemories(store.pool, embedders)
         records = Records(store.log, store.read_models, clock, ids, NodeId(ids.uuid()))
-        yield ManageMemories(store.log, records, kept, KeepMemories(store.log, kept), ids)
+        yield ManageMemories(
+            store.log, store.texts, records, kept, KeepMemories(store.log, kept), ids
+        )

@@ -106,7 +106,12 @@ def recall_text(memories: Sequence[Memory]) -> str:
     """The memories as they are put before the model; empty without any."""
     if not memories:
         return ""
-    return "\n".join((HEADING, "", *(f"- {_one_line(memory.text)}" for memory in memories)))
+    return "\n".join((HEADING, "", *(recall_line(memory.text) for memory in memories)))
+
+
+def recall_line(text: str) -> str:
+    """A memory as one line of them."""
+    return f"- {' '.join(text.split())}"
 
 
 def fuse(rankings: Sequence[Sequence[str]], *, limit: int) -> tuple[str, ...]:
@@ -131,7 +136,3 @@ def similarity(one: Vector, other: Vector) -> float:
     length = math.hypot(*one) * math.hypot(*other)
     dot = sum(a * b for a, b in zip(one, other, strict=True))
     return dot / length if length else 0.0
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

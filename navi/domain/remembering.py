@@ -8,6 +8,7 @@ from navi.domain.naming import without_thinking
 from navi.domain.prompt import PromptMessage
 
 NOTHING = "NONE"
+KNOWN_ALREADY = "Known already:"
 MAX_FACTS = 10  # of one turn; more of them are a retelling of the turn
 MAX_FACT = 500  # characters
 MAX_TURN = 12_000  # characters of a turn that are looked through, the last ones
@@ -43,7 +44,7 @@ def memory_messages(turn: Sequence[Message], known: Sequence[str]) -> tuple[Prom
     """
     told = REMEMBERING
     if known:
-        told += "\n\nKnown already:\n" + "\n".join(f"- {fact}" for fact in known[-MAX_KNOWN:])
+        told += f"\n\n{KNOWN_ALREADY}\n" + "\n".join(f"- {fact}" for fact in known[-MAX_KNOWN:])
     # Headings stand on lines of their own: the demo model looks for lines that begin with `!`.
     spoken = "\n\n".join(
         f"### {'User' if message.role == 'user' else 'Agent'}\n{message.content}"

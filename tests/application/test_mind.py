@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from navi.application.list_sessions import list_sessions
 from navi.application.read_session import replay_session
 from navi.application.render_call import render_call
 from navi.domain.errors import NotFound, RuleBroken
@@ -515,6 +516,8 @@ async def test_what_is_remembered_is_recalled_in_another_session_and_can_be_forg
 ) -> None:
     async with agent_node(World(), tmp_path, [server.url]) as node:
         tea = await node.memories.add(LOCAL_OWNER, "The user drinks green tea")
+        page = await list_sessions(node.world.log, node.world.read_models, owner=LOCAL_OWNER)
+        assert page.sessions == ()  # the owner's own stream is no session to be listed
         session_id = await node.session()
         server.answer(Say("green tea, of course"), Done())
 
@@ -531,6 +534,17 @@ async def test_what_is_remembered_is_recalled_in_another_session_and_can_be_forg
         rows = await node.world.events(tea.session_id)
         assert b"green tea" not in b"".join(row.data for row in rows)
         assert list(verify_chain(rows)) == []
+        rows = await node.world.events(session_id)
+        [recall] = [row.data for row in rows if row.type == "memory_recalled"]
+        assert b"green tea" not in recall
+        assert list(verify_chain(rows)) == []
+        [called] = [
+            c for c in await events_of(node, session_id, ModelCalled) if c.purpose == "turn"
+        ]
+        with pytest.raises(NotFound, match="not kept any more"):
+            await render_call(
+                node.world.log, node.world.texts, node.servers, session_id, called.call_id
+            )
 
 
 async def test_the_agent_keeps_and_changes_memories_itself(

@@ -212,7 +212,7 @@ async def agent_node(
         node = AgentNode(world, node_id, sessions, take_over)
         node.runs, node.agent, node.servers = runs, agent, pool
         keeper = KeepMemories(world.log, world.memories)
-        node.memories = ManageMemories(world.log, records, world.memories, keeper, ids)
+        node.memories = ManageMemories(world.log, world.texts, records, world.memories, keeper, ids)
         node.contexts = ManageContext(records, compress, profile_folder, node_id)
         try:
             yield node

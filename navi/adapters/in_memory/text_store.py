@@ -16,3 +16,7 @@ class InMemoryTextStore:
 
     async def get(self, sha256: str) -> str | None:
         return self._texts.get(sha256)
+
+    async def forget(self, *parts: str) -> None:
+        kept = {n: t for n, t in self._texts.items() if not all(part in t for part in parts)}
+        self._texts = kept

@@ -82,3 +82,7 @@ LOG_ID = "select log_id from navi.log"
 
 PUT_TEXT = "insert into navi.text (sha256, content) values ($1, $2) on conflict do nothing"
 GET_TEXT = "select content from navi.text where sha256 = $1"
+FORGET_TEXTS = """
+    delete from navi.text t
+    where not exists (select from unnest($1::bytea[]) p (part) where position(p.part in t.content) = 0)
+"""

@@ -34,3 +34,7 @@ class PostgresTextStore:
             return None
         rows = await fetch(self._pool, statements.GET_TEXT, name)
         return rows[0]["content"].decode() if rows else None
+
+    async def forget(self, *parts: str) -> None:
+        await fetch(self._pool, statements.FORGET_TEXTS, [part.encode() for part in parts])
+        self._known.clear()

@@ -19,6 +19,12 @@ async def check(store: TextStore) -> None:
     assert await store.put(TEXT) == name
     assert await store.get(name) == TEXT
     assert await store.get("no hash") is None
+    await store.forget("navi", "Bonn")
+    assert await store.get(name) == TEXT
+    await store.forget("navi", "Grüße")
+    assert await store.get(name) is None
+    assert await store.put(TEXT) == name
+    assert await store.get(name) == TEXT
 
 
 async def test_a_text_is_found_by_its_hash_in_memory() -> None:
