@@ -121,7 +121,7 @@ async def _limits(run: Run, subagent_id: SubagentId | None, profile: Profile) ->
 async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -> bool:
     """Put what is due before the model; whether anything was."""
     turn = run.record.session.turn
-    if turn is None or step.last:
+    if turn is None:
         return False
     actor = turn.actor(recorder.subagent_id)
     given = due_guidance(

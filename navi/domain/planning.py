@@ -53,12 +53,12 @@ What the plan must change because of this."""
 PLAN = """\
 Now write the plan. Use no tools yet. The form, exactly:
 
-Complexity: simple|medium|complex
-Milestones:
-- what is reached on the way
 1. what to do (TOOL: name)
 2. what to do (AGENT: profile)
 3. what to do (SELF)
+Complexity: simple|medium|complex
+Milestones:
+- what is reached on the way
 
 Rules:
 - As deep as the task: simple 1-3 steps, medium 5-9, complex or autonomous work 8-15; never more \
@@ -87,14 +87,18 @@ def analysis_messages() -> tuple[PromptMessage, ...]:
 
 
 def review_messages(analysis: str) -> tuple[PromptMessage, ...]:
-    """Phase 2, behind the context."""
-    return (PromptMessage(role="assistant", content=analysis), _ask(REVIEW))
+    """Phase 2, behind the context: the request of phase 1 goes on, so that a prefill is not lost."""
+    return (
+        *analysis_messages(),
+        PromptMessage(role="assistant", content=analysis),
+        _ask(REVIEW),
+    )
 
 
 def plan_messages(
     analysis: str, review: str | None, *, tools: Sequence[str], profiles: Sequence[str]
 ) -> tuple[PromptMessage, ...]:
-    """Phase 3, behind the context.
+    """Phase 3, behind the context: the request of the phase before it goes on.
 
     Args:
         review: what phase 2 found; None where it was left out.
@@ -102,16 +106,12 @@ def plan_messages(
         profiles: ids of the profiles a subagent may have.
     """
     there_are = f"Tools: {', '.join(tools) or 'none'}.\nProfiles for AGENT: {', '.join(profiles) or 'none'}."
-    reviewed = (
-        (_ask(REVIEW), PromptMessage(role="assistant", content=review))
-        if review is not None
-        else ()
+    before = (
+        (*analysis_messages(), PromptMessage(role="assistant", content=analysis))
+        if review is None
+        else (*review_messages(analysis), PromptMessage(role="assistant", content=review))
     )
-    return (
-        PromptMessage(role="assistant", content=analysis),
-        *reviewed,
-        _ask(f"{PLAN}\n\n{there_are}"),
-    )
+    return (*before, _ask(f"{PLAN}\n\n{there_are}"))
 
 
 def _ask(text: str) -> PromptMessage:
@@ -293,10 +293,11 @@ def _plain(text: str) -> str:
 
 def plan_text(plan: Plan) -> str:
     """The plan in its normal form, as it stands in the context and before people."""
-    lines = [f"Complexity: {plan.complexity}"] if plan.complexity else []
+    lines = [f"{step.number}. {step.text} ({_named(step.executor)})" for step in plan.steps]
+    if plan.complexity:
+        lines.append(f"Complexity: {plan.complexity}")
     if plan.milestones:
         lines += ["Milestones:", *(f"- {milestone}" for milestone in plan.milestones)]
-    lines += [f"{step.number}. {step.text} ({_named(step.executor)})" for step in plan.steps]
     return "\n".join(lines)
 
 

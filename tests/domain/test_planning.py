@@ -259,7 +259,7 @@ def test_a_plan_becomes_a_fact_and_a_todo_list() -> None:
     ready = plan_ready(plan)
 
     assert (ready.plan, ready.complexity, ready.steps) == (
-        "Complexity: simple\n1. look (SELF)",
+        "1. look (SELF)\nComplexity: simple",
         "simple",
         plan.steps,
     )
@@ -273,15 +273,17 @@ def test_each_phase_is_asked_with_what_came_before() -> None:
     plain = plan_messages("the analysis", None, tools=[], profiles=[])
 
     assert "DIRECT" in analysis.content
-    assert [m.content for m in review[:1]] == ["the analysis"]
+    assert review[0] == analysis
+    assert review[1].content == "the analysis"
     for heading in ("Critic", "Pragmatist", "Detailer", "Plan Adjustments"):
-        assert heading in review[1].content
-    assert [m.role for m in reviewed] == ["assistant", "user", "assistant", "user"]
-    assert reviewed[2].content == "the review"
+        assert heading in review[2].content
+    assert reviewed[:3] == review
+    assert reviewed[3].content == "the review"
     assert "comma test" in reviewed[-1].content
     assert "todo" in reviewed[-1].content
     assert "developer" in reviewed[-1].content
-    assert [m.role for m in plain] == ["assistant", "user"]
+    assert plain[:2] == review[:2]
+    assert [m.role for m in plain] == ["user", "assistant", "user"]
 
 
 LINES = st.lists(
