@@ -105,7 +105,13 @@ async def open_fold(
         projection.name, projection.version, session_id, rows_limit=None if rows else 0
     )
     fold = _resume(projection, stored)
-    await _fold_tail(log, fold, session_id, until=head)
+    changes = await _fold_tail(log, fold, session_id, until=head)
+    if rows and stored is not None and _needs_all_rows(changes, stored, limit=None):
+        stored = await read_models.load(
+            projection.name, projection.version, session_id, hidden=True
+        )
+        fold = _resume(projection, stored)
+        await _fold_tail(log, fold, session_id, until=head)
     fold.seq = max(fold.seq, head)
     return fold
 

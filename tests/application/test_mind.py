@@ -441,6 +441,26 @@ async def test_the_goal_is_known_after_a_compression_inside_the_turn(
         ]
 
 
+async def test_what_undo_gave_back_is_there_before_the_read_model_knows_of_it(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    async with agent_node(world, tmp_path, [server.url], keep_recent=1) as node:
+        session_id = await spoken(node, server, 3)
+        server.answer(Say("- asked"), Done())
+        compressed = await node.contexts.compress(session_id)
+        await world.project()
+        await node.contexts.undo(session_id, compressed.seq)
+
+    async with agent_node(world, tmp_path, [server.url], keep_recent=1) as node:
+        server.answer(Say("fine"), Done())
+        await node.ask(session_id, "still there?")
+
+        asked = [m["content"][:10] for m in server.chats[-1].json["messages"][1:]]
+        assert asked[:2] == ["question 0", "answer 0 w"]
+        assert len(asked) == 7
+
+
 async def test_compressing_by_hand_twice_folds_the_first_summary_in(
     server: ModelServer, tmp_path: Path
 ) -> None:
