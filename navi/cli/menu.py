@@ -10,7 +10,7 @@ from navi import __version__
 
 EXAMPLES = """\b
 Examples:
-  navi serve                            start navi and chat in the browser
+  navi serve                            start navi, with its own Postgres and NATS
   navi chat "What can you do?"          ask once, in the terminal
   navi events SESSION --follow          watch a session's log grow
   navi verify                           check the hash chain of every session
