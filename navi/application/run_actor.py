@@ -13,6 +13,7 @@ from navi.application.record import Record
 from navi.application.recorders import InTurn
 from navi.application.turn_run import Run
 from navi.domain.commands import DeliverMessages
+from navi.domain.compression import quoted_request
 from navi.domain.guidance import due_guidance
 from navi.domain.ids import SubagentId
 from navi.domain.profile import Profile
@@ -138,13 +139,14 @@ async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -
 
 async def goal_of(run: Run) -> str:
     """What the user asked for in this turn: the words of its latest message."""
-    rows = (await run.record.context()).rows
-    # A compression inside the turn may have taken the message out of the model's sight.
-    said = {key: message for key, _, message in rows.hidden()} | dict(rows.visible())
-    for key in sorted(said, reverse=True):
-        message = said[key]
-        if message.role == "user" and not message.is_guidance and not message.is_summary:
-            return message.content
+    context = await run.record.context()
+    for _, message in reversed(context.rows.visible()):
+        if message.role != "user" or message.is_guidance:
+            continue
+        # A compression inside the turn has taken the message itself out of sight, and quotes it.
+        said = quoted_request(message.content) if message.is_summary else message.content
+        if said:
+            return said
     return ""
 
 

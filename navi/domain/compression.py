@@ -136,9 +136,7 @@ def _request(replaced: Sequence[Message], oldest_kept: Message) -> str | None:
     # The last cut fell into this turn where the oldest message that it left belongs to this turn.
     left = next((message for message in replaced if not message.is_summary), oldest_kept)
     if (turn_id is not None and left.turn_id == turn_id) or (inside and not asked):
-        earlier = [
-            m.content.partition(RUNNING_REQUEST)[2].strip() for m in replaced if m.is_summary
-        ]
+        earlier = [quoted_request(m.content) for m in replaced if m.is_summary]
         words = [*filter(None, earlier[-1:]), *words]
     return "\n\n".join(words) or None
 
@@ -240,6 +238,11 @@ def whole_summary(summary: str, part: Cut) -> str:
     # A model that repeats the heading must not be taken for the user by the next summary.
     text = summary.partition(RUNNING_REQUEST)[0].strip()
     return text if part.request is None else f"{text}\n\n{RUNNING_REQUEST}\n{part.request}"
+
+
+def quoted_request(summary: str) -> str:
+    """The request that a summary quotes; empty where it quotes none."""
+    return summary.partition(RUNNING_REQUEST)[2].strip()
 
 
 def why_not(summary: str, part: Cut) -> str | None:
