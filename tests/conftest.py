@@ -1,6 +1,7 @@
 """Fixtures for all tests: real servers, and no blocking call in the event loop."""
 
 import os
+import signal
 from collections.abc import AsyncGenerator, Generator
 
 import hypothesis
@@ -12,6 +13,10 @@ from tests.support.servers import NatsServer, PostgresServer, running_servers
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=500, derandomize=True, deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")  # noqa: TID251  # tests have no cli.py
+
+# A shell that runs the tests in the background lets them ignore SIGINT, and what they start as well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What a library does once a connection, a process or an import, and does not offer to do elsewhere.
 MAY_BLOCK = {

@@ -94,6 +94,8 @@ async def _list(settings: Settings, *, query: str | None, as_json: bool) -> int:
         found = await manage.list(LOCAL_OWNER, query=query)
     if as_json:
         print_json(MemoryList(memories=tuple(shown(memory) for memory in found)))
+    elif not found:
+        click.echo("Nothing is remembered yet.")
     for memory in () if as_json else found:
         print_line(f"{memory.id}  {one_line(memory.text, width=TEXT_CHARACTERS)}".encode())
     return HOLDS

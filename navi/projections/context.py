@@ -5,7 +5,7 @@ delivered, though it carries the seq of its receipt. So the buffer only grows at
 call is parted from its result by a message that came in between.
 """
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from navi.domain.events import (
@@ -128,4 +128,6 @@ def _as_user(
         turn_id=envelope.turn_id,
         is_guidance=is_guidance,
         is_summary=is_summary,
+        is_subagent=envelope.subagent_id is not None,
+        subagent_id=envelope.subagent_id if envelope.subagent_id is not None else UNSET,
     )

@@ -175,6 +175,9 @@ def test_a_subagent_is_seen_by_people_and_not_in_the_sessions_context() -> None:
 
     assert rows(messages) == [said(1, "user", "find it", is_subagent=True, subagent_id=SUBAGENT)]
     assert rows(context) == []
+    own: Fold[Any] = Fold(Context(SUBAGENT))
+    own.apply(event)
+    assert rows(own) == rows(messages)
 
 
 def test_a_compression_replaces_the_old_and_undoing_it_gives_back_exactly_what_was_there() -> None:

@@ -38,8 +38,8 @@ tools, the model says what they gave back.
 Two calls in one reply, then an answer:
 
     !think Two files will do.
-    !tool write_file {"path": "a.txt", "content": "one"}
-    !tool write_file {"path": "b.txt", "content": "two"}
+    !tool filesystem {"action": "write", "path": "a.txt", "content": "one"}
+    !tool filesystem {"action": "write", "path": "b.txt", "content": "two"}
     !then
     !say Both are written:
     !results
