@@ -42,7 +42,7 @@ TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0}  # a little more than a subagent has
 
 
 class RunToolOnce:
-    """The step ``RunTool`` of a turn; what it needs is given once."""
+    """One call of the step ``RunTools``; what all of them need is given once."""
 
     def __init__(
         self, tools: ToolBox, workspaces: Workspaces, outputs: Outputs, clock: Clock

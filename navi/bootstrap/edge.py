@@ -5,7 +5,6 @@ from functools import partial
 
 from navi import __version__
 from navi.adapters.postgres.migrate import pending
-from navi.adapters.system import SystemClock
 from navi.application.followers.relay import (
     Degraded,
 )
@@ -28,7 +27,6 @@ def services_of(node: Node, draining: Draining) -> Services:
         tools=node.tools,
         texts=node.store.texts,
         servers=node.models.servers,
-        clock=SystemClock(),
         check=partial(_check, node),
         draining=draining,
         version=__version__,

@@ -38,11 +38,6 @@ class Progress(Struct, frozen=True, kw_only=True):
     statuses: dict[str, Status] = {}
 
 
-def begin_turn(progress: Progress) -> Progress:
-    """The progress at the start of the next turn: counts anew, but knows the todo list."""
-    return Progress(statuses=progress.statuses)
-
-
 def evolve_progress(progress: Progress, event: AgentEvent, *, iterations: int) -> Progress:
     """The progress after an event; total.
 

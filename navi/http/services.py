@@ -11,7 +11,7 @@ from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import ManageMemories
 from navi.application.manage_sessions import ManageSessions
 from navi.domain.ids import LOCAL_OWNER, Owner
-from navi.ports import Clock, EventLog, ModelServers, Profiles, ReadModels, TextStore, ToolBox
+from navi.ports import EventLog, ModelServers, Profiles, ReadModels, TextStore, ToolBox
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,6 @@ class Services(Struct, frozen=True, kw_only=True):
     tools: ToolBox
     texts: TextStore
     servers: ModelServers
-    clock: Clock
     check: Callable[[], Awaitable[Readiness]]
     draining: Draining
     version: str

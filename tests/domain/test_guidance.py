@@ -13,7 +13,6 @@ from navi.domain.guidance import (
     Progress,
     Status,
     anti_stall,
-    begin_turn,
     check_todo,
     due_guidance,
     evolve_progress,
@@ -200,16 +199,6 @@ def test_other_events_change_nothing() -> None:
     progress = Progress(progressed_at=3)
 
     assert evolve_progress(progress, TurnStarted(node=NODE), iterations=5) is progress
-
-
-def test_a_new_turn_counts_anew_and_knows_the_list() -> None:
-    failed = updated(item(1, "failed"))
-    before = evolve_progress(Progress(), failed, iterations=3)
-
-    progress = begin_turn(before)
-
-    assert progress == Progress(statuses={"1": "failed"})
-    assert not evolve_progress(progress, failed, iterations=1).replan_due
 
 
 # --- all of them --------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
-from navi.adapters.system import SystemClock
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.http.app import create_app
@@ -125,7 +124,6 @@ async def running_app(
             tools=node.agent.tools,
             texts=world.texts,
             servers=node.servers,
-            clock=SystemClock(),
             check=check,
             draining=switches.draining,
             version="0.0.0",
