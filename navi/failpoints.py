@@ -4,11 +4,14 @@ import asyncio
 import os
 import re
 import signal
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
 
-NAMES: dict[str, str] = {
+from navi.domain.events import EVENT_TYPES
+
+PLACES: dict[str, str] = {
     "log.before_append": "before a batch of events is sent to Postgres",
     "log.after_append": "after the commit, before anybody is told",
     "migrate.before_step": "before a migration is applied",
@@ -31,6 +34,11 @@ NAMES: dict[str, str] = {
     "compression.before_call": "before the summary is asked for",
     "compression.after_append": "after context_compressed is committed",
 }
+COMMITTED: dict[str, str] = {
+    f"committed.{name}": f"after a {name} is committed, before anybody is told"
+    for name in EVENT_TYPES
+}
+NAMES: dict[str, str] = {**PLACES, **COMMITTED}
 
 _RULE = re.compile(
     r"(?P<name>[a-z_.]+)(?:@(?P<hit>[1-9]\d*))?="
@@ -106,3 +114,11 @@ async def failpoint(name: str) -> None:
                 raise FailpointRaised(name)
             case "sleep":
                 await asyncio.sleep(rule.seconds)
+
+
+async def committed(types: Iterable[str]) -> None:
+    """The failpoint of each event of a commit, by its type, in order."""
+    if not _armed:
+        return
+    for name in types:
+        await failpoint(f"committed.{name}")

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import navi
-from navi.failpoints import NAMES, Failpoint, parse
+from navi.domain.events import EVENT_TYPES
+from navi.failpoints import NAMES, PLACES, Failpoint, parse
 
 CALLS = re.compile(r'await failpoint\("([a-z_.]+)"\)')
 
@@ -14,7 +15,11 @@ def test_every_failpoint_stands_in_the_code_once() -> None:
 
     found = [name for path in sources for name in CALLS.findall(path.read_text("utf-8"))]
 
-    assert sorted(found) == sorted(NAMES)
+    assert sorted(found) == sorted(PLACES)
+
+
+def test_every_event_type_has_a_failpoint_behind_its_commit() -> None:
+    assert {f"committed.{name}" for name in EVENT_TYPES} == NAMES.keys() - PLACES.keys()
 
 
 def test_rules_are_read_as_the_contract_writes_them() -> None:

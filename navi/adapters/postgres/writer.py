@@ -17,7 +17,7 @@ from navi.adapters.postgres import statements
 from navi.adapters.postgres.connect import CONNECTION_ERRORS, Connection
 from navi.domain.errors import BadInput, LogUnavailable
 from navi.domain.ids import Owner, SessionId
-from navi.failpoints import FailpointRaised, failpoint
+from navi.failpoints import FailpointRaised, committed, failpoint
 from navi.ports import Recorded
 
 log = structlog.get_logger()
@@ -247,6 +247,12 @@ class Writer:
             self._drop_connection()
             raise
         await failpoint("log.after_append")
+        await committed(
+            event.type
+            for slice_, position in zip(batch, positions, strict=True)
+            if position is not None
+            for event in slice_.events
+        )
         await self._answer(batch, positions)
 
     async def _answer(self, batch: list[Slice], positions: list[int | None]) -> None:
