@@ -4,20 +4,18 @@ The bytes of an envelope are the same on the WebSocket, on NATS, in exports and 
 change: the stored payload is copied into them as it stands.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
 from navi.domain.errors import LogDamaged
-from navi.domain.events import EVENT_TYPES, AgentEvent, UnknownEvent
+from navi.domain.events import EVENT_TYPES, AgentEvent, JsonObject, KnownEvent, UnknownEvent
+from navi.domain.upcasting import UPCASTERS, Upcaster
 
 MAX_ENVELOPE_BYTES = 768 * 1024  # with its headers below the 1 MiB that a stock NATS server takes
 
 _encoder = msgspec.json.Encoder()
-_decoders: dict[str, Callable[[bytes], AgentEvent]] = {
-    name: msgspec.json.Decoder(kind).decode for name, kind in EVENT_TYPES.items()
-}
 _quote = _encoder.encode
 
 
@@ -36,19 +34,60 @@ def encode_data(event: AgentEvent) -> bytes:
     return bytes(event.data) if isinstance(event, UnknownEvent) else _encoder.encode(event)
 
 
-def decode_data(name: str, version: int, data: bytes) -> AgentEvent:
-    """The event that ``encode_data`` wrote; a type or version from the future comes back unread.
+class EventDecoder:
+    """Reads stored payloads of a vocabulary, in whatever version they were written."""
 
-    Raises:
-        LogDamaged: the payload is not what its type says.
-    """
-    decode = _decoders.get(name)
-    if decode is None or version > EVENT_TYPES[name].V:
-        return UnknownEvent(name=name, version=version, data=msgspec.Raw(data))
-    try:
-        return decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LogDamaged(f"payload of a {name} is not readable: {error}") from error
+    def __init__(
+        self,
+        types: Mapping[str, type[KnownEvent]],
+        upcasters: Mapping[tuple[str, int], Upcaster],
+    ) -> None:
+        """Learn a vocabulary.
+
+        Raises:
+            ValueError: the steps do not lead from every version of every type to the present one.
+        """
+        need = {(name, v) for name, kind in types.items() for v in range(1, kind.V)}
+        odd = sorted(need ^ upcasters.keys())
+        if odd:
+            raise ValueError(f"upcasters that lack or have no version to lead to: {odd}")
+        self._types = dict(types)
+        self._upcasters = dict(upcasters)
+        self._decoders: dict[str, Callable[[bytes], AgentEvent]] = {
+            name: msgspec.json.Decoder(kind).decode for name, kind in types.items()
+        }
+
+    def decode(self, name: str, version: int, data: bytes) -> AgentEvent:
+        """The event that stands in a payload; a type or version from the future comes back unread.
+
+        Raises:
+            LogDamaged: the payload is not what its type and version say.
+        """
+        decode = self._decoders.get(name)
+        if decode is None or not 1 <= version <= self._types[name].V:
+            return UnknownEvent(name=name, version=version, data=msgspec.Raw(data))
+        try:
+            if version == self._types[name].V:
+                return decode(data)
+            return self._upcast(name, version, data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise LogDamaged(f"payload of a {name} is not readable: {error}") from error
+
+    def _upcast(self, name: str, version: int, data: bytes) -> AgentEvent:
+        kind = self._types[name]
+        payload = msgspec.json.decode(data, type=JsonObject)
+        try:
+            for step in range(version, kind.V):
+                payload = self._upcasters[name, step](payload)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            # A step says what it needs by taking it; a payload without it is not of that version.
+            raise LogDamaged(
+                f"payload of a {name} of version {version} cannot be brought up to date: {error!r}"
+            ) from error
+        return msgspec.convert(payload, kind)
+
+
+decode_data = EventDecoder(EVENT_TYPES, UPCASTERS).decode
 
 
 def format_at(at: datetime) -> str:
