@@ -25,6 +25,7 @@ from navi.ports import Append, EventLog, NewEvent, Recorded
 
 AT = datetime(2026, 11, 20, 10, 0, 0, 123456, tzinfo=UTC)
 ANNA = Owner("anna")
+NO_NAME = b'{"name":"","by":"user"}'
 DEADLINE = 20.0  # seconds; a test that waits longer has failed
 
 _numbers = count(1)
@@ -70,6 +71,10 @@ async def joined(batches: AsyncGenerator[Rows, None]) -> Rows:
             assert part
             rows.extend(part)
     return tuple(rows)
+
+
+def tells_secret(rows: Sequence[Recorded]) -> bool:
+    return any(b"secret" in row.data for row in rows)
 
 
 async def watched(log: EventLog, session_id: SessionId, *, after: int, until: int) -> Rows:
@@ -163,6 +168,55 @@ class EventLogContract:
         page = await log.read_all(rows[0].partition, after=0, limit=10)
         assert [row.seq for row in page.rows] == [1, 2, 3, 4]
         assert b"secret" not in b"".join(row.data for row in page.rows)
+
+    async def test_what_is_erased_elsewhere_is_not_read_from_memory(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        await log.append(batch(session_id, 0, created(), named("secret"), named("b")))
+        assert await other.wait_beyond(0, 2, timeout=DEADLINE)
+        await other.append(batch(session_id, 3, named("secret too")))
+        assert await log.wait_beyond(0, 3, timeout=DEADLINE)
+
+        await log.erase(session_id, {2: NO_NAME, 4: NO_NAME})
+
+        assert not tells_secret(await joined(other.read(session_id)))
+        assert not tells_secret(await whole_partition(other))
+        assert not tells_secret(await watched(other, session_id, after=0, until=4))
+
+    async def test_who_looks_at_the_whole_log_soon_learns_of_an_erasure(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        await log.append(batch(session_id, 0, created(), named("secret"), named("b")))
+        assert await other.wait_beyond(0, 2, timeout=DEADLINE)
+        await log.erase(session_id, {2: NO_NAME})
+
+        async with asyncio.timeout(2):
+            while (await other.read_all(0, after=0, limit=2)).rows[1].data != NO_NAME:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.02)
+
+        assert not tells_secret(await watched(other, session_id, after=0, until=3))
+
+    async def test_a_watcher_that_lags_is_not_shown_what_was_erased_meanwhile(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        await log.append(batch(session_id, 0, created()))
+        async with aclosing(other.watch(session_id, after=0)) as live, asyncio.timeout(DEADLINE):
+            seen = await anext(live)
+            await log.append(batch(session_id, 1, named("secret"), named("b")))
+            assert await other.wait_beyond(0, 2, timeout=DEADLINE)
+            await log.erase(session_id, {2: NO_NAME})
+            await joined(other.read(session_id))
+            while len(seen) < 3:
+                seen += await anext(live)
+
+        assert [row.seq for row in seen] == [1, 2, 3]
+        assert not tells_secret(seen)
 
     async def test_a_read_keeps_to_its_bounds(self, logs: tuple[EventLog, EventLog]) -> None:
         log, other = logs

@@ -8,6 +8,7 @@ from functools import partial
 
 from navi.adapters.log_rows import encode_events, hashes_of
 from navi.adapters.postgres.connect import connect, open_pool
+from navi.adapters.postgres.erasures import Erasures
 from navi.adapters.postgres.heads import Fork, Head, Heads
 from navi.adapters.postgres.pages import Pages
 from navi.adapters.postgres.partitions import running, set_up, woken
@@ -81,12 +82,14 @@ class PostgresEventLog:
                 dsn, partitions=partitions, allow_unsafe_durability=allow_unsafe_durability
             )
             heads = Heads()
-            pages = Pages(tail_reads)
+            erasures = Erasures()
+            pages = Pages(tail_reads, erasures)
             tails = [
                 Tail(
                     number,
                     position=await pages.head(number),
                     pages=pages,
+                    erasures=erasures,
                     read=heads.advance,
                 )
                 for number in range(count)
@@ -102,8 +105,8 @@ class PostgresEventLog:
             async with running([*writers, *tails]), woken(wake_ups, tails):
                 yield cls(
                     log_id=log_id,
-                    reader=SessionReader(reads, tails),
-                    pages=Pages(reads),
+                    reader=SessionReader(reads, tails, erasures),
+                    pages=Pages(reads, erasures),
                     new_sessions_over=partitions,
                     writers=writers,
                     heads=heads,

@@ -4,6 +4,7 @@ import asyncpg
 
 from navi.adapters.postgres import statements
 from navi.adapters.postgres.connect import Pool, fetch
+from navi.adapters.postgres.erasures import Erasures
 from navi.domain.errors import LogDamaged, NotFound
 from navi.ports import Page, Recorded
 
@@ -13,8 +14,9 @@ MAX_ROWS = 1000  # a page, whatever the caller asks for
 class Pages:
     """Pages of the partitions of one database."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, erasures: Erasures) -> None:
         self._pool = pool
+        self._erasures = erasures
 
     async def head(self, partition: int) -> int:
         """The last position of a partition, 0 where it is empty.
@@ -26,6 +28,7 @@ class Pages:
         rows = await fetch(self._pool, statements.HEAD_OF_PARTITION, partition)
         if not rows:
             raise NotFound(f"the log has no partition {partition}")
+        self._erasures.seen(partition, rows[0]["erasures"])
         return rows[0]["head"]
 
     async def read(self, partition: int, *, after: int, limit: int, deltas: bool = True) -> Page:

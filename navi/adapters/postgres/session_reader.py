@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from navi.adapters.postgres import statements
 from navi.adapters.postgres.connect import Pool, fetch
+from navi.adapters.postgres.erasures import Erasures
 from navi.adapters.postgres.heads import Fork, Head
 from navi.adapters.postgres.pages import row_of
 from navi.adapters.postgres.tail import Tail
@@ -32,9 +33,10 @@ class SessionPart(Struct, frozen=True, kw_only=True):
 class SessionReader:
     """What stands in the log under a session, as Postgres has it at the moment of asking."""
 
-    def __init__(self, pool: Pool, tails: Sequence[Tail]) -> None:
+    def __init__(self, pool: Pool, tails: Sequence[Tail], erasures: Erasures) -> None:
         self._pool = pool
         self._tails = tails
+        self._erasures = erasures
 
     async def head(self, session_id: SessionId) -> Head | None:
         """The session's head as Postgres has it now."""
@@ -44,6 +46,7 @@ class SessionReader:
         if not rows:
             return None
         row = rows[0]
+        self._erasures.seen(row["partition"], row["erasures"])
         fork = None
         if row["forked_from"] is not None:
             fork = Fork(
@@ -102,10 +105,13 @@ class SessionReader:
     async def erase(
         self, partition: int, session_id: SessionId, payloads: Mapping[int, bytes]
     ) -> None:
-        """As ``EventLog.erase``; here nothing of the old payloads stays in memory either."""
+        """As ``EventLog.erase``; in memory nothing of the old payloads is left, here or elsewhere.
+
+        This process forgets at once, others with their next look at the partition.
+        """
         values = (partition, session_id, list(payloads), list(payloads.values()))
         await fetch(self._pool, statements.ERASE, *values)
-        self.tail(partition).ring.clear()
+        await self.head(session_id)  # which tells of the erasure
 
     def tail(self, partition: int) -> Tail:
         """The live end of a partition.

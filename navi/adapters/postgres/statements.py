@@ -14,7 +14,8 @@ APPEND = """
 
 HEAD_OF_PARTITION = """
     select coalesce((select e.position from navi.event e where e.partition = $1
-                      order by e.position desc limit 1), l.floor) as head
+                      order by e.position desc limit 1), l.floor) as head,
+           l.erasures
       from navi.log_partition l where l.partition = $1"""
 
 # (partition, after, until): every row.
@@ -54,8 +55,9 @@ SESSION_FACTS = f"""
 HEAD_OF_SESSION = """
     select s.partition, s.owner, s.forked_from, s.base_seq, s.base_hash,
            coalesce(h.position, 0) as position, coalesce(h.seq, s.base_seq) as seq,
-           coalesce(h.hash, s.base_hash) as hash
+           coalesce(h.hash, s.base_hash) as hash, l.erasures
       from navi.session s
+      join navi.log_partition l using (partition)
       left join lateral (
         select e.position, e.seq, e.hash from navi.event e
          where e.partition = s.partition and e.session_id = s.session_id
@@ -69,8 +71,10 @@ RECEIPT = """
        and e.data ->> 'message_id' = $3 and e.seq <= $4
      order by e.seq limit 1"""
 
-# Parameters: partition, session, seqs, payloads.
+# Parameters: partition, session, seqs, payloads. The count tells every node to forget what it keeps in memory.
 ERASE = """
+    with counted as (
+      update navi.log_partition set erasures = erasures + 1 where partition = $1)
     update navi.event e set data = new.data, salt = null
       from unnest($3::bigint[], $4::json[]) as new(seq, data)
      where e.partition = $1 and e.session_id = $2 and e.seq = new.seq"""

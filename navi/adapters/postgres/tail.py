@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from navi.adapters.postgres.erasures import Erasures
 from navi.adapters.postgres.pages import Pages
 from navi.adapters.postgres.ring import Ring
 from navi.adapters.postgres.watchers import Watchers
@@ -37,6 +38,7 @@ class Tail:
         *,
         position: int,
         pages: Pages,
+        erasures: Erasures,
         read: Callable[[Sequence[Recorded]], None],
     ) -> None:
         self.position = position
@@ -44,6 +46,8 @@ class Tail:
         self.watchers = Watchers()
         self._partition = partition
         self._pages = pages
+        self._erasures = erasures
+        erasures.tell(partition, self._forget)
         self._read = read
         self._ahead: dict[int, list[tuple[Recorded, ...]]] = {}  # by first position
         self._known_head = position
@@ -115,12 +119,22 @@ class Tail:
             for _, waiter in self._waiters:
                 waiter.cancel()
 
+    def _forget(self) -> None:
+        """Keep nothing in memory that may have been erased in Postgres meanwhile."""
+        self.ring.clear()
+        self._ahead.clear()
+        self.watchers.forget()
+        self._wake.set()
+
     async def _catch_up(self) -> None:
         while True:
             self._deliver_ahead()
+            erasures = self._erasures.of(self._partition)
             until = min(self._ahead, default=None)
             limit = PAGE_ROWS if until is None else min(PAGE_ROWS, until - 1 - self.position)
             page = await self._pages.read(self._partition, after=self.position, limit=limit)
+            if self._erasures.of(self._partition) != erasures:
+                continue  # the page may be from before an erasure that is known by now
             # While the page was read, own commits may have been delivered up to its middle.
             new = [row for row in page.rows if row.position > self.position]
             self._read(new)

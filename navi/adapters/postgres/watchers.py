@@ -38,6 +38,12 @@ class Watcher:
         else:
             self._waiting.append(rows)
 
+    def forget(self) -> None:
+        """Drop what waits, because some of it was erased: the log has what is left."""
+        if self._waiting:
+            self._overflowed = True
+            self._waiting.clear()
+
     def close(self) -> None:
         """Say that nothing will come any more."""
         self._closed = True
@@ -91,6 +97,11 @@ class Watchers:
             size = sum(weight(row) for row in part)
             for watcher in self._by_session[session_id]:
                 watcher.push(part, size)
+
+    def forget(self) -> None:
+        """Let every watcher read from the log what it has not taken yet."""
+        for watcher in self._all():
+            watcher.forget()
 
     def close(self) -> None:
         """Let every watcher end."""
