@@ -4,16 +4,15 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from tests.support.mind import data_of, events_of, is_sound, session, write_profile
 from tests.support.model_server import ModelServer, Received, demo_parts, purpose_of
 from tests.support.model_wire import Done, Part, Say, Stall, calls
 from tests.support.navi_process import NaviProcess, running_navi
-from tests.support.promises import broken_promises
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -50,41 +49,6 @@ async def navi(
 def forget_requests(models: ModelServer) -> None:
     models.requests.clear()
     models.otherwise = demo_parts
-
-
-def write_profile(data: Path, name: str, config: dict[str, Any]) -> None:
-    (data / "profiles" / name).mkdir(parents=True, exist_ok=True)
-    (data / "profiles" / name / "config.json").write_text(json.dumps(config))
-
-
-async def session(navi: NaviProcess, profile_id: str = "assistant") -> str:
-    return (await navi.post("/sessions", {"profile_id": profile_id}))["id"]
-
-
-async def events_of(navi: NaviProcess, session_id: str) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = []
-    while True:
-        path = f"/sessions/{session_id}/events?limit=1000&after={len(events)}"
-        page = (await navi.get(path))["events"]
-        if not page:
-            return events
-        events += page
-
-
-def data_of(events: Sequence[dict[str, Any]], type_: str) -> list[dict[str, Any]]:
-    return [event["data"] for event in events if event["type"] == type_]
-
-
-async def is_sound(navi: NaviProcess, models: ModelServer, session_id: str) -> None:
-    """The stream keeps its promises, and each request can be rendered again to the byte."""
-    events = await events_of(navi, session_id)
-    got = {r.headers["x-navi-call"]: r for r in models.requests if "x-navi-call" in r.headers}
-    for call_id in [call["call_id"] for call in data_of(events, "model_called")]:
-        again = await navi.get(f"/sessions/{session_id}/calls/{call_id}/request")
-        assert again["matches"]
-        if call_id in got:
-            assert again["body"] == got[call_id].body.decode()
-    assert broken_promises(events) == []
 
 
 # --- planning -----------------------------------------------------------------------------------

@@ -29,9 +29,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec import structs
+
 from tests.support.demo_answers import demo_answer
 from tests.support.model_answer import Answer, give
-from tests.support.model_wire import OllamaWire, OpenAIWire, Part, Raw, Wire
+from tests.support.model_wire import OllamaWire, OpenAIWire, Part, Raw, Stall, Wire
 
 PATIENCE = 10.0  # seconds that a test waits for what must come
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -74,6 +76,10 @@ class ModelServer:
         self.models: list[str] = [MODEL]
         self.capabilities: list[str] = ["completion", "tools", "thinking"]
         self.otherwise_at: dict[str, Any] = {}  # JSON answers by path, in place of the usual ones
+        self.synonyms: dict[str, str] = {}  # words that mean another one, for embeddings
+        self.dimensions: dict[str, int] = {}  # of embedding models, where it is not `DIMENSIONS`
+        self.embedding_waits: dict[str, asyncio.Event] = {}  # by model: what its answers wait for
+        self.embedding_fails = False
         # Calls beside the turns come when they come: unless a test wants them, they are answered as
         # the demo model would, and do not count.
         self.scripted: set[str] = {"turn", "planning", "review", "compression"}
@@ -204,22 +210,32 @@ class ModelServer:
                 if request.json["model"] not in self.models:
                     return _json({"error": f"model '{request.json['model']}' not found"}, 404)
                 return _json({"capabilities": self.capabilities})
-            case "POST", "/api/embed":
-                if request.json["model"] not in self.models:
-                    return _json({"error": f"model '{request.json['model']}' not found"}, 404)
-                texts = request.json["input"]
-                wanted = [texts] if isinstance(texts, str) else texts
-                return _json({"embeddings": [embedding(text) for text in wanted]})
-            case "POST", "/v1/embeddings":
-                if request.json["model"] not in self.models:
-                    return _json({"error": {"message": "no such model"}}, 404)
-                made = [
-                    {"object": "embedding", "index": index, "embedding": embedding(text)}
-                    for index, text in enumerate(request.json["input"])
-                ]
-                return _json({"object": "list", "data": made[::-1]})  # the index counts
+            case "POST", "/api/embed" | "/v1/embeddings":
+                return self._embedded(request)
             case _:
                 return _json({"error": "404 page not found"}, 404)
+
+    def _embedded(self, request: Received) -> Answer:
+        model, texts = request.json["model"], request.json["input"]
+        if model not in self.models:
+            return _json({"error": f"model '{model}' not found"}, 404)
+        if self.embedding_fails:
+            return _json({"error": "the runner has ended"}, 500)
+        wanted = [texts] if isinstance(texts, str) else texts
+        vectors = [self._vector(model, text) for text in wanted]
+        if request.path == "/api/embed":
+            answer = _json({"embeddings": vectors})
+        else:
+            made = [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+            answer = _json({"object": "list", "data": made[::-1]})  # the index counts
+        if model in self.embedding_waits:
+            parts = (Stall(self.embedding_waits[model]), *answer.parts)
+            return structs.replace(answer, parts=parts)
+        return answer
+
+    def _vector(self, model: str, text: str) -> list[float]:
+        words = (self.synonyms.get(word, word) for word in text.lower().split())
+        return embedding(" ".join(words), dimensions=self.dimensions.get(model, DIMENSIONS))
 
 
 def purpose_of(request: Received) -> str:
@@ -232,11 +248,11 @@ def demo_parts(request: Received) -> Sequence[Part]:
     return demo_answer(request.json, purpose=purpose_of(request))
 
 
-def embedding(text: str) -> list[float]:
-    """A vector of a text, (64,), unit length: texts with common words are near each other."""
-    vector = [0.0] * DIMENSIONS
+def embedding(text: str, *, dimensions: int = DIMENSIONS) -> list[float]:
+    """A vector of a text, unit length: texts with common words are near each other."""
+    vector = [0.0] * dimensions
     for word in text.lower().split():
-        vector[hashlib.sha256(word.encode()).digest()[0] % DIMENSIONS] += 1.0
+        vector[hashlib.sha256(word.encode()).digest()[0] % dimensions] += 1.0
     length = sum(number * number for number in vector) ** 0.5
     return [number / length for number in vector] if length else vector
 

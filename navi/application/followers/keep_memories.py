@@ -1,16 +1,20 @@
 """Keep the memories up to date with the log, and embed what is not embedded yet."""
 
 import asyncio
+from contextlib import suppress
 
 import structlog
 
 from navi.domain.errors import Unavailable
+from navi.domain.events import MemorySaved
 from navi.ports import EventLog, Memories
 
 log = structlog.get_logger()
 
 PAGE = 500  # events
-LOOK_EVERY = 30.0  # seconds between two looks for memories without an embedding
+LOOK_EVERY = (
+    30.0  # seconds between two looks for memories without an embedding, where none is saved
+)
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds after trouble
 
 
@@ -20,6 +24,7 @@ class KeepMemories:
     def __init__(self, event_log: EventLog, memories: Memories) -> None:
         self._log = event_log
         self._memories = memories
+        self._saved = asyncio.Event()  # something came that may want an embedding
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -58,12 +63,17 @@ class KeepMemories:
         page = await self._log.read_all(partition, after=position, limit=PAGE, deltas=False)
         if page.reached > position:
             await self._memories.apply(partition, page.rows, after=position, position=page.reached)
+            if any(row.type == MemorySaved.TYPE for row in page.rows):
+                self._saved.set()
 
     async def _embed(self) -> None:
         while True:
+            self._saved.clear()  # before looking, so that nothing is missed that comes meanwhile
             try:
                 while await self._memories.embed_missing():
                     pass
             except Unavailable as error:
                 log.info("embeddings_wait", reason=str(error))
-            await asyncio.sleep(LOOK_EVERY)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._saved.wait()

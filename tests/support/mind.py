@@ -1,0 +1,49 @@
+"""What the tests of the agent's mind from outside have in common."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.model_server import ModelServer
+from tests.support.navi_process import NaviProcess
+from tests.support.promises import broken_promises
+
+
+def write_profile(data: Path, name: str, config: dict[str, Any]) -> None:
+    """Put a profile into a data directory, or another in its place."""
+    (data / "profiles" / name).mkdir(parents=True, exist_ok=True)
+    (data / "profiles" / name / "config.json").write_text(json.dumps(config))
+
+
+async def session(navi: NaviProcess, profile_id: str = "assistant") -> str:
+    """The id of a new session."""
+    return (await navi.post("/sessions", {"profile_id": profile_id}))["id"]
+
+
+async def events_of(navi: NaviProcess, session_id: str) -> list[dict[str, Any]]:
+    """All envelopes of a session, deltas too."""
+    events: list[dict[str, Any]] = []
+    while True:
+        path = f"/sessions/{session_id}/events?limit=1000&after={len(events)}"
+        page = (await navi.get(path))["events"]
+        if not page:
+            return events
+        events += page
+
+
+def data_of(events: Sequence[dict[str, Any]], type_: str) -> list[dict[str, Any]]:
+    """What the events of a type say, in order."""
+    return [event["data"] for event in events if event["type"] == type_]
+
+
+async def is_sound(navi: NaviProcess, models: ModelServer, session_id: str) -> None:
+    """The stream keeps its promises, and each request can be rendered again to the byte."""
+    events = await events_of(navi, session_id)
+    got = {r.headers["x-navi-call"]: r for r in models.requests if "x-navi-call" in r.headers}
+    for call_id in [call["call_id"] for call in data_of(events, "model_called")]:
+        again = await navi.get(f"/sessions/{session_id}/calls/{call_id}/request")
+        assert again["matches"]
+        if call_id in got:
+            assert again["body"] == got[call_id].body.decode()
+    assert broken_promises(events) == []
