@@ -7,6 +7,7 @@ from navi.application.recorders import InTurn
 from navi.domain.events import ModelReplied, PlanningPhaseCompleted, TodoUpdated
 from navi.domain.planning import (
     TEMPERATURE,
+    Executors,
     analysis_messages,
     parse_plan,
     plan_messages,
@@ -23,16 +24,13 @@ async def make_plan(
     recorder: InTurn,
     step: MakePlan,
     question: Question,
-    *,
-    tools: tuple[str, ...],
-    profiles: tuple[str, ...],
+    executors: Executors,
 ) -> Asked:
     """Ask for a phase; without tools, not thinking.
 
     Args:
         question: with the system message and the context of the actor.
-        tools: names of the tools a plan may use.
-        profiles: ids of the profiles a subagent may have.
+        executors: the tools a plan may use, and the profiles a subagent may have.
 
     Raises:
         NoModel: there is nothing to ask.
@@ -43,11 +41,11 @@ async def make_plan(
     plan = turn.actor(recorder.subagent_id).plan
     match step.phase:
         case 1:
-            tail, conclude = analysis_messages(), _analysed
+            tail, conclude = analysis_messages(executors), _analysed
         case 2:
-            tail, conclude = review_messages(plan.analysis or ""), _reviewed
+            tail, conclude = review_messages(executors, plan.analysis or ""), _reviewed
         case 3:
-            tail = plan_messages(plan.analysis or "", plan.review, tools=tools, profiles=profiles)
+            tail = plan_messages(executors, plan.analysis or "", plan.review)
             conclude = _planned if recorder.subagent_id is None else _planned_by_subagent
     asked = replace(
         question,

@@ -5,7 +5,7 @@ from contextlib import aclosing, suppress
 
 from navi.application.followers.keep_memories import KeepMemories
 from navi.application.record import Record, Records
-from navi.domain.commands import CreateSession, RecordAside
+from navi.domain.commands import CreateSession, RecordAside, ReviseRecall
 from navi.domain.erasure import marks_of_memory, without_words
 from navi.domain.errors import NotFound, RuleBroken
 from navi.domain.events import (
@@ -71,7 +71,7 @@ class ManageMemories:
         source_seq = memory.source_seq if record.id == memory.session_id else None
         event = MemorySaved(memory_id=memory_id, text=text, source_seq=source_seq)
         [row] = await record.execute(RecordAside(events=(event,)))
-        await self._erase(memory, kept=row.id)
+        await self._erase(memory, kept=row.id, new=text)
         return await self._find(owner, memory_id)
 
     async def forget(self, owner: Owner, memory_id: str) -> None:
@@ -83,8 +83,8 @@ class ManageMemories:
         memory = await self._find(owner, memory_id)
         record = await self._record_of(memory, owner)
         await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory_id),)))
-        await self._erase(memory, kept=None)
-        await self._keeper.caught_up()
+        await self._keeper.caught_up()  # from here on no turn can recall it
+        await self._erase(memory, kept=None, new=None)
 
     async def save_in_session(self, record_of: SessionId, owner: Owner, text: str) -> Memory:
         """Keep a fact that the agent found, in its session; one that is kept already stays as it is.
@@ -126,14 +126,18 @@ class ManageMemories:
                 await record.execute(CreateSession(profile_id="", owner=owner, name="memories"))
         return record
 
-    async def _erase(self, memory: Memory, *, kept: EventId | None) -> None:
+    async def _erase(self, memory: Memory, *, kept: EventId | None, new: str | None) -> None:
         """Erase the memory's words wherever they stand: saved, recalled, in prompts that are kept.
 
         Args:
             kept: the event that holds its present text, which stays.
+            new: its present text; None where it was forgotten.
         """
+        revise = ReviseRecall(memory_id=memory.id, old=memory.text, new=new)
         await self._erase_saved(memory.id, memory.session_id, kept=kept)
         for session_id, payloads in (await self._recalls_of(memory.id)).items():
+            with suppress(NotFound):  # deleted meanwhile
+                await (await self._records.open(session_id)).execute(revise)
             await self._log.erase(session_id, payloads)
         for marks in marks_of_memory(memory.text):
             await self._texts.forget(*marks)

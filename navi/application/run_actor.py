@@ -11,11 +11,12 @@ from navi.application.ask_model import CutOff, Question
 from navi.application.make_plan import make_plan
 from navi.application.record import Record
 from navi.application.recorders import InTurn
-from navi.application.turn_run import Run
+from navi.application.turn_run import Agent, Run
 from navi.domain.commands import DeliverMessages
 from navi.domain.compression import quoted_request
 from navi.domain.guidance import due_guidance
 from navi.domain.ids import SubagentId
+from navi.domain.planning import Executors
 from navi.domain.profile import Profile
 from navi.domain.prompt import PERSONA, ToolSchema, prompt_messages, system_text
 from navi.domain.session import due_messages
@@ -59,14 +60,8 @@ async def run_actor(run: Run, subagent_id: SubagentId | None) -> Finish | None:
                 await record.execute(DeliverMessages(runner=run.runner), patient=True)
             case MakePlan():
                 question = await _question(run, subagent_id, profile, offers_tools=False)
-                asked = await make_plan(
-                    agent.ask_model,
-                    recorder,
-                    step,
-                    question,
-                    tools=tuple(tool.name for tool in offered_tools(agent.tools, profile)),
-                    profiles=tuple(entry.id for entry in await agent.profiles.all()),
-                )
+                executors = await _executors(agent, profile)
+                asked = await make_plan(agent.ask_model, recorder, step, question, executors)
                 _keep(run, asked)
             case Compress(trigger=trigger):
                 context = await record.context_of(subagent_id)
@@ -171,6 +166,14 @@ async def _question(
         num_ctx=profile.num_ctx,
         think=profile.think_enabled,
         context_seq=record.seq,
+    )
+
+
+async def _executors(agent: Agent, profile: Profile) -> Executors:
+    profiles = await agent.profiles.all()
+    return Executors(
+        tools={tool.name: tool.description for tool in offered_tools(agent.tools, profile)},
+        profiles={e.id: e.profile.description for e in profiles if e.profile is not None},
     )
 
 

@@ -1,6 +1,7 @@
 """Take over what other processes left unfinished: turns of nodes that are gone, messages nobody saw."""
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
@@ -10,7 +11,7 @@ from navi.application.session_runs import SessionRuns
 from navi.domain.commands import AnswerAsides, ResumeTurn
 from navi.domain.errors import Fenced, NotFound, NoTurn, RuleBroken, TurnUnderway, Unavailable
 from navi.domain.ids import CallId, NodeId, SessionId
-from navi.domain.session import Session
+from navi.domain.session import FollowUp, Session
 from navi.domain.turn import OpenTool, Turn, open_operations
 from navi.ports import EventLog, Nodes, ReadModels, ToolBox
 from navi.projections.sessions import Sessions
@@ -32,7 +33,14 @@ class TakeOver:
         nodes: Nodes,
         tools: ToolBox,
         node: NodeId,
+        *,
+        left_behind: Callable[[SessionId, FollowUp], None],
     ) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            left_behind: sees to what follows a turn, where nobody who is alive does.
+        """
         self._log = event_log
         self._read_models = read_models
         self._records = records
@@ -40,6 +48,7 @@ class TakeOver:
         self._nodes = nodes
         self._tools = tools
         self._node = node
+        self._left_behind = left_behind
 
     async def run(self) -> None:
         """Look for ever; ends when it is cancelled."""
@@ -70,6 +79,11 @@ class TakeOver:
                 await record.execute(AnswerAsides(nodes=gone - {self._node}))
             if session_id in self._runs.running or self._runs.draining:
                 continue
+            follow_up = session.follow_up
+            if follow_up is not None and session.turn is None:
+                alive_elsewhere = alive.get(follow_up.node, "gone") == "alive"
+                if follow_up.node == self._node or not alive_elsewhere:
+                    self._left_behind(session_id, follow_up)
             if session.turn is None or session.turn.node == self._node:
                 if session.turn or session.waiting:
                     self._runs.wake(session_id)
@@ -117,7 +131,11 @@ class TakeOver:
 def _nodes(session: Session) -> frozenset[NodeId]:
     """The processes that have something open in a session."""
     nodes = _aside_nodes(session)
-    return nodes if session.turn is None else nodes | {session.turn.node}
+    if session.turn is not None:
+        nodes |= {session.turn.node}
+    if session.follow_up is not None:
+        nodes |= {session.follow_up.node}
+    return nodes
 
 
 def _aside_nodes(session: Session) -> frozenset[NodeId]:

@@ -235,7 +235,14 @@ async def open_node(
             keeper=keeper,
             after_turn=after_turn,
             take_over=TakeOver(
-                store.log, store.read_models, records, runs, store.nodes, tools, node_id
+                store.log,
+                store.read_models,
+                records,
+                runs,
+                store.nodes,
+                tools,
+                node_id,
+                left_behind=after_turn.left_behind,
             ),
             projector=Projector(store.log, store.read_models, PROJECTIONS, clock),
             relays=tuple(

@@ -195,6 +195,18 @@ class RecordAside(Struct, frozen=True, kw_only=True):
     events: tuple[Aside, ...]
 
 
+class ReviseRecall(Struct, frozen=True, kw_only=True):
+    """A memory was changed or forgotten: the open turn's next request no longer quotes the old text.
+
+    Attributes:
+        new: its present text; None where it was forgotten.
+    """
+
+    memory_id: str
+    old: str
+    new: str | None
+
+
 class AnswerAsides(Struct, frozen=True, kw_only=True):
     """Close the model calls that processes which are gone had made beside the turns."""
 
@@ -247,6 +259,7 @@ Command = (
     | StartTurn
     | ResumeTurn
     | RecordAside
+    | ReviseRecall
     | AnswerAsides
     | TurnCommand
 )

@@ -24,6 +24,7 @@ from navi.domain.commands import (
     RenameSession,
     RequestStop,
     ResumeTurn,
+    ReviseRecall,
     Runner,
     StartTurn,
     Stopped,
@@ -81,7 +82,8 @@ from navi.domain.ids import (
     SubagentId,
     TurnId,
 )
-from navi.domain.session import MAX_WAITING, AsideCall, Session, due_messages
+from navi.domain.memory import revised_recall
+from navi.domain.session import FOLLOWING, MAX_WAITING, AsideCall, Session, due_messages
 from navi.domain.turn import (
     DIED,
     HANDED_OVER,
@@ -142,6 +144,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
             return _resume(session, command)
         case RecordAside(events=events):
             return _record_aside(session, events)
+        case ReviseRecall():
+            return _revise_recall(session.turn, command)
         case AnswerAsides(nodes=nodes):
             gone = tuple(call for call in session.asides if call.node in nodes)
             return _one(
@@ -394,7 +398,29 @@ def _record_aside(session: Session, events: tuple[Aside, ...]) -> tuple[Decided,
     for event in events:
         if isinstance(event, ModelReplied | ModelCallFailed) and event.call_id not in open_calls:
             raise RuleBroken(f"model call {event.call_id} is not open")
+        if isinstance(event, ModelCalled):
+            _check_follow_up(session, event)
     return _one(*(_timely(session, event) for event in events))
+
+
+def _check_follow_up(session: Session, event: ModelCalled) -> None:
+    """Refuse what another process has done or is doing: of two that follow a turn, one does."""
+    if event.purpose not in FOLLOWING:
+        return
+    if not session.owes(event.purpose):
+        raise RuleBroken(f"no call for {event.purpose} is due in session {session.id}")
+    if any(call.purpose == event.purpose and call.node != event.node for call in session.asides):
+        raise RuleBroken(f"another process has a call for {event.purpose} open")
+
+
+def _revise_recall(turn: Turn | None, command: ReviseRecall) -> tuple[Decided, ...]:
+    """The recall of the open turn once more, as it is now; nothing where it did not name the memory."""
+    if turn is None or turn.recalled is None or command.memory_id not in turn.recalled_ids:
+        return ()
+    kept = tuple(id_ for id_ in turn.recalled_ids if id_ != command.memory_id)
+    content = revised_recall(turn.recalled, old=command.old, new=command.new)
+    memory_ids = kept if command.new is None else turn.recalled_ids
+    return _one(MemoryRecalled(memory_ids=memory_ids, content=content))
 
 
 def _aside_failed(call: AsideCall, why: str) -> ModelCallFailed:

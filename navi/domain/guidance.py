@@ -29,7 +29,7 @@ class Progress(Struct, frozen=True, kw_only=True):
         progressed_at: iterations that were over when the todo list last got on.
         given: iterations that were over when each kind of guidance was last given.
         replan_due: a step has become failed, and the model was not asked for another way yet.
-        statuses: of the todo items, by id, as the list last was.
+        statuses: of the todo items, by id, as the list last was, in an earlier turn too.
     """
 
     progressed_at: int = 0
@@ -38,11 +38,15 @@ class Progress(Struct, frozen=True, kw_only=True):
     statuses: dict[str, Status] = {}
 
 
-def evolve_progress(progress: Progress, event: AgentEvent, *, iterations: int) -> Progress:
+def evolve_progress(
+    progress: Progress, event: AgentEvent, *, iterations: int, answers: bool = True
+) -> Progress:
     """The progress after an event; total.
 
     Args:
-        iterations: how many of the turn's are over when the event happens.
+        iterations: how many of the actor's are over when the event happens.
+        answers: whether it is for this actor to find another way where a step failed: the todo list
+            is shared with subagents, and one of their failures is not another's.
     """
     match event:
         case TodoUpdated(items=items):
@@ -54,8 +58,8 @@ def evolve_progress(progress: Progress, event: AgentEvent, *, iterations: int) -
             return replace(
                 progress,
                 progressed_at=iterations if _got_on(before, items) else progress.progressed_at,
-                replan_due=still_failed and (failed_now or progress.replan_due),
-                statuses={item.id: item.status for item in items},
+                replan_due=still_failed and ((failed_now and answers) or progress.replan_due),
+                statuses=statuses_of(items),
             )
         case GuidanceGiven(kind=kind):
             return replace(
@@ -219,6 +223,11 @@ def check_todo(
         f"not done without a validation: item {names}. Check the result first, then set status done "
         "together with validation: what you checked and what came of it"
     )
+
+
+def statuses_of(items: Sequence[TodoItem]) -> dict[str, Status]:
+    """How far each item is, by id."""
+    return {item.id: item.status for item in items}
 
 
 def _got_on(before: dict[str, Status], items: Sequence[TodoItem]) -> bool:

@@ -114,6 +114,16 @@ def recall_line(text: str) -> str:
     return f"- {' '.join(text.split())}"
 
 
+def revised_recall(content: str, *, old: str, new: str | None) -> str:
+    """What was recalled, with another text in place of a memory's; without it where ``new`` is None."""
+    lines = [
+        recall_line(new) if line == recall_line(old) and new is not None else line
+        for line in content.split("\n")
+        if line != recall_line(old) or new is not None
+    ]
+    return "\n".join(lines) if any(line.startswith("- ") for line in lines) else ""
+
+
 def fuse(rankings: Sequence[Sequence[str]], *, limit: int) -> tuple[str, ...]:
     """One ranking of several, best first: reciprocal rank fusion.
 

@@ -1,7 +1,7 @@
 """Planning in three phases: what the model is asked in each, and what its answers mean."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ MAX_STEPS = 15  # and milestones
 MAX_TEXT = 500  # characters of a step or a milestone
 MAX_LINE = 2_000  # characters of a step and what belongs to it that are looked at
 MAX_LINES = 100  # steps that are looked at
+MAX_DESCRIPTION = 200  # characters of what a tool or a profile is for
 TEMPERATURE = 0.3
 
 Verdict = Literal["direct", "reflect", "plan"]
@@ -70,6 +71,13 @@ bounded subtask of three or more tool calls; SELF for thinking and writing.
 the goal."""
 
 
+class Executors(Struct, frozen=True, kw_only=True):
+    """Who may do a step, besides the agent itself: what each can do, by name."""
+
+    tools: Mapping[str, str]
+    profiles: Mapping[str, str]
+
+
 class Plan(Struct, frozen=True, kw_only=True):
     """What the agent means to do; 1 to ``MAX_STEPS`` steps."""
 
@@ -81,37 +89,53 @@ class Plan(Struct, frozen=True, kw_only=True):
 # --- what the model is asked --------------------------------------------------------------------
 
 
-def analysis_messages() -> tuple[PromptMessage, ...]:
+def analysis_messages(executors: Executors) -> tuple[PromptMessage, ...]:
     """Phase 1, behind the context."""
-    return (_ask(ANALYSIS),)
+    there_are = (
+        f"The tools there are:\n{_listed(executors.tools)}\n\n"
+        f"The profiles a subagent may have:\n{_listed(executors.profiles)}"
+    )
+    return (_ask(f"{ANALYSIS}\n\n{there_are}"),)
 
 
-def review_messages(analysis: str) -> tuple[PromptMessage, ...]:
+def review_messages(executors: Executors, analysis: str) -> tuple[PromptMessage, ...]:
     """Phase 2, behind the context: the request of phase 1 goes on, so that a prefill is not lost."""
     return (
-        *analysis_messages(),
+        *analysis_messages(executors),
         PromptMessage(role="assistant", content=analysis),
         _ask(REVIEW),
     )
 
 
 def plan_messages(
-    analysis: str, review: str | None, *, tools: Sequence[str], profiles: Sequence[str]
+    executors: Executors, analysis: str, review: str | None
 ) -> tuple[PromptMessage, ...]:
     """Phase 3, behind the context: the request of the phase before it goes on.
 
     Args:
         review: what phase 2 found; None where it was left out.
-        tools: names of the tools there are.
-        profiles: ids of the profiles a subagent may have.
     """
-    there_are = f"Tools: {', '.join(tools) or 'none'}.\nProfiles for AGENT: {', '.join(profiles) or 'none'}."
+    tools, profiles = _names(executors.tools), _names(executors.profiles)
     before = (
-        (*analysis_messages(), PromptMessage(role="assistant", content=analysis))
+        (*analysis_messages(executors), PromptMessage(role="assistant", content=analysis))
         if review is None
-        else (*review_messages(analysis), PromptMessage(role="assistant", content=review))
+        else (
+            *review_messages(executors, analysis),
+            PromptMessage(role="assistant", content=review),
+        )
     )
-    return (*before, _ask(f"{PLAN}\n\n{there_are}"))
+    return (*before, _ask(f"{PLAN}\n\nTools: {tools}.\nProfiles for AGENT: {profiles}."))
+
+
+def _names(offered: Mapping[str, str]) -> str:
+    return ", ".join(offered) or "none"
+
+
+def _listed(offered: Mapping[str, str]) -> str:
+    lines = [
+        f"- {name}: {' '.join(text.split())[:MAX_DESCRIPTION]}" for name, text in offered.items()
+    ]
+    return "\n".join(lines) or "- none"
 
 
 def _ask(text: str) -> PromptMessage:

@@ -94,7 +94,7 @@ def _prompt_message(message: Message, turn_id: TurnId | None) -> PromptMessage:
     thinking = message.thinking if message.turn_id == turn_id else UNSET
     return PromptMessage(
         role=message.role,
-        content=_with_files(message),
+        content=with_files(message),
         thinking=thinking or None,
         tool_calls=message.tool_calls or (),
         call_id=(message.call_id or None) if message.role == "tool" else None,
@@ -103,7 +103,8 @@ def _prompt_message(message: Message, turn_id: TurnId | None) -> PromptMessage:
     )
 
 
-def _with_files(message: Message) -> str:
+def with_files(message: Message) -> str:
+    """What a message says, and the names of the files that came with it."""
     if not message.files:
         return message.content
     names = "\n".join(f"- {name}" for name in message.files)

@@ -23,12 +23,14 @@ from navi.domain.events import (
     SessionDeleted,
     SessionPinned,
     SessionRenamed,
+    TodoUpdated,
     TurnCompleted,
     TurnFailed,
     TurnStarted,
     TurnStopped,
     UserMessageReceived,
 )
+from navi.domain.guidance import Progress, Status, statuses_of
 from navi.domain.ids import (
     LOCAL_OWNER,
     CallId,
@@ -37,11 +39,9 @@ from navi.domain.ids import (
     Owner,
     SessionId,
 )
-from navi.domain.turn import (
-    Turn,
-    evolve_turn,
-)
+from navi.domain.turn import Actor, Turn, evolve_turn
 
+FOLLOWING: tuple[Purpose, ...] = ("naming", "memory")  # calls that follow a completed turn
 MAX_WAITING = 100  # messages that wait for their turn; a person's queue is a handful
 
 
@@ -55,11 +55,30 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class AsideCall(Struct, frozen=True, kw_only=True):
-    """A model call beside the turns that has no answer yet, and the process that made it."""
+    """A model call beside the turns that has no answer yet, and the process that made it.
+
+    Attributes:
+        seq: of its ``model_called``.
+    """
 
     id: CallId
     purpose: Purpose
     node: NodeId | None
+    seq: int = 0
+
+
+class FollowUp(Struct, frozen=True, kw_only=True):
+    """What a completed turn still asks for; nothing holds up the next message.
+
+    Attributes:
+        seq: of the ``turn_completed``.
+        node: the process that is to see to it.
+        due: purposes of the calls that were not answered yet.
+    """
+
+    seq: int
+    node: NodeId
+    due: tuple[Purpose, ...]
 
 
 class InForce(Struct, frozen=True, kw_only=True):
@@ -76,6 +95,8 @@ class Session(Struct, frozen=True, kw_only=True):
         seq: of the last event folded in.
         context_token_count: tokens of the context as the model server last counted them.
         compressions: those in force, oldest first.
+        todo: how far each item of the todo list is, by id.
+        follow_up: what the last completed turn still asks for.
     """
 
     id: SessionId = SessionId("")
@@ -94,6 +115,8 @@ class Session(Struct, frozen=True, kw_only=True):
     waiting: tuple[Waiting, ...] = ()
     turn: Turn | None = None
     asides: tuple[AsideCall, ...] = ()
+    todo: dict[str, Status] = {}
+    follow_up: FollowUp | None = None
 
     @property
     def exists(self) -> bool:
@@ -102,8 +125,12 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def unfinished(self) -> bool:
-        """Whether some process has to act: a turn or a call is open, or a message waits."""
-        return self.exists and bool(self.turn or self.waiting or self.asides)
+        """Whether some process has to act: for a turn, a message, a call, or what follows a turn."""
+        return self.exists and bool(self.turn or self.waiting or self.asides or self.follow_up)
+
+    def owes(self, purpose: Purpose) -> bool:
+        """Whether a call for this purpose is due after the last completed turn."""
+        return self.follow_up is not None and purpose in self.follow_up.due
 
 
 # --- evolve -------------------------------------------------------------------------------------
@@ -116,7 +143,7 @@ def evolve(session: Session, envelope: Envelope) -> Session:
 
 def _evolve(session: Session, envelope: Envelope) -> Session:
     if _is_aside(session, envelope.event):
-        return _beside_turns(session, envelope.event)
+        return _beside_turns(session, envelope)
     match envelope.event:
         case SessionCreated() as created:
             return replace(
@@ -129,9 +156,11 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
                 created_at=envelope.at,
                 last_active=envelope.at,
                 forked_from=created.forked_from,
+                follow_up=None,
             )
         case SessionRenamed(name=name, by=by):
-            return replace(session, name=name, named_by_user=by == "user")
+            session = replace(session, name=name, named_by_user=by == "user")
+            return _settled(session, "naming", called_at=envelope.seq)
         case SessionPinned(pinned=pinned):
             return replace(session, pinned=pinned)
         case SessionDeleted():
@@ -152,8 +181,13 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             session = replace(session, waiting=_without(session.waiting, seq))
             return _in_turn(session, envelope)
         case TurnStarted(node=node, planning=planning) if envelope.turn_id is not None:
-            turn = Turn(id=envelope.turn_id, node=node, planning=planning)
+            agent = Actor(progress=Progress(statuses=session.todo))
+            turn = Turn(id=envelope.turn_id, node=node, planning=planning, actors={"": agent})
             return replace(session, turn=turn, last_active=envelope.at)
+        case TurnCompleted() if session.turn is not None:
+            due: tuple[Purpose, ...] = FOLLOWING if session.name is None else ("memory",)
+            follow_up = FollowUp(seq=envelope.seq, node=session.turn.node, due=due)
+            return replace(session, turn=None, last_active=envelope.at, follow_up=follow_up)
         case TurnCompleted() | TurnStopped() | TurnFailed():
             return replace(session, turn=None, last_active=envelope.at)
         case ModelReplied(usage=usage):
@@ -169,6 +203,8 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
                 compressions=(*session.compressions, compression),
             )
             return _in_turn(session, envelope)
+        case TodoUpdated(items=items):
+            return _in_turn(replace(session, todo=statuses_of(items)), envelope)
         case CompressionUndone(compression_seq=seq):
             left = tuple(c for c in session.compressions if c.seq != seq)
             return _in_turn(replace(session, compressions=left), envelope)
@@ -187,15 +223,33 @@ def _is_aside(session: Session, event: AgentEvent) -> bool:
             return False
 
 
-def _beside_turns(session: Session, event: AgentEvent) -> Session:
-    match event:
+def _beside_turns(session: Session, envelope: Envelope) -> Session:
+    match envelope.event:
         case ModelCalled(call_id=call_id, purpose=purpose, node=node):
-            call = AsideCall(id=call_id, purpose=purpose, node=node or None)
+            call = AsideCall(id=call_id, purpose=purpose, node=node or None, seq=envelope.seq)
             return replace(session, asides=(*session.asides, call))
-        case ModelReplied(call_id=call_id) | ModelCallFailed(call_id=call_id):
-            return replace(session, asides=tuple(c for c in session.asides if c.id != call_id))
+        case ModelReplied(call_id=call_id) | ModelCallFailed(call_id=call_id) as answer:
+            [call] = (c for c in session.asides if c.id == call_id)
+            left = tuple(c for c in session.asides if c.id != call_id)
+            session = replace(session, asides=left)
+            settles = isinstance(answer, ModelReplied) or _is_final(answer)
+            return _settled(session, call.purpose, called_at=call.seq) if settles else session
         case _:
             return session
+
+
+def _is_final(failure: ModelCallFailed) -> bool:
+    """Whether the model could not be had; a process that ended leaves the call to another one."""
+    return not failure.will_retry and failure.kind not in ("interrupted", "stopped")
+
+
+def _settled(session: Session, purpose: Purpose, *, called_at: int) -> Session:
+    """The session without what a call has settled; one made before the turn's end settles nothing."""
+    follow_up = session.follow_up
+    if follow_up is None or called_at < follow_up.seq:
+        return session
+    due = tuple(p for p in follow_up.due if p != purpose)
+    return replace(session, follow_up=replace(follow_up, due=due) if due else None)
 
 
 def _without(waiting: tuple[Waiting, ...], seq: int) -> tuple[Waiting, ...]:

@@ -22,6 +22,7 @@ from navi.domain.events import (
     StopRequested,
     SubagentFinished,
     SubagentStarted,
+    TodoUpdated,
     ToolCall,
     ToolFinished,
     ToolStarted,
@@ -35,6 +36,7 @@ SPAWN_AGENT = "spawn_agent"
 MAX_SIDE_BY_SIDE = 4  # subagents of one reply that are at work at the same time
 MAX_DEPTH = 2  # a subagent of a subagent is the last
 MAX_SPAWNED = 32  # subagents a turn may have in all
+COMPRESS_AGAIN = 5  # iterations after a summary that was of no use: the context has grown by then
 MAX_DEATHS = 3  # processes a turn may take with it before it is given up
 HANDED_OVER = "handed_over"  # reason of a turn_resumed after a clean good-bye
 DIED = "node_died"
@@ -90,6 +92,7 @@ class Actor(Struct, frozen=True, kw_only=True):
         replied: whether the last thing that happened is a reply that asks for no tool.
         attempts: failures since the last reply; a process's death is not among them.
         compressed_at: iterations at the last try to compress its context; None before one.
+        compression_failed: whether that try came to nothing.
         spawned_by: the ``spawn_agent`` call that a subagent answers.
         parent: who made that call; the agent itself under the empty name.
         profile_id: a subagent's; the agent itself has the session's.
@@ -103,6 +106,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...] = ()
     replied: bool = False
     compressed_at: int | None = None
+    compression_failed: bool = False
     plan: PlanStage = PlanStage()
     progress: Progress = Progress()
     spawned_by: CallId | None = None
@@ -124,6 +128,7 @@ class Turn(Struct, frozen=True, kw_only=True):
         spawned: how many subagents the turn has had.
         returned: what subagents came back with, by the call that is still to be answered with it.
         recalled: what was put before the model of the memory; None before that, or where it is empty.
+        recalled_ids: the memories it names.
     """
 
     id: TurnId
@@ -138,6 +143,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     spawned: int = 0
     returned: dict[CallId, SubagentFinished] = {}
     recalled: str | None = None
+    recalled_ids: tuple[str, ...] = ()
 
     def actor(self, subagent_id: SubagentId | None) -> Actor:
         """The state of the agent (None) or of a subagent."""
@@ -180,8 +186,10 @@ def evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
         case TurnResumed(node=node, attempt=attempt, reason=reason):
             deaths = turn.deaths + (reason != HANDED_OVER)
             return replace(turn, node=node, attempt=attempt, deaths=deaths)
-        case MemoryRecalled(content=content):
-            return replace(turn, recalled=content)
+        case TodoUpdated() as event:
+            return _todo_updated(turn, envelope.subagent_id or "", event)
+        case MemoryRecalled(memory_ids=memory_ids, content=content):
+            return replace(turn, recalled=content, recalled_ids=memory_ids)
         case SubagentStarted() as event if envelope.subagent_id is not None:
             return _spawn(turn, envelope.subagent_id, event)
         case SubagentFinished() as event if envelope.subagent_id is not None:
@@ -201,12 +209,27 @@ def evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
             return replace(turn, actors={**turn.actors, envelope.subagent_id or "": after})
 
 
+def _todo_updated(turn: Turn, by: str, event: TodoUpdated) -> Turn:
+    """The list is everybody's: what one actor gets done is progress of all."""
+    actors = {
+        name: replace(
+            actor,
+            progress=evolve_progress(
+                actor.progress, event, iterations=actor.iterations, answers=name in ("", by)
+            ),
+        )
+        for name, actor in turn.actors.items()
+    }
+    return replace(turn, actors=actors)
+
+
 def _spawn(turn: Turn, subagent_id: SubagentId, event: SubagentStarted) -> Turn:
     actor = Actor(
         spawned_by=event.call_id,
         parent=turn.owner_of(event.call_id) or "",
         profile_id=event.profile_id,
         goal=event.task,
+        progress=Progress(statuses=turn.actor(None).progress.statuses),
     )
     return replace(turn, actors={**turn.actors, subagent_id: actor}, spawned=turn.spawned + 1)
 
@@ -231,8 +254,10 @@ def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int) -> Actor:
             return replace(actor, tools=tools)
         case ToolFinished(call_id=call_id):
             return replace(actor, tools=tuple(r for r in actor.tools if r.call.id != call_id))
-        case ContextCompressed() | CompressionFailed():
-            return replace(actor, compressed_at=actor.iterations)
+        case ContextCompressed():
+            return replace(actor, compressed_at=actor.iterations, compression_failed=False)
+        case CompressionFailed():
+            return _not_compressed(actor)
         case _:
             return actor
 
@@ -274,8 +299,12 @@ def _failed(actor: Actor, event: ModelCallFailed, *, call: OpenCall) -> Actor:
     )
     # A summary that cannot be had leaves the context as it is: the turn goes on without it.
     if call.purpose == "compression":
-        return actor if event.will_retry else replace(actor, compressed_at=actor.iterations)
+        return actor if event.will_retry else _not_compressed(actor)
     return replace(actor, attempts=(*actor.attempts, attempt))
+
+
+def _not_compressed(actor: Actor) -> Actor:
+    return replace(actor, compressed_at=actor.iterations, compression_failed=True)
 
 
 def _planned(plan: PlanStage, event: PlanningPhaseCompleted) -> PlanStage:
@@ -431,7 +460,7 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
         return Finish(why="completed")
     if limits.due:
         return Deliver()
-    if limits.full and actor.compressed_at != actor.iterations:
+    if limits.full and _may_compress(actor):
         return Compress(trigger="in_turn" if actor.iterations else "pre_turn")
     if limits.planning and not actor.plan.done and not actor.iterations:
         return MakePlan(phase=_next_phase(actor.plan, limits), attempts=actor.attempts)
@@ -440,6 +469,13 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
         last=actor.iterations >= limits.max_iterations,
         attempts=actor.attempts,
     )
+
+
+def _may_compress(actor: Actor) -> bool:
+    if actor.compressed_at is None:
+        return True
+    wait = COMPRESS_AGAIN if actor.compression_failed else 1
+    return actor.iterations - actor.compressed_at >= wait
 
 
 def why_not_spawn(turn: Turn, parent: SubagentId | None) -> str | None:

@@ -531,6 +531,57 @@ async def test_a_name_that_a_crash_cut_off_is_answered_by_another_process(
         assert (await second.sessions.find(session_id)).asides == ()
 
 
+async def test_what_followed_a_turn_goes_on_where_a_crash_cut_it_off(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    server.scripted |= {"naming", "memory"}
+    async with agent_node(world, tmp_path, [server.url], follow=True) as first:
+        server.answer(Say("hello"), Done())
+        server.answer(Say("A trip to Rome"), Done())
+        server.answer(Stall(asyncio.Event()))
+        session_id = await first.session()
+        await first.ask(session_id, "I live in Bonn")
+        await server.chat(3)
+
+    server.answer(Say("- The user lives in Bonn"), Done())
+    async with agent_node(world, tmp_path, [server.url], follow=True) as second:
+        await world.project()
+        await second.take_over.look()
+        await server.chat(4)
+        await world.seen(session_id, "memory_saved")
+
+        assert purposes(server) == ["turn", "naming", "memory", "memory"]
+        session = await second.sessions.find(session_id)
+        assert (session.follow_up, session.unfinished) == (None, False)
+        assert [m.text for m in await second.memories.list(LOCAL_OWNER)] == [
+            "The user lives in Bonn"
+        ]
+
+
+async def test_a_memory_forgotten_in_the_turn_that_recalled_it_is_not_sent_again(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    async with agent_node(World(), tmp_path, [server.url]) as node:
+        tea = await node.memories.add(LOCAL_OWNER, "The user drinks green tea")
+        await node.memories.add(LOCAL_OWNER, "The user drinks tea at five")
+        session_id = await node.session()
+        held = asyncio.Event()
+        server.answer(Stall(held), calls(("todo", {"action": "list"})), Done())
+        server.answer(Say("forgotten"), Done())
+        asked = asyncio.create_task(node.ask(session_id, "which tea do I drink?"))
+        await server.chat(1)
+
+        await node.memories.forget(LOCAL_OWNER, tea.id)
+        held.set()
+        await asked
+
+        before, later = (chat.json["messages"][0]["content"] for chat in server.chats[:2])
+        assert "green tea" in before
+        assert "green tea" not in later
+        assert "tea at five" in later
+
+
 async def test_what_is_remembered_is_recalled_in_another_session_and_can_be_forgotten(
     server: ModelServer, tmp_path: Path
 ) -> None:

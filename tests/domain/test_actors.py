@@ -11,12 +11,15 @@ from navi.domain.commands import (
     RecordAside,
     RecordOutcome,
     ResumeTurn,
+    ReviseRecall,
     Stopped,
 )
 from navi.domain.errors import RuleBroken
 from navi.domain.events import (
     AgentEvent,
+    CompressionFailed,
     ContextCompressed,
+    MemoryRecalled,
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
@@ -25,9 +28,12 @@ from navi.domain.events import (
     SessionRenamed,
     SubagentFinished,
     SubagentStarted,
+    TodoItem,
+    TodoUpdated,
     ToolCall,
     ToolFinished,
     ToolStarted,
+    TurnCompleted,
     TurnResumed,
     TurnStopped,
     Usage,
@@ -35,6 +41,7 @@ from navi.domain.events import (
 from navi.domain.ids import CallId, NodeId, SubagentId
 from navi.domain.session import Session, evolve
 from navi.domain.turn import (
+    COMPRESS_AGAIN,
     MAX_SIDE_BY_SIDE,
     AskModel,
     Compress,
@@ -55,7 +62,7 @@ from tests.domain.specification import (
     next_of,
     perform,
 )
-from tests.domain.test_session import CREATED, DELIVERED, HELLO, OPEN, STARTED
+from tests.domain.test_session import DELIVERED, HELLO, OPEN, STARTED
 
 SUB = SubagentId("subagent_00000000000a")
 DEEPER = SubagentId("subagent_00000000000b")
@@ -290,22 +297,30 @@ def test_a_full_context_is_compressed_before_the_next_call_once() -> None:
 # --- beside the turns ---------------------------------------------------------------------------
 
 
+DONE = TurnCompleted(iterations=1, limit_reached=False, usage=Usage())
+COMPLETED = (*OPEN, called("c1"), replied("c1"), DONE)
+INTERRUPTED = ModelCallFailed(
+    call_id=CallId("m1"), kind="interrupted", error="", partial_text="", will_retry=False
+)
+
+
 def test_a_call_beside_the_turns_is_answered_once() -> None:
     naming = called("n1", "naming", node=NODE)
     name = SessionRenamed(name="Trip", by="auto")
-    session, _ = perform(fold((CREATED,)), RecordAside(events=(naming,)))
+    session, _ = perform(fold(COMPLETED), RecordAside(events=(naming,)))
     assert session.unfinished
 
     session, appended = perform(session, RecordAside(events=(replied("n1"), name)))
 
-    assert not session.unfinished
+    assert session.asides == ()
     assert [item.turn_id for item in appended] == [None, None]
     with pytest.raises(RuleBroken):
         perform(session, RecordAside(events=(replied("n1"),)))
 
 
 def test_a_call_beside_the_turns_does_not_disturb_an_open_turn() -> None:
-    session, _ = perform(fold((CREATED,)), RecordAside(events=(called("n1", "naming", node=NODE),)))
+    naming = called("n1", "naming", node=NODE)
+    session, _ = perform(fold(COMPLETED), RecordAside(events=(naming,)))
     session = after(session, HELLO, STARTED, DELIVERED, called("c1"))
 
     session, _ = perform(session, RecordAside(events=(replied("n1"),)))
@@ -318,9 +333,109 @@ def test_a_call_beside_the_turns_does_not_disturb_an_open_turn() -> None:
 
 def test_calls_of_a_process_that_is_gone_are_closed() -> None:
     events = (called("n1", "naming", node=NODE), called("n2", "memory", node=OTHER_NODE))
-    session, _ = perform(fold((CREATED,)), RecordAside(events=events))
+    session, _ = perform(fold(COMPLETED), RecordAside(events=events))
 
     session, appended = perform(session, AnswerAsides(nodes=frozenset({NODE})))
 
     assert [type(item.event) for item in appended] == [ModelCallFailed]
     assert [call.id for call in session.asides] == [CallId("n2")]
+
+
+def test_what_follows_a_turn_is_due_until_a_call_settles_it() -> None:
+    session = fold(COMPLETED)
+    assert session.follow_up is not None
+    assert (session.follow_up.node, session.follow_up.due) == (NODE, ("naming", "memory"))
+
+    session, _ = perform(session, RecordAside(events=(called("m1", "memory", node=NODE),)))
+    session, _ = perform(session, RecordAside(events=(INTERRUPTED,)))
+    assert session.owes("memory")
+
+    session, _ = perform(session, RecordAside(events=(called("m2", "memory", node=OTHER_NODE),)))
+    session, _ = perform(session, RecordAside(events=(replied("m2"),)))
+    assert not session.owes("memory")
+    assert session.unfinished
+
+    session = after(session, SessionRenamed(name="Trip", by="user"))
+    assert session.follow_up is None
+    assert not session.unfinished
+
+
+def test_of_two_processes_that_follow_a_turn_one_does() -> None:
+    session, _ = perform(fold(COMPLETED), RecordAside(events=(called("m1", "memory", node=NODE),)))
+    again = RecordAside(events=(called("m2", "memory", node=OTHER_NODE),))
+    with pytest.raises(RuleBroken):
+        perform(session, again)
+
+    session, _ = perform(session, RecordAside(events=(replied("m1"),)))
+    with pytest.raises(RuleBroken):
+        perform(session, again)
+
+
+def test_a_call_that_follows_the_turn_before_settles_nothing_of_the_next() -> None:
+    session, _ = perform(fold(COMPLETED), RecordAside(events=(called("m1", "memory", node=NODE),)))
+    session = after(session, HELLO, STARTED, DELIVERED, DONE)
+
+    session, _ = perform(session, RecordAside(events=(replied("m1"),)))
+
+    assert session.owes("memory")
+
+
+# --- within the turn ----------------------------------------------------------------------------
+
+
+def test_a_summary_that_was_of_no_use_is_asked_for_again_when_the_context_has_grown() -> None:
+    full = Limits(max_iterations=20, full=True)
+    session = after(fold(OPEN), CompressionFailed(error="not shorter"))
+    asked: list[bool] = []
+    for number in range(COMPRESS_AGAIN + 1):
+        asked.append(isinstance(next_of(session, full), Compress))
+        done = ToolFinished(call_id=READ.id, name=READ.name, outcome="ok", output="")
+        call_id = f"c{number}"
+        session = after(session, called(call_id), replied(call_id, READ), started(READ), done)
+
+    assert asked == [False] * COMPRESS_AGAIN + [True]
+
+
+def failed_step(status: Literal["failed", "done"] = "failed") -> TodoUpdated:
+    return TodoUpdated(items=(TodoItem(id="1", text="dig", status=status),))
+
+
+def test_a_step_that_failed_in_an_earlier_turn_asks_for_no_other_way_again() -> None:
+    session = after(fold(OPEN), failed_step(), DONE)
+    session = after(session, HELLO, STARTED, DELIVERED, failed_step())
+
+    assert session.turn is not None
+    assert not session.turn.actor(None).progress.replan_due
+
+
+def test_what_a_subagent_gets_done_is_progress_of_the_agent() -> None:
+    spawned = (called("c1"), replied("c1", SPAWN), started(SPAWN))
+    session = after(fold(OPEN), failed_step(), *spawned)
+    child = SubagentStarted(call_id=SPAWN.id, profile_id="assistant", task="find")
+    session = evolve(session, envelope(child, seq=session.seq + 1, turn_id=TURN, subagent_id=SUB))
+
+    session = evolve(
+        session,
+        envelope(failed_step("done"), seq=session.seq + 1, turn_id=TURN, subagent_id=SUB),
+    )
+
+    assert session.turn is not None
+    progress = session.turn.actor(None).progress
+    assert (progress.statuses, progress.replan_due) == ({"1": "done"}, False)
+    assert session.turn.actor(SUB).progress.statuses == {"1": "done"}
+
+
+def test_a_memory_that_is_forgotten_leaves_the_recall_of_the_open_turn() -> None:
+    recalled = MemoryRecalled(
+        memory_ids=("a", "b"), content="## What I remember about the user\n\n- tea\n- cake"
+    )
+    session = after(fold(OPEN), recalled)
+
+    session, appended = perform(session, ReviseRecall(memory_id="a", old="tea", new=None))
+
+    assert [item.event for item in appended] == [
+        MemoryRecalled(memory_ids=("b",), content="## What I remember about the user\n\n- cake")
+    ]
+    assert appended[0].turn_id == TURN
+    assert perform(session, ReviseRecall(memory_id="a", old="tea", new=None))[1] == []
+    assert perform(fold(COMPLETED), ReviseRecall(memory_id="a", old="tea", new=None))[1] == []

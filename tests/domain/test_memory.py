@@ -18,6 +18,7 @@ from navi.domain.memory import (
     fuse,
     memory_change,
     recall_text,
+    revised_recall,
     similarity,
 )
 
@@ -122,3 +123,14 @@ def test_similarity_is_a_cosine(vector: tuple[float, ...]) -> None:
     assert similarity(vector, double) == pytest.approx(similarity(double, vector))
     if max(map(abs, vector)) > 1e-3:
         assert similarity(vector, double) == pytest.approx(1)
+
+
+def test_a_recall_is_revised_line_by_line() -> None:
+    content = recall_text((memory("Likes tea"), memory("Likes tea and cake")))
+
+    assert revised_recall(content, old="Likes tea", new="Likes\nmilk") == recall_text(
+        (memory("Likes milk"), memory("Likes tea and cake"))
+    )
+    left = revised_recall(content, old="Likes tea", new=None)
+    assert left == recall_text((memory("Likes tea and cake"),))
+    assert revised_recall(left, old="Likes tea and cake", new=None) == ""

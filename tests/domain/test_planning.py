@@ -9,6 +9,7 @@ from navi.domain.planning import (
     MAX_STEPS,
     MAX_TEXT,
     Complexity,
+    Executors,
     Plan,
     analysis_messages,
     parse_plan,
@@ -267,12 +268,17 @@ def test_a_plan_becomes_a_fact_and_a_todo_list() -> None:
 
 
 def test_each_phase_is_asked_with_what_came_before() -> None:
-    [analysis] = analysis_messages()
-    review = review_messages("the analysis")
-    reviewed = plan_messages("the analysis", "the review", tools=["todo"], profiles=["developer"])
-    plain = plan_messages("the analysis", None, tools=[], profiles=[])
+    executors = Executors(
+        tools={"todo": "Keeps the\nlist of steps."}, profiles={"developer": "Writes code."}
+    )
+    [analysis] = analysis_messages(executors)
+    review = review_messages(executors, "the analysis")
+    reviewed = plan_messages(executors, "the analysis", "the review")
+    plain = plan_messages(executors, "the analysis", None)
 
     assert "DIRECT" in analysis.content
+    assert "\n- todo: Keeps the list of steps." in analysis.content
+    assert "\n- developer: Writes code." in analysis.content
     assert review[0] == analysis
     assert review[1].content == "the analysis"
     for heading in ("Critic", "Pragmatist", "Detailer", "Plan Adjustments"):

@@ -208,7 +208,16 @@ async def agent_node(
         following = asyncio.create_task(after_turn.run())
         runs = SessionRuns(world.log, records, agent, completed=after_turn.completed)
         sessions = ManageSessions(world.log, records, runs, profile_folder, ids, node_id)
-        take_over = TakeOver(world.log, world.read_models, records, runs, nodes, toolbox, node_id)
+        take_over = TakeOver(
+            world.log,
+            world.read_models,
+            records,
+            runs,
+            nodes,
+            toolbox,
+            node_id,
+            left_behind=after_turn.left_behind,
+        )
         node = AgentNode(world, node_id, sessions, take_over)
         node.runs, node.agent, node.servers = runs, agent, pool
         keeper = KeepMemories(world.log, world.memories)

@@ -8,12 +8,12 @@ import structlog
 from navi.application.record import Record, Records
 from navi.domain.errors import ModelFailure, NaviError, Unavailable
 from navi.domain.ids import SessionId
+from navi.domain.session import FollowUp
 
 log = structlog.get_logger()
 
-MAX_SESSIONS = (
-    1000  # sessions whose follow-ups wait; beyond that the oldest wait for their next turn
-)
+MAX_SESSIONS = 1000  # whose follow-ups wait here; beyond that the next look finds them again
+MAX_TRIED = 10_000  # sessions of which it is known how far they were followed
 
 END_SECONDS = 2.0
 
@@ -24,7 +24,7 @@ class AfterTurn:
     """Runs the followers of completed turns, one session after another, in a task of its own.
 
     One at a time: on one's own machine there is one model, and the next message comes first. What is
-    left when the process ends is not lost for ever: the next turn of the session asks again.
+    left when the process ends stands in the log as due (``Session.follow_up``): another one does it.
     """
 
     def __init__(self, records: Records, followers: tuple[Follower, ...]) -> None:
@@ -32,6 +32,7 @@ class AfterTurn:
         self._followers = followers
         self._waiting: asyncio.Queue[SessionId] = asyncio.Queue(MAX_SESSIONS)
         self._queued: set[SessionId] = set()
+        self._tried: dict[SessionId, int] = {}
         self._halt = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -42,6 +43,11 @@ class AfterTurn:
             return
         self._queued.add(session_id)
         self._waiting.put_nowait(session_id)
+
+    def left_behind(self, session_id: SessionId, follow_up: FollowUp) -> None:
+        """The log says that something is due which nobody alive is at; each is tried once here."""
+        if self._tried.get(session_id) != follow_up.seq:
+            self.completed(session_id)
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -65,6 +71,12 @@ class AfterTurn:
 
     async def _follow(self, session_id: SessionId) -> None:
         bound = log.bind(session_id=session_id)
+        record = await self._records.open(session_id)
+        if record.session.follow_up is not None:
+            self._tried.pop(session_id, None)
+            self._tried[session_id] = record.session.follow_up.seq
+            if len(self._tried) > MAX_TRIED:
+                del self._tried[next(iter(self._tried))]
         for follower in self._followers:
             try:
                 record = await self._records.open(session_id)

@@ -23,7 +23,7 @@ class NameSession:
 
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
         """Ask for a name, where there is none yet."""
-        if record.session.name is not None:
+        if not record.session.owes("naming"):
             return
         context = await record.context()
         messages = [row for _, row in context.rows.visible()]

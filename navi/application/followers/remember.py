@@ -35,7 +35,7 @@ class Remember:
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
         """Ask for the facts of the last turn, and keep them."""
         turn = _last_turn(await _messages(record))
-        if not turn:
+        if not turn or not record.session.owes("memory"):
             return
         said = " ".join(m.content for m in turn if m.role == "user")
         found = await self._memories.search(record.session.owner, said, limit=KNOWN)
