@@ -126,6 +126,10 @@ class ManageSessions:
             receipt = next(r for r in rows if r.type == UserMessageReceived.TYPE)
             return Receipt(message_id=message_id, seq=receipt.seq)
 
+    async def ended_here(self, session_id: SessionId) -> None:
+        """Wait until this process runs nothing of the session: its turn has ended or was let go of."""
+        await self._runs.ended(session_id)
+
     async def stop(self, session_id: SessionId, *, by: str) -> bool:
         """Stop the open turn, wherever it runs; whether one was open.
 

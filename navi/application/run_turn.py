@@ -29,10 +29,17 @@ from navi.failpoints import failpoint
 log = structlog.get_logger()
 
 
-async def run_session(record: Record, agent: Agent, *, completed: Callable[[], None]) -> None:
+async def run_session(
+    record: Record,
+    agent: Agent,
+    *,
+    may_open: Callable[[], bool],
+    completed: Callable[[], None],
+) -> None:
     """Run the session's turns until nothing is left to do here.
 
     Args:
+        may_open: whether this process opens turns; what waits is then left to another one.
         completed: called after each turn that was completed here.
 
     Raises:
@@ -43,7 +50,7 @@ async def run_session(record: Record, agent: Agent, *, completed: Callable[[], N
             case Wait():
                 return
             case OpenTurn():
-                if not await _open_turn(record, agent):
+                if not may_open() or not await _open_turn(record, agent):
                     return
             case GoOn():
                 runner = record.runner()

@@ -58,6 +58,11 @@ class SessionRuns:
         self._tasks[session_id] = task
         task.add_done_callback(lambda _: self._done(session_id))
 
+    async def ended(self, session_id: SessionId) -> None:
+        """Wait until nothing of the session runs here any more."""
+        while task := self._tasks.get(session_id):
+            await asyncio.wait({task})
+
     async def drain(self, grace: float) -> None:
         """Open no more turns, wait ``grace`` seconds for the open ones, then let go of the rest."""
         self.draining = True
@@ -84,7 +89,10 @@ class SessionRuns:
                 follower = asyncio.create_task(self._follow(record))
                 try:
                     await run_session(
-                        record, self._agent, completed=lambda: self._completed(session_id)
+                        record,
+                        self._agent,
+                        may_open=lambda: not self.draining,
+                        completed=lambda: self._completed(session_id),
                     )
                 finally:
                     follower.cancel()

@@ -100,21 +100,29 @@ class Node(Struct, frozen=True, kw_only=True):
             yield
             if not self.runs.draining:
                 await self.drain()
+            await self._flush()
         finally:
             for follower in followers:
                 follower.cancel()
             await asyncio.gather(*followers, return_exceptions=True)
-            try:
-                await self.store.nodes.leave()
-            except Unavailable as error:
-                log.warning("node_left_without_word", error=str(error))
+            await self._leave()
 
     async def drain(self) -> None:
-        """Open no more turns, give the open ones their time, and let the relay publish the rest."""
+        """Open no more turns, give the open ones their time, and leave the rest to other nodes."""
         if not self.runs.draining:
             log.info("draining", running=len(self.runs.running))
         await self.runs.drain(self.settings.drain_seconds)
         await self.after_turn.end()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        try:
+            await self.store.nodes.leave()
+        except Unavailable as error:
+            log.warning("node_left_without_word", error=str(error))
+
+    async def _flush(self) -> None:
+        """Let the relay publish the rest."""
         if self.nats.trouble is not None:
             return  # the next process publishes the rest
         try:

@@ -129,6 +129,19 @@ async def choose_session(navi: RemoteNavi, choice: Choice) -> RemoteSession:
     return await navi.switch_profile(session.id, choice.profile_id)
 
 
+class _Waiting:
+    """Says on standard error why there is no connection, each reason once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            words = f"navi: no connection ({printable(reason)}); waiting for navi to come back"
+            click.echo(words, err=True)
+
+
 async def _ask_once(
     navi: RemoteNavi,
     session: RemoteSession,
@@ -142,7 +155,8 @@ async def _ask_once(
     console = Console() if watched else Console(stderr=True, quiet=True)
     conversation = Conversation(session.id, locate, after=None)
     async with aclosing(conversation.happenings()) as happenings:
-        dialogue = Dialogue(conversation, happenings, console)
+        lost = None if watched else _Waiting()
+        dialogue = Dialogue(conversation, happenings, console, lost=lost)
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
         outcome = await dialogue.ask(message)
     if as_json:

@@ -21,6 +21,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0  # seconds between two tries to connect
 PATIENCE = 60.0  # seconds without a connection after which it is given up
 MAX_FRAME_BYTES = 1024 * 1024
 UNKNOWN_SESSION = 4404
+SERVER_ERROR = 500  # from here on it is the server's trouble, and passes
 
 
 class Ready(Struct, frozen=True):
@@ -121,7 +122,10 @@ class Conversation:
                             lost_at = time.monotonic()
                     reason = self._ended(socket)
             except InvalidStatus as error:
-                raise Failed(f"navi refuses: HTTP {error.response.status_code}") from error
+                status = error.response.status_code
+                if status < SERVER_ERROR:
+                    raise Failed(f"navi refuses: HTTP {status}") from error
+                reason = f"navi cannot take the connection now: HTTP {status}"
             except (WebSocketException, OSError) as error:
                 reason = str(error) or type(error).__name__
             if time.monotonic() - lost_at > PATIENCE:

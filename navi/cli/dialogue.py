@@ -36,11 +36,19 @@ class Dialogue:
         conversation: Conversation,
         happenings: AsyncGenerator[Happening, None],
         console: Console,
+        *,
+        lost: Callable[[str], None] | None = None,
     ) -> None:
+        """A dialogue in which nothing was said yet.
+
+        Args:
+            lost: told why a connection was lost, where the console shows nothing.
+        """
         self.conversation = conversation
         self.progress = TurnProgress(time.monotonic)
         self._happenings = happenings
         self._view = LiveView(console, self.progress)
+        self._lost = lost or self._show_lost
         self._ids = RandomIds()
 
     async def ask(self, content: str) -> TurnOutcome:
@@ -92,9 +100,12 @@ class Dialogue:
                 for shown in self.progress.see(envelope):
                     self._view.show(shown)
             case Lost(reason=reason):
-                self._view.show(Noted(text=f"{reason}; connecting again", good=False))
+                self._lost(reason)
             case _:
                 pass
+
+    def _show_lost(self, reason: str) -> None:
+        self._view.show(Noted(text=f"{reason}; connecting again", good=False))
 
     @asynccontextmanager
     async def _stopping_at_ctrl_c(self) -> AsyncGenerator[None, None]:

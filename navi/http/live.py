@@ -2,11 +2,11 @@
 
 Four tasks a connection, and the first to end decides how it is closed: ``follow`` reads the log into
 the outbox, ``write`` empties the outbox into the socket, ``listen`` takes what the client sends, and
-one waits for the process to drain. A client that does not read stops ``write`` and nothing else.
+one waits for the process to drain and then for the end of the turn that it runs. A client that does not read stops ``write`` and nothing else.
 """
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import structlog
@@ -46,6 +46,7 @@ from navi.ports import EventLog
 log = structlog.get_logger()
 
 NEAR_HEAD = 100  # events: from here on a client is live
+LAST_WORD_SECONDS = 5.0  # for a client of a node that drains to take what is there for it
 SETTLE_SECONDS = 1.0  # in which a burst of live events may drain, before a client counts as behind
 
 Socket = WebSocket[Any, Any, State]
@@ -82,14 +83,14 @@ async def _serve(
     session = await services.sessions.find(session_of(session_id))
     if after is None:
         after = await _before_open_turn(services.event_log, session)
-    outbox = Outbox()
+    outbox, obeying = Outbox(after=after), asyncio.Lock()
     ready = ReadyFrame(session_id=session.id, seq=session.seq, running=session.turn is not None)
     outbox.put(encode_frame(ready))
     return await first_of(
         _follow(services.event_log, session.id, outbox, after=after, head=session.seq),
         _write(socket, outbox),
-        _listen(socket, services, session.id, outbox),
-        _wait_for_drain(services),
+        _listen(socket, services, session.id, outbox, obeying),
+        _wait_for_drain(services, session.id, outbox, obeying),
     )
 
 
@@ -123,11 +124,11 @@ async def _follow(
             for row in batch:
                 if not live:
                     await outbox.room()
-                outbox.put(row.wire)
+                outbox.put(row.wire, seq=row.seq)
                 if outbox.full and not await _settles(outbox):
                     return TOO_SLOW
                 if row.type == SessionDeleted.TYPE:
-                    outbox.finish()
+                    outbox.finish(UNKNOWN_SESSION)
                     await asyncio.Event().wait()  # until all of it is written
             if not live and batch[-1].seq >= head:
                 head = await event_log.head(session_id)
@@ -146,7 +147,7 @@ async def _settles(outbox: Outbox) -> bool:
 
 
 async def _write(socket: Socket, outbox: Outbox) -> Close | None:
-    """Empty the outbox into the socket; ends with a session that was deleted."""
+    """Empty the outbox into the socket; ends when the outbox is finished."""
     scope: Any = socket.scope
     joined = FRAMES_EXTENSION in scope["extensions"]
     try:
@@ -159,11 +160,24 @@ async def _write(socket: Socket, outbox: Outbox) -> Close | None:
                     await socket.send_data(frame, mode="text")
     except OSError:
         return None  # what ASGI servers raise where the client has gone
-    return UNKNOWN_SESSION
+    return outbox.ending
 
 
-async def _wait_for_drain(services: Services) -> Close:
+async def _wait_for_drain(
+    services: Services, session_id: SessionId, outbox: Outbox, obeying: asyncio.Lock
+) -> Close:
+    """Send the client away once this node runs nothing of the session and all was written.
+
+    What the client said before that is in the log, and it sees the receipt; what comes later is not
+    taken, and comes again on its next connection.
+    """
     await services.draining.begun.wait()
+    await services.sessions.ended_here(session_id)
+    with suppress(TimeoutError, Unavailable):
+        async with asyncio.timeout(LAST_WORD_SECONDS), obeying:
+            await outbox.reached(await services.event_log.head(session_id))
+            outbox.finish(DRAINING)
+            await asyncio.Event().wait()  # until all of it is written
     return DRAINING
 
 
@@ -171,7 +185,11 @@ async def _wait_for_drain(services: Services) -> Close:
 
 
 async def _listen(
-    socket: Socket, services: Services, session_id: SessionId, outbox: Outbox
+    socket: Socket,
+    services: Services,
+    session_id: SessionId,
+    outbox: Outbox,
+    obeying: asyncio.Lock,
 ) -> Close | None:
     """Do what the client asks until it goes; refuse what is wrong and go on."""
     while True:
@@ -179,7 +197,8 @@ async def _listen(
         if message["type"] != "websocket.receive":
             return None
         try:
-            await _obey(message.get("text"), services, session_id, outbox)
+            async with obeying:
+                await _obey(message.get("text"), services, session_id, outbox)
         except NaviError as error:
             outbox.put(encode_frame(error_frame(error)))
         if outbox.full and not await _settles(outbox):

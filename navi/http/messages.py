@@ -1,5 +1,7 @@
 """Routes of what is said: send a message, read the buffers."""
 
+import asyncio
+from contextlib import suppress
 from http import HTTPStatus
 from typing import assert_never
 
@@ -21,6 +23,8 @@ from navi.http.services import Given, PathText, Services
 from navi.projections.context import Context, ContextState
 from navi.projections.messages import Messages
 from navi.projections.todo import Todo
+
+LAST_LOOK_SECONDS = 0.5  # of a node that ends, for the end of a turn in the log
 
 
 class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,8 +77,9 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
         mode=wanted.mode,
         message_id=wanted.message_id,
     )
+    session = session_of(session_id)
     receipt = await services.sessions.receive(
-        session_of(session_id),
+        session,
         content=message.content,
         files=message.files,
         mode=message.mode,
@@ -84,7 +89,7 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
     if not wait:
         return answer(receipt, status=HTTPStatus.ACCEPTED)
     ending = await first_of(
-        await_turn(services.event_log, session_of(session_id), message_seq=receipt.seq),
+        await_turn(services.event_log, session, message_seq=receipt.seq),
         _client_gone(request),
         _node_going(services),
     )
@@ -94,6 +99,12 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
         case ClientGone():
             return answer(receipt, status=HTTPStatus.ACCEPTED)  # goes nowhere; the turn goes on
         case NodeGoing():
+            # The turn may have ended in the last moment of its grace.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_LOOK_SECONDS):
+                    return answer(
+                        await await_turn(services.event_log, session, message_seq=receipt.seq)
+                    )
             raise _moved(receipt)
         case _:
             assert_never(ending)

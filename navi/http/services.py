@@ -26,8 +26,8 @@ class Draining(Struct, frozen=True, kw_only=True):
     """Where the process is in its good-bye; both are set once and never cleared.
 
     Attributes:
-        begun: no new turns; open sockets are closed and their clients go to another node.
-        over: the grace for running turns has passed; nobody is kept waiting any longer.
+        begun: no new turns; a socket is closed once this process runs nothing of its session.
+        over: running turns have ended or were let go of; nobody is kept waiting any longer.
     """
 
     begun: asyncio.Event = field(default_factory=asyncio.Event)
