@@ -415,6 +415,12 @@ class ReadModels(Protocol):
         """
         ...
 
+    async def last_row(
+        self, projection: str, version: int, session_id: SessionId, *, until: int
+    ) -> tuple[int, bytes] | None:
+        """The visible row with the largest key up to ``until``, with that key; None where there is none."""
+        ...
+
     async def positions(self, projection: str, version: int) -> Mapping[int, int]:
         """How far the projection is in each partition."""
         ...
@@ -798,6 +804,13 @@ class Workspaces(Protocol):
 
     async def of(self, session_id: SessionId) -> Path:
         """The session's own directory; it exists."""
+        ...
+
+    async def copy(self, origin: SessionId, to: SessionId) -> int:
+        """Give a session the files that another one has now; gives how many were left out.
+
+        Bounded in number and bytes; links, pipes and what is beyond the bounds are left out.
+        """
         ...
 
 

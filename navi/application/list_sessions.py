@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from navi.application.read_session import open_fold
 from navi.domain.errors import BadInput
 from navi.domain.fold import Fold
 from navi.domain.ids import Owner, SessionId
@@ -91,7 +92,7 @@ async def _moved_since_stored(
             page = await log.read_all(partition, after=after, limit=TAIL_ROWS, deltas=False)
             for row in page.rows:
                 if row.owner == owner:
-                    await _fold(read_models, folds, row)
+                    await _fold(log, read_models, folds, row)
             after = page.reached
             if after >= page.head:
                 break
@@ -99,7 +100,7 @@ async def _moved_since_stored(
 
 
 async def _fold(
-    read_models: ReadModels, folds: dict[SessionId, Fold[Session]], row: Recorded
+    log: EventLog, read_models: ReadModels, folds: dict[SessionId, Fold[Session]], row: Recorded
 ) -> None:
     fold = folds.get(row.session_id)
     if fold is None:
@@ -111,6 +112,8 @@ async def _fold(
         if kept is not None:
             state = projection.decode_state(kept.state)
             fold = Fold(projection, seq=kept.seq, state=state)
+        elif row.seq > 1:  # a fork: what it has from its origin stands elsewhere in the log
+            fold = await open_fold(log, read_models, projection, row.session_id, rows=False)
         folds[row.session_id] = fold
     fold.apply(row.envelope)
 

@@ -268,9 +268,25 @@ class Records:
         self._shrink()
         return record
 
+    def begin(self, session_id: SessionId, start: Session) -> Record:
+        """The record of a session that does not exist yet, and begins where another one stood.
+
+        It is not kept until it is given to ``keep``: its creation may fail.
+        """
+        state = replace(start, id=session_id)
+        return self._record(session_id, Fold(Sessions(), seq=start.seq, state=state))
+
+    def keep(self, record: Record) -> None:
+        """Keep the record of a session that now exists."""
+        self._kept[record.id] = record
+        self._shrink()
+
     async def _load(self, session_id: SessionId) -> Record:
         fold = await open_fold(self._log, self._read_models, Sessions(), session_id, rows=False)
         fold.state = replace(fold.state, id=session_id, seq=fold.seq)
+        return self._record(session_id, fold)
+
+    def _record(self, session_id: SessionId, fold: Fold[Session]) -> Record:
         return Record(
             self._log,
             self._read_models,

@@ -21,6 +21,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         event_log=node.store.log,
         read_models=node.store.read_models,
         sessions=node.sessions,
+        fork_session=node.fork_session,
         contexts=node.contexts,
         memories=node.memories,
         profiles=node.profiles,

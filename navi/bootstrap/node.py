@@ -36,6 +36,7 @@ from navi.application.followers.relay import (
     StandingBy,
 )
 from navi.application.followers.remember import Remember
+from navi.application.fork_session import ForkSession
 from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import AgentMemories, ManageMemories
 from navi.application.manage_sessions import ManageSessions
@@ -77,6 +78,7 @@ class Node(Struct, frozen=True, kw_only=True):
     models: Detected
     runs: SessionRuns
     sessions: ManageSessions
+    fork_session: ForkSession
     contexts: ManageContext
     memories: ManageMemories
     keeper: KeepMemories
@@ -203,7 +205,8 @@ async def open_node(
             partitions=settings.log_partitions,
             max_age_hours=settings.stream_max_age_hours,
         )
-        run_tool = RunToolOnce(tools, Workspaces(settings.files_dir), KeptOutputs(), clock)
+        workspaces = Workspaces(settings.files_dir)
+        run_tool = RunToolOnce(tools, workspaces, KeptOutputs(), clock)
         stack.push_async_callback(run_tool.close)
         ask_model = AskModelOnce(models.servers, store.texts, clock, ids, _calls(settings))
         compress = CompressContext(ask_model, _compression(settings))
@@ -238,6 +241,7 @@ async def open_node(
             models=models,
             runs=runs,
             sessions=ManageSessions(store.log, records, runs, profiles, ids, node_id),
+            fork_session=ForkSession(store.log, store.read_models, records, workspaces, ids),
             contexts=ManageContext(records, compress, profiles, node_id),
             memories=manage_memories,
             keeper=keeper,

@@ -41,7 +41,19 @@ class CreateSession(Struct, frozen=True, kw_only=True):
     profile_id: str
     owner: Owner
     name: str | None = None
-    forked_from: Origin | None = None
+
+
+class ForkSession(Struct, frozen=True, kw_only=True):
+    """Begin a session where another one stands, at an event at which it owes no answer.
+
+    Attributes:
+        name: None for the one that the origin had there.
+    """
+
+    origin: Origin
+    profile_id: str
+    owner: Owner
+    name: str | None = None
 
 
 class TurnStart(Struct, frozen=True, kw_only=True):
@@ -250,6 +262,7 @@ class EndTurn(Struct, frozen=True, kw_only=True):
 TurnCommand = DeliverMessages | RecordOutcome | EndSubagent | EndTurn
 Command = (
     CreateSession
+    | ForkSession
     | ReceiveMessage
     | RequestStop
     | RenameSession

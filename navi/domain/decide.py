@@ -16,6 +16,7 @@ from navi.domain.commands import (
     EndSubagent,
     EndTurn,
     Failed,
+    ForkSession,
     Outcome,
     PinSession,
     ReceiveMessage,
@@ -77,6 +78,7 @@ from navi.domain.events import (
     TurnStopped,
     UserMessageReceived,
 )
+from navi.domain.fork import owes_an_answer
 from navi.domain.ids import (
     CallId,
     SubagentId,
@@ -116,6 +118,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
     """
     if isinstance(command, CreateSession):
         return _create(session, command)
+    if isinstance(command, ForkSession):
+        return _fork(session, command)
     if not session.exists:
         raise NotFound(f"no session {session.id}")
     match command:
@@ -175,9 +179,23 @@ def _create(session: Session, command: CreateSession) -> tuple[Decided, ...]:
             profile_id=command.profile_id,
             owner=command.owner,
             name=command.name,
-            forked_from=command.forked_from,
         )
     )
+
+
+def _fork(session: Session, command: ForkSession) -> tuple[Decided, ...]:
+    """The fork owes nothing that its origin had begun: one append, so that nothing is left half."""
+    if owes_an_answer(session) or session.seq != command.origin.seq:
+        raise RuleBroken(f"a call is open at event {session.seq}")
+    created = SessionCreated(
+        profile_id=command.profile_id,
+        owner=command.owner,
+        name=command.name or session.name,
+        forked_from=command.origin,
+    )
+    stopped = (TurnStopped(by="fork"),) if session.turn is not None else ()
+    withdrawn = tuple(MessageWithdrawn(message_seq=w.seq) for w in session.waiting)
+    return _one(created, *stopped, *withdrawn)
 
 
 def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:

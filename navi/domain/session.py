@@ -146,18 +146,7 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
         return _beside_turns(session, envelope)
     match envelope.event:
         case SessionCreated() as created:
-            return replace(
-                session,
-                id=envelope.session_id,
-                owner=created.owner,
-                profile_id=created.profile_id,
-                name=created.name,
-                named_by_user=created.name is not None,
-                created_at=envelope.at,
-                last_active=envelope.at,
-                forked_from=created.forked_from,
-                follow_up=None,
-            )
+            return _created(session, envelope, created)
         case SessionRenamed(name=name, by=by):
             session = replace(session, name=name, named_by_user=by == "user")
             return _settled(session, "naming", called_at=envelope.seq)
@@ -210,6 +199,25 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             return _in_turn(replace(session, compressions=left), envelope)
         case _:
             return _in_turn(session, envelope)
+
+
+def _created(session: Session, envelope: Envelope, created: SessionCreated) -> Session:
+    """A new session; a fork stands where its origin stood, under an id of its own, not pinned."""
+    same_name = created.name == session.name
+    return replace(
+        session,
+        id=envelope.session_id,
+        owner=created.owner,
+        profile_id=created.profile_id,
+        name=created.name,
+        named_by_user=session.named_by_user if same_name else created.name is not None,
+        pinned=False,
+        created_at=envelope.at,
+        last_active=envelope.at,
+        deleted=False,
+        forked_from=created.forked_from,
+        follow_up=None,
+    )
 
 
 def _is_aside(session: Session, event: AgentEvent) -> bool:

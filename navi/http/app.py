@@ -11,6 +11,7 @@ from navi.http.bodies import MAX_BODY_BYTES, answer
 from navi.http.contexts import compress_context, get_planning, undo_compression
 from navi.http.errors import EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.events import get_events, get_request
+from navi.http.forks import fork_session
 from navi.http.guard import Guard
 from navi.http.health import get_live, get_ready
 from navi.http.live import watch_session
@@ -53,6 +54,7 @@ ROUTES = (
     change_session,
     delete_session,
     stop_session,
+    fork_session,
     send_message,
     get_messages,
     get_context,

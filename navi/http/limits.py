@@ -77,6 +77,16 @@ def check_name(field: str, name: str) -> None:
         raise BadInput(field, "is empty")
 
 
+def check_seq(field: str, seq: int) -> None:
+    """Refuse what cannot be the place of an event.
+
+    Raises:
+        BadInput: names ``field``.
+    """
+    if not 0 <= seq <= MAX_SEQ:
+        raise BadInput(field, f"has to be a whole number from 0 to {MAX_SEQ}")
+
+
 def _require_length(field: str, text: str, longest: int) -> None:
     _require_clean(field, text)
     if not 1 <= len(text) <= longest:

@@ -13,6 +13,7 @@ from navi.domain.events import JsonObject
 from navi.http.contexts import PlanningAnswer, Undo
 from navi.http.errors import PROBLEM_JSON, Problem
 from navi.http.event_schema import envelope_schema, event_definitions
+from navi.http.forks import Fork, ForkAnswer
 from navi.http.health import Alive, Ready
 from navi.http.limits import MAX_LIMIT, MAX_SEQ
 from navi.http.memories import MemoryAnswer, MemoryList, MemoryText
@@ -98,6 +99,15 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             does="stop the open turn, on whichever node it runs",
             answers={202: StopAnswer},
             errors=(404,),
+        ),
+    },
+    "/sessions/{session_id}/fork": {
+        "post": Operation(
+            does="a new session that goes on from event `at` of this one, or from the nearest event "
+            "before it at which no call is open",
+            body=Fork,
+            answers={201: ForkAnswer},
+            errors=(400, 404, 408, 413, 415),
         ),
     },
     "/sessions/{session_id}/context": {

@@ -7,6 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, SkipValidation
 from msgspec import Struct, field
 
+from navi.application.fork_session import ForkSession
 from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import ManageMemories
 from navi.application.manage_sessions import ManageSessions
@@ -44,6 +45,7 @@ class Services(Struct, frozen=True, kw_only=True):
     event_log: EventLog
     read_models: ReadModels
     sessions: ManageSessions
+    fork_session: ForkSession
     contexts: ManageContext
     memories: ManageMemories
     profiles: Profiles

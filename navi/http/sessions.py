@@ -10,6 +10,7 @@ from msgspec import Struct
 from navi.application.list_sessions import list_sessions
 from navi.application.manage_sessions import Change
 from navi.application.run_actor import DEFAULT_PROFILE
+from navi.domain.events import Origin
 from navi.domain.ids import SessionId
 from navi.domain.session import Session
 from navi.http.bodies import answer, read_body, read_json
@@ -38,6 +39,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
 
     Attributes:
         context_token_count: as the model server last counted; null before it has.
+        forked_from: the session, and the last event of it, that this one goes on from; else null.
     """
 
     id: SessionId
@@ -49,6 +51,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
     status: Literal["idle", "running"]
     seq: int
     context_token_count: int | None
+    forked_from: Origin | None
 
 
 class SessionList(Struct, frozen=True, kw_only=True):
@@ -135,6 +138,7 @@ def session_answer(session: Session) -> SessionAnswer:
         status="idle" if session.turn is None else "running",
         seq=session.seq,
         context_token_count=session.context_token_count,
+        forked_from=session.forked_from,
     )
 
 

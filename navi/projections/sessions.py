@@ -1,20 +1,26 @@
-"""The catalogue of sessions: of each the state that decisions need, which is also what lists show."""
+"""The catalogue of sessions: of each the state that decisions need, which is also what lists show.
+
+And what that state was now and then: a fork begins in the past, and must not take the longer to make
+the longer its origin is.
+"""
 
 from navi.domain.events import Envelope
 from navi.domain.ids import owner_stream
-from navi.domain.projection import Change, Listing
+from navi.domain.projection import Change, Listing, Put
 from navi.domain.session import Session, evolve
 from navi.projections.json_form import JsonForm
 
+KEPT_EVERY = 256  # events
+
 
 class Sessions(JsonForm[Session]):
-    """No rows; the state is the session itself."""
+    """The state is the session itself. Rows: what it was, by seq, one every ``KEPT_EVERY`` events."""
 
     name = "sessions"
-    version = 1
+    version = 2
 
     def __init__(self) -> None:
-        super().__init__(Session)
+        super().__init__(Session, Session)
 
     def initial(self) -> Session:
         """A session that was not created yet."""
@@ -22,7 +28,10 @@ class Sessions(JsonForm[Session]):
 
     def fold(self, state: Session, envelope: Envelope) -> tuple[Session, tuple[Change, ...]]:
         """The session after an event."""
-        return evolve(state, envelope), ()
+        after = evolve(state, envelope)
+        if envelope.seq // KEPT_EVERY == state.seq // KEPT_EVERY:
+            return after, ()
+        return after, (Put(key=envelope.seq, row=after),)
 
     def listing(self, state: Session) -> Listing | None:
         """Where the session stands in lists; a deleted one, or an owner's own stream, in none."""

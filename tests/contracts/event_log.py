@@ -46,6 +46,12 @@ def created() -> SessionCreated:
     return SessionCreated(profile_id="default", owner=ANNA)
 
 
+def forked(session_id: SessionId, seq: int) -> SessionCreated:
+    return SessionCreated(
+        profile_id="default", owner=ANNA, forked_from=Origin(session_id=session_id, seq=seq)
+    )
+
+
 def named(name: str) -> SessionRenamed:
     return SessionRenamed(name=name, by="user")
 
@@ -487,13 +493,6 @@ class EventLogContract:
         receipt = UserMessageReceived(message_id=MessageId("m"), content="hello")
         rows = await log.append(batch(origin, 0, created(), receipt, named("a"), named("b")))
 
-        def forked(session_id: SessionId, seq: int) -> SessionCreated:
-            return SessionCreated(
-                profile_id="default",
-                owner=ANNA,
-                forked_from=Origin(session_id=session_id, seq=seq),
-            )
-
         own = await other.append(batch(fork, 3, forked(origin, 3), named("c")))
         own += await log.append(batch(fork, 5, named("d")))
         last = await log.append(batch(fork_of_fork, 4, forked(fork, 4)))
@@ -515,3 +514,54 @@ class EventLogContract:
             await log.append(batch(fork, 3, forked(origin, 3)))
         with pytest.raises(NotFound):
             await log.append(batch(SessionId(new_id()), 9, forked(origin, 9)))
+
+    async def test_a_fork_may_begin_within_what_its_origin_shares_with_another(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        root, fork, early, empty = (SessionId(new_id()) for _ in range(4))
+        rows = await log.append(batch(root, 0, created(), named("a"), named("b")))
+        own = await log.append(batch(fork, 3, forked(root, 3)))
+
+        first = await other.append(batch(early, 2, forked(fork, 2), named("c")))
+        alone = await other.append(batch(empty, 0, forked(fork, 0)))
+
+        for one in (log, other):
+            assert await joined(one.read(early)) == rows[:2] + first
+            assert await joined(one.read(empty)) == alone
+            assert await joined(one.read(fork)) == rows + own
+        assert list(verify_chain(await joined(log.read(early)))) == []
+        assert [row.position for row in first + alone] == [5, 6, 7]
+
+    async def test_the_same_fork_again_gives_the_first_answer(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        origin, fork = SessionId(new_id()), SessionId(new_id())
+        await log.append(batch(origin, 0, created(), named("a")))
+        begin = batch(fork, 2, forked(origin, 2), named("b"))
+
+        first = await log.append(begin)
+
+        assert await other.append(begin) == first
+        assert await log.append(begin) == first
+        assert await log.head(fork) == 4
+
+    async def test_what_is_erased_in_the_origin_is_erased_in_its_forks_only_there(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        origin, fork = SessionId(new_id()), SessionId(new_id())
+        await log.append(batch(origin, 0, created(), named("secret")))
+        await log.append(batch(fork, 2, forked(origin, 2), named("secret too")))
+
+        await log.erase(fork, {2: b'{"name":"x","by":"user"}', 4: b'{"name":"","by":"user"}'})
+        assert [row.data for row in await joined(other.read(origin))][1] == (
+            b'{"name":"secret","by":"user"}'
+        )
+        await log.erase(origin, {2: b'{"name":"","by":"user"}'})
+
+        for session_id in (origin, fork):
+            rows = await joined(log.read(session_id))
+            assert [row.data for row in rows if b"secret" in row.data] == []
+            assert list(verify_chain(rows)) == []

@@ -93,6 +93,29 @@ class ReadModelsContract:
         )
         assert await elsewhere.positions("sample", 1) == {0: 9}
 
+    async def test_the_last_visible_row_up_to_a_key_is_found(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        await save(
+            read_models,
+            changes(A, put(2), put(5), put(9), seq=9),
+            changes(B, put(1), put(4), Hide(before=5, by=6), put(-6), seq=6),
+        )
+
+        async def last(session_id: SessionId, until: int) -> tuple[int, bytes] | None:
+            return await elsewhere.last_row("sample", 1, session_id, until=until)
+
+        assert [await last(A, until) for until in (1, 2, 8, 9, 99)] == [
+            None,
+            (2, b'"2"'),
+            (5, b'"5"'),
+            (9, b'"9"'),
+            (9, b'"9"'),
+        ]
+        assert await last(B, 5) == (-6, b'"-6"')
+        assert await last(C, 5) is None
+        assert await elsewhere.last_row("sample", 2, A, until=9) is None
+
     async def test_projections_and_versions_do_not_see_each_other(
         self, read_models: ReadModels
     ) -> None:

@@ -24,6 +24,7 @@ async def test_a_new_session_is_what_it_was_asked_to_be(app: RunningApp) -> None
             "status": "idle",
             "seq": 1,
             "context_token_count": None,
+            "forked_from": None,
         },
     )
     assert (await app.client.get(f"/sessions/{session['id']}")).json() == session

@@ -27,6 +27,7 @@ from navi.application.followers.keep_memories import KeepMemories
 from navi.application.followers.name_session import NameSession
 from navi.application.followers.project import Projector
 from navi.application.followers.remember import Remember
+from navi.application.fork_session import ForkSession
 from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import ManageMemories
 from navi.application.manage_sessions import ManageSessions, Receipt
@@ -105,6 +106,7 @@ class AgentNode:
         self.sessions = sessions
         self.take_over = take_over
         self.runs: SessionRuns
+        self.fork_session: ForkSession
         self.contexts: ManageContext
         self.memories: ManageMemories
         self.agent: Agent
@@ -169,7 +171,8 @@ async def agent_node(
     nodes = InMemoryNodes(world.cluster)
     await nodes.join(node_id)
     async with Tools(own_tools=files / "no-tools", environment={}, more=tools) as toolbox:
-        run_tool = RunToolOnce(toolbox, Workspaces(files), KeptOutputs(), clock)
+        workspaces = Workspaces(files)
+        run_tool = RunToolOnce(toolbox, workspaces, KeptOutputs(), clock)
         profile_folder = FolderProfiles(profiles or files / "no-profiles")
         ask_model = AskModelOnce(
             pool,
@@ -222,6 +225,7 @@ async def agent_node(
         node.runs, node.agent, node.servers = runs, agent, pool
         keeper = KeepMemories(world.log, world.memories)
         node.memories = ManageMemories(world.log, world.texts, records, world.memories, keeper, ids)
+        node.fork_session = ForkSession(world.log, world.read_models, records, workspaces, ids)
         node.contexts = ManageContext(records, compress, profile_folder, node_id)
         try:
             yield node

@@ -118,6 +118,7 @@ async def running_app(
             event_log=world.log,
             read_models=world.read_models,
             sessions=node.sessions,
+            fork_session=node.fork_session,
             contexts=node.contexts,
             memories=node.memories,
             profiles=node.agent.profiles,

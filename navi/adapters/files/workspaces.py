@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from navi.adapters.files.copying import copy_workspace
 from navi.domain.ids import SessionId, is_uuid
 
 
@@ -19,3 +20,7 @@ class Workspaces:
         path = self._files / session_id
         await asyncio.to_thread(path.mkdir, mode=0o700, parents=True, exist_ok=True)
         return path
+
+    async def copy(self, origin: SessionId, to: SessionId) -> int:
+        """Give a session the files that another one has now; gives how many were left out."""
+        return await asyncio.to_thread(copy_workspace, await self.of(origin), await self.of(to))

@@ -98,8 +98,13 @@ class InMemoryEventLog:
         rows = self._sessions.get(session_id, [])
         for seq, data in payloads.items():
             old = rows[seq - 1]
+            if old.session_id != session_id:
+                continue  # the origin's, not a fork's to erase
             new = replace(old, data=data, salt=None)
-            rows[seq - 1] = self._partitions[old.partition][old.position - 1] = new
+            self._partitions[old.partition][old.position - 1] = new
+            for sharing in self._sessions.values():
+                if len(sharing) >= seq and sharing[seq - 1] is old:
+                    sharing[seq - 1] = new
 
     async def read_all(
         self, partition: int, *, after: int, limit: int, deltas: bool = True

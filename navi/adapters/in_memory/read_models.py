@@ -109,6 +109,13 @@ class InMemoryReadModels:
             hidden=rows.hidden() if hidden else (),
         )
 
+    async def last_row(
+        self, projection: str, version: int, session_id: SessionId, *, until: int
+    ) -> tuple[int, bytes] | None:
+        rows = self._of(projection, version).rows.get(session_id)
+        found = [] if rows is None else [row for row in rows.visible() if row[0] <= until]
+        return found[-1] if found else None
+
     async def positions(self, projection: str, version: int) -> Mapping[int, int]:
         return dict(self._of(projection, version).positions)
 

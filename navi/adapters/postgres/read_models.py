@@ -40,6 +40,11 @@ _LOAD = """
     where s.projection = $1 and s.version = $2 and s.session_id = $3
     order by r.key"""
 
+_LAST_ROW = """
+    select key, row from navi.read_row
+    where projection = $1 and version = $2 and session_id = $3 and key <= $4 and hidden_by is null
+    order by key desc limit 1"""
+
 _POSITIONS = """
     select partition, position from navi.checkpoint where projection = $1 and version = $2"""
 
@@ -129,6 +134,12 @@ class PostgresReadModels:
                 if row["hidden_by"] is not None
             ),
         )
+
+    async def last_row(
+        self, projection: str, version: int, session_id: SessionId, *, until: int
+    ) -> tuple[int, bytes] | None:
+        rows = await fetch(self._pool, _LAST_ROW, projection, version, session_id, until)
+        return (rows[0]["key"], rows[0]["row"]) if rows else None
 
     async def positions(self, projection: str, version: int) -> Mapping[int, int]:
         rows = await fetch(self._pool, _POSITIONS, projection, version)

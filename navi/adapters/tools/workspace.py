@@ -9,6 +9,7 @@ save system calls and promise nothing more, so there is one way for all kernels.
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ from navi.domain.errors import NaviError
 OWN_DIRECTORY = ".navi"  # navi's own files in a workspace: kept outputs, scratchpad
 MAX_ENTRIES = 20_000  # files and directories that are looked at
 MAX_DEPTH = 32  # directories inside one another
+COPIED_BYTES = 1024 * 1024  # at a time
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK a pipe that was swapped in would hold us until somebody writes to it.
@@ -174,6 +176,36 @@ class Workspace:
             with os.fdopen(descriptor, "ab") as file:
                 file.write(data)
             return size
+
+    def take(self, path: str, source: int) -> None:
+        """Make a new file of what an open descriptor gives, which is closed.
+
+        Not made durable one by one, and only for a workspace that nobody uses yet.
+
+        Raises:
+            PathForbidden, OSError: as for ``write``; no part of the file is left.
+        """
+        with os.fdopen(source, "rb") as reader:
+            parents, name = _split_name(path)
+            with self._directory(parents, create=True) as directory:
+                mode = stat.S_IMODE(os.fstat(source).st_mode) & 0o700
+                descriptor = os.open(name, _CREATE, mode | 0o600, dir_fd=directory)
+                try:
+                    with os.fdopen(descriptor, "wb") as file:
+                        shutil.copyfileobj(reader, file, COPIED_BYTES)
+                except BaseException:
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=directory)
+                    raise
+
+    def make_directory(self, path: str) -> None:
+        """See that a directory is there.
+
+        Raises:
+            PathForbidden, OSError: as for ``write``.
+        """
+        with self._directory(split_path(path), create=True):
+            pass
 
     @contextmanager
     def _directory(
