@@ -188,9 +188,7 @@ class ManageMemories:
 
 
 def _erase_words(payloads: dict[int, bytes], row: Recorded) -> None:
-    words = without_words(row.envelope.event)
-    if words is not None:
-        payloads[row.seq] = words
+    payloads[row.seq] = without_words(row.type, row.data)
 
 
 class AgentMemories:

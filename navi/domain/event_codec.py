@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec import Struct
 
 from navi.domain.errors import LogDamaged
 from navi.domain.events import EVENT_TYPES, AgentEvent, JsonObject, KnownEvent, UnknownEvent
@@ -71,6 +72,8 @@ class EventDecoder:
                 return decode(data)
             return self._upcast(name, version, data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            if _is_erased(data):  # by a navi that did not know the type: its structure is gone, too
+                return UnknownEvent(name=name, version=version, data=msgspec.Raw(data))
             raise LogDamaged(f"payload of a {name} is not readable: {error}") from error
 
     def _upcast(self, name: str, version: int, data: bytes) -> AgentEvent:
@@ -85,6 +88,17 @@ class EventDecoder:
                 f"payload of a {name} of version {version} cannot be brought up to date: {error!r}"
             ) from error
         return msgspec.convert(payload, kind)
+
+
+class _Mark(Struct):
+    erased: bool = False
+
+
+def _is_erased(data: bytes) -> bool:
+    try:
+        return msgspec.json.decode(data, type=_Mark).erased
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 decode_data = EventDecoder(EVENT_TYPES, UPCASTERS).decode

@@ -78,10 +78,11 @@ class TodoItem(Struct, frozen=True, kw_only=True):
 
 
 class Fact(Struct, frozen=True, kw_only=True):
-    """An event that is kept for ever."""
+    """An event that is kept for ever; ``erased`` is true where what it said was taken away."""
 
     TYPE: ClassVar[str]
     V: ClassVar[int] = 1
+    erased: bool | UnsetType = UNSET
 
 
 class Delta(Struct, frozen=True, kw_only=True):
@@ -441,6 +442,22 @@ class FileExpired(Fact, frozen=True, kw_only=True):
     name: str
 
 
+class ContentErased(Fact, frozen=True, kw_only=True):
+    """Events have lost their words: those of the session itself, or of the one it was forked from.
+
+    Attributes:
+        session_id: whose events they are.
+        seqs: which; absent where it is all of them up to here.
+        events: how many.
+    """
+
+    TYPE = "content_erased"
+    session_id: SessionId
+    events: int
+    why: Literal["session", "memory"]
+    seqs: tuple[int, ...] | UnsetType = UNSET
+
+
 class UnknownEvent(Struct, frozen=True, kw_only=True):
     """An event of a type this version does not know: carried along, never read."""
 
@@ -486,6 +503,7 @@ KnownEvent = (
     | MemoryRecalled
     | FileUploaded
     | FileExpired
+    | ContentErased
 )
 AgentEvent = KnownEvent | UnknownEvent
 

@@ -12,9 +12,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Protocol
 
-import msgspec
-from msgspec import Struct
-
+from navi.domain.erasure import is_without_words
 from navi.domain.event_codec import format_at
 from navi.domain.events import DELTA_TYPES
 
@@ -49,13 +47,6 @@ class Link(Protocol):
     def digest(self) -> bytes: ...
     @property
     def hash(self) -> bytes: ...
-
-
-class _PrunedMark(Struct):
-    pruned: bool = False
-
-
-_decode_mark = msgspec.json.Decoder(_PrunedMark).decode
 
 
 def digest_of(salt: bytes, data: bytes) -> bytes:
@@ -114,20 +105,15 @@ def verify_chain(
             digest=row.digest,
         ):
             yield row.seq, "the hash does not follow from the event before and the header"
-        if (
-            row.salt is not None
-            and digest_of(row.salt, row.data) != row.digest
-            and not _is_pruned(row)
-        ):
+        if row.salt is None:
+            # Nothing ties such data to what was written, so they may hold no words.
+            if not is_without_words(row.type, row.data):
+                yield row.seq, "the data are not what an erasure leaves"
+        elif digest_of(row.salt, row.data) != row.digest and not _is_pruned(row):
             yield row.seq, "the data is not what was written"
         after, previous = row.seq, row.hash
 
 
 def _is_pruned(row: Link) -> bool:
     """Whether the text of a delta was taken away: its digest is then of what stood there."""
-    if row.type not in DELTA_TYPES:
-        return False
-    try:
-        return _decode_mark(row.data).pruned
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
+    return row.type in DELTA_TYPES and is_without_words(row.type, row.data)

@@ -25,7 +25,7 @@ from navi.ports import Append, EventLog, NewEvent, Recorded
 
 AT = datetime(2026, 11, 20, 10, 0, 0, 123456, tzinfo=UTC)
 ANNA = Owner("anna")
-NO_NAME = b'{"name":"","by":"user"}'
+NO_NAME = b'{"erased":true,"name":"[erased]","by":"user"}'
 DEADLINE = 20.0  # seconds; a test that waits longer has failed
 
 _numbers = count(1)
@@ -163,7 +163,7 @@ class EventLogContract:
         session_id = SessionId(new_id())
         await log.append(batch(session_id, 0, created(), named("secret"), named("b")))
 
-        await log.erase(session_id, {2: b'{"name":"","by":"user"}'})
+        await log.erase(session_id, {2: NO_NAME})
         await log.append(batch(session_id, 3, named("c")))
 
         for reader in (log, other):

@@ -3,6 +3,7 @@
 from typing import Literal
 
 import pytest
+from msgspec import UNSET, UnsetType
 
 from navi.domain.commands import (
     AnswerAsides,
@@ -72,7 +73,9 @@ READ = ToolCall(id=CallId("call_r"), name="filesystem", arguments={})
 PLENTY = Limits(max_iterations=20)
 
 
-def called(call_id: str, purpose: Purpose = "turn", **more: NodeId) -> ModelCalled:
+def called(
+    call_id: str, purpose: Purpose = "turn", *, node: NodeId | UnsetType = UNSET
+) -> ModelCalled:
     return ModelCalled(
         call_id=CallId(call_id),
         purpose=purpose,
@@ -85,7 +88,7 @@ def called(call_id: str, purpose: Purpose = "turn", **more: NodeId) -> ModelCall
         tools_sha256=None,
         options={},
         renderer="r/1",
-        **more,
+        node=node,
     )
 
 

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from hashlib import sha256
 
-import msgspec
+import pytest
+from msgspec.structs import replace
 
 from navi.domain.hash_chain import GENESIS, digest_of, hash_of, verify_chain
 from navi.domain.ids import EventId, Owner, SessionId
@@ -72,14 +73,14 @@ def test_an_untouched_chain_has_no_problem_whole_or_in_pages() -> None:
 
 def test_changed_data_shows() -> None:
     rows = rows_of(b"{}", b'{"a":1}', b"{}")
-    rows[1] = msgspec.structs.replace(rows[1], data=b'{"a":2}')
+    rows[1] = replace(rows[1], data=b'{"a":2}')
 
     assert list(verify_chain(rows)) == [(2, "the data is not what was written")]
 
 
 def test_a_changed_header_shows() -> None:
     rows = rows_of(b"{}", b"{}", b"{}")
-    rows[1] = msgspec.structs.replace(rows[1], type="thinking_delta")
+    rows[1] = replace(rows[1], type="thinking_delta")
 
     assert list(verify_chain(rows)) == [
         (2, "the hash does not follow from the event before and the header")
@@ -93,15 +94,45 @@ def test_a_missing_event_shows() -> None:
 
 
 def test_pruned_deltas_and_erased_events_leave_the_chain_whole() -> None:
-    rows = rows_of(b'{"call_id":"c","text":"secret"}', b'{"text":"secret"}', b"{}")
-    rows[0] = msgspec.structs.replace(rows[0], data=b'{"call_id":"c","pruned":true}')
-    rows[1] = msgspec.structs.replace(rows[1], data=b"{}", salt=None)
+    delta, fact = b'{"call_id":"c","text":"secret"}', b'{"name":"secret","by":"user"}'
+    rows = [*rows_of(delta, delta), *rows_of(fact, name="session_renamed")]
+    rows[0] = replace(rows[0], data=b'{"call_id":"c","pruned":true}')
+    rows[1] = replace(rows[1], data=b'{"call_id":"c","pruned":true}', salt=None)
+    rows[2] = replace(rows[2], data=b'{"erased":true,"name":"[erased]","by":"user"}', salt=None)
 
-    assert list(verify_chain(rows)) == []
+    assert list(verify_chain(rows[:2])) == []
+    assert list(verify_chain(rows[2:])) == []
 
 
-def test_a_fact_cannot_pass_for_a_pruned_delta() -> None:
-    rows = rows_of(b'{"name":"a"}', name="session_renamed")
-    rows[0] = msgspec.structs.replace(rows[0], data=b'{"pruned":true}')
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("session_renamed", b'{"name":"other words","by":"user"}'),
+        ("session_renamed", b'{"erased":true,"name":"other words","by":"user"}'),
+        ("text_delta", b'{"call_id":"c","text":"other words"}'),
+        ("text_delta", b'{"call_id":"c","text":"other words","pruned":true}'),
+        ("mood_changed", b'{"erased":true,"mood":["other words"]}'),
+        ("mood_changed", b"other words"),
+    ],
+)
+def test_words_cannot_pass_for_what_an_erasure_left(name: str, data: bytes) -> None:
+    [row] = rows_of(b"{}", name=name)
 
-    assert list(verify_chain(rows)) == [(1, "the data is not what was written")]
+    found = list(verify_chain([replace(row, data=data, salt=None)]))
+
+    assert found == [(1, "the data are not what an erasure leaves")]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("session_renamed", b'{"pruned":true}'),
+        ("text_delta", b'{"call_id":"c","text":"other words","pruned":true}'),
+    ],
+)
+def test_words_cannot_pass_for_a_pruned_delta(name: str, data: bytes) -> None:
+    [row] = rows_of(b'{"name":"a"}', name=name)
+
+    assert list(verify_chain([replace(row, data=data)])) == [
+        (1, "the data is not what was written")
+    ]
