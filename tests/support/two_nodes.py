@@ -1,0 +1,70 @@
+"""Two nodes of one service, in processes of their own, on the servers that the tests share."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from tests.support.navi_process import NaviProcess
+from tests.support.servers import NatsServer, PostgresServer
+
+NAP = '''\
+import asyncio
+
+
+async def nap(seconds: float) -> str:
+    """Sleep for some seconds."""
+    await asyncio.sleep(seconds)
+    return "slept"
+'''
+
+
+class TwoNodes(Struct, frozen=True):
+    """Two nodes that run; both have the tool ``nap``."""
+
+    a: NaviProcess
+    b: NaviProcess
+
+
+@asynccontextmanager
+async def fresh_service(
+    directory: Path, postgres: PostgresServer, nats: NatsServer
+) -> AsyncGenerator[dict[str, str], None]:
+    """Settings of nodes on a database and streams of their own, with the tool ``nap``."""
+    tools = directory / "tools"
+    tools.mkdir(parents=True)
+    (tools / "nap.py").write_text(NAP)
+    await nats.clear()
+    dsn = await postgres.create_database()
+    try:
+        yield {"DATABASE_URL": dsn, "NATS_URL": nats.url, "NAVI_TOOLS_DIR": str(tools)}
+    finally:
+        await postgres.drop_database(dsn)
+
+
+@asynccontextmanager
+async def running_nodes(
+    directory: Path, *settings: Mapping[str, str]
+) -> AsyncGenerator[tuple[NaviProcess, ...], None]:
+    """Nodes while the block runs, one for each of the settings, started side by side."""
+    nodes = [NaviProcess(directory / f"node{n}", each) for n, each in enumerate(settings)]
+    async with AsyncExitStack() as stack:
+        for node in nodes:
+            stack.push_async_callback(node.end)
+        await asyncio.gather(*(node.start() for node in nodes))
+        yield tuple(nodes)
+
+
+@asynccontextmanager
+async def two_nodes(
+    factory: pytest.TempPathFactory, postgres: PostgresServer, nats: NatsServer, **settings: str
+) -> AsyncGenerator[TwoNodes, None]:
+    """Two nodes alike."""
+    directory = factory.mktemp("two-nodes")
+    async with fresh_service(directory, postgres, nats) as shared:
+        both = {**shared, **settings}
+        async with running_nodes(directory, both, both) as (a, b):
+            yield TwoNodes(a, b)
