@@ -2,6 +2,8 @@
 
 import logging
 import sys
+from contextlib import suppress
+from typing import TextIO
 
 import structlog
 
@@ -13,6 +15,7 @@ def configure_logs(*, level: str, colours: bool) -> None:
         level: ``debug``, ``info``, ``warning`` or ``error``.
         colours: whether a person reads them on a terminal.
     """
+    sink = Sink(sys.stderr)
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -28,7 +31,7 @@ def configure_logs(*, level: str, colours: bool) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sink),
         cache_logger_on_first_use=True,
     )
     formatter = structlog.stdlib.ProcessorFormatter(
@@ -38,6 +41,27 @@ def configure_logs(*, level: str, colours: bool) -> None:
             *last,
         ],
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(sink)
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+
+
+class Sink(TextIO):
+    """Where lines of log go; one that cannot be written is lost, and nobody fails for it.
+
+    The file behind it may be on a full disk, or a pipe whose reader has gone.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str, /) -> int:
+        """Write a line, or lose it."""
+        with suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what is buffered, or leave it to the next line."""
+        with suppress(OSError):
+            self._file.flush()

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from navi.application.model_call import CallEvent, ModelCall, Recorder
+from navi.application.patience import patiently
 from navi.domain.errors import ModelFailure
 from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, Purpose
 from navi.domain.ids import CallId
@@ -186,13 +187,17 @@ class AskModelOnce:
             iteration=question.iteration,
             request_sha256=sha256(body).hexdigest(),
             context_seq=question.context_seq,
-            system_sha256=await self._texts.put(system) if system is not None else None,
-            tools_sha256=await self._texts.put(tools) if tools is not None else None,
+            system_sha256=await self._keep(system),
+            tools_sha256=await self._keep(tools),
             options=msgspec.to_builtins(request.options),
             renderer=target.model.renderer,
-            tail_sha256=await self._texts.put(tail) if tail is not None else UNSET,
+            tail_sha256=await self._keep(tail) or UNSET,
             node=record.node or UNSET,
         )
+
+    async def _keep(self, text: str | None) -> str | None:
+        """The hash under which a text is kept."""
+        return None if text is None else await patiently(lambda: self._texts.put(text))
 
     async def _failed(
         self,

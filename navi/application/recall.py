@@ -1,5 +1,6 @@
 """Put before the model what is remembered about the user; once a turn, as an event."""
 
+from navi.application.patience import patiently
 from navi.application.recorders import InTurn
 from navi.domain.events import MemoryRecalled
 from navi.domain.memory import recall_text
@@ -13,7 +14,8 @@ async def recall(recorder: InTurn, memories: Memories, question: str) -> None:
     turn = recorder.record.session.turn
     if turn is None or turn.recalled is not None or turn.actor(None).iterations:
         return
-    found = await memories.search(recorder.record.session.owner, question, limit=MAX_RECALLED)
+    owner = recorder.record.session.owner
+    found = await patiently(lambda: memories.search(owner, question, limit=MAX_RECALLED))
     if found:
         content = recall_text(found)
         await recorder(

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
-import structlog
 from msgspec.structs import replace
 
 from navi.application.partial_texts import partial_texts
+from navi.application.patience import patiently
 from navi.application.read_session import open_fold
 from navi.domain.commands import Command, Runner
 from navi.domain.decide import Decided, decide, turn_ids
@@ -21,9 +22,9 @@ from navi.projections.context import Context, ContextState
 from navi.projections.sessions import Sessions
 from navi.projections.todo import Todo, TodoState
 
-log = structlog.get_logger()
-
-RETRY_DELAYS = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between tries while Postgres is away
+# For its turn at a session that is busy: longer than an append may take, since then Postgres is away.
+TURN_SECONDS = 5.5
+REFRESH_SECONDS = 5.0  # for what others appended, with the turn
 
 
 class Record:
@@ -59,6 +60,7 @@ class Record:
         self._todo: Fold[TodoState] | None = None
         self._subagents: dict[SubagentId, Fold[ContextState]] = {}
         self._lock = asyncio.Lock()
+        self._cut_off = False  # whoever has the lock waits for Postgres
         self.halt = asyncio.Event()
 
     @property
@@ -72,18 +74,26 @@ class Record:
         return self._session.seq
 
     async def context(self) -> Fold[ContextState]:
-        """What the model sees, kept up to date from here on."""
-        async with self._lock:
+        """What the model sees, kept up to date from here on.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        async with self._my_turn():
             if self._context is None:
                 self._context = await open_fold(self._log, self._read_models, Context(), self.id)
                 await self._refresh()
             return self._context
 
     async def context_of(self, subagent_id: SubagentId | None) -> Fold[ContextState]:
-        """What an actor's model sees, kept up to date from here on."""
+        """What an actor's model sees, kept up to date from here on.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
         if subagent_id is None:
             return await self.context()
-        async with self._lock:
+        async with self._my_turn():
             fold = self._subagents.get(subagent_id)
             if fold is None:
                 fold = Fold(Context(subagent_id))
@@ -94,8 +104,12 @@ class Record:
             return fold
 
     async def todo(self) -> Fold[TodoState]:
-        """The todo list, kept up to date from here on."""
-        async with self._lock:
+        """The todo list, kept up to date from here on.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        async with self._my_turn():
             if self._todo is None:
                 self._todo = await open_fold(self._log, self._read_models, Todo(), self.id)
                 await self._refresh()
@@ -123,8 +137,11 @@ class Record:
         Raises:
             LogUnavailable: Postgres does not answer.
         """
-        async with self._lock:
-            await self._refresh()
+        try:
+            async with asyncio.timeout(REFRESH_SECONDS), self._my_turn():
+                await self._refresh()
+        except TimeoutError as error:
+            raise LogUnavailable("the session waits for Postgres") from error
 
     async def execute(self, command: Command, *, patient: bool = False) -> tuple[Recorded, ...]:
         """Decide a command on the latest state and append what it brings about.
@@ -141,7 +158,7 @@ class Record:
             RuleBroken: the command does not fit the session's state.
             LogUnavailable: Postgres does not answer; whether the events are stored is unknown.
         """
-        async with self._lock:
+        async with self._lock if patient else self._my_turn():
             while True:
                 try:
                     return await self._attempt(command, patient=patient)
@@ -155,7 +172,7 @@ class Record:
             ConcurrentAppend: somebody appended since, here or elsewhere; what is new is folded in,
                 make the command anew.
         """
-        async with self._lock:
+        async with self._my_turn():
             if self.seq != seen:
                 raise ConcurrentAppend(self.id, seen)
             try:
@@ -177,15 +194,29 @@ class Record:
         return rows
 
     async def _append_patiently(self, batch: Append) -> tuple[Recorded, ...]:
-        tries = 0
-        while True:
+        try:
+            return await self._log.append(batch)
+        except LogUnavailable:
+            self._cut_off = True
             try:
-                return await self._log.append(batch)
-            except LogUnavailable:
-                delay = RETRY_DELAYS[min(tries, len(RETRY_DELAYS) - 1)]
-                log.warning("append_waits_for_postgres", session_id=self.id, tries=tries)
-                tries += 1
-                await asyncio.sleep(delay)
+                return await patiently(lambda: self._log.append(batch))
+            finally:
+                self._cut_off = False
+
+    @asynccontextmanager
+    async def _my_turn(self) -> AsyncGenerator[None, None]:
+        """The lock, for somebody who does not wait for Postgres."""
+        if self._cut_off:
+            raise LogUnavailable("the session waits for Postgres")
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await self._lock.acquire()
+        except TimeoutError as error:
+            raise LogUnavailable("the session waits for Postgres") from error
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _place(self, decided: Sequence[Decided]) -> tuple[NewEvent, ...]:
         now = self._clock.now()

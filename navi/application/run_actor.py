@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from navi.application.agent_actions import Actions
 from navi.application.ask_model import CutOff, Question
 from navi.application.make_plan import make_plan
+from navi.application.patience import patiently
 from navi.application.record import Record
 from navi.application.recorders import InTurn
 from navi.application.turn_run import Agent, Run
@@ -64,7 +65,7 @@ async def run_actor(run: Run, subagent_id: SubagentId | None) -> Finish | None:
                 asked = await make_plan(agent.ask_model, recorder, step, question, executors)
                 _keep(run, asked)
             case Compress(trigger=trigger):
-                context = await record.context_of(subagent_id)
+                context = await patiently(lambda: record.context_of(subagent_id))
                 await agent.compress(recorder, context, profile, trigger)
             case AskModel():
                 if await _guide(run, recorder, step, profile):
@@ -104,7 +105,7 @@ async def _limits(run: Run, subagent_id: SubagentId | None, profile: Profile) ->
     planning = (
         turn is not None and turn.planning if subagent_id is None else profile.planning_enabled
     )
-    context = await run.record.context_of(subagent_id)
+    context = await patiently(lambda: run.record.context_of(subagent_id))
     return Limits(
         max_iterations=profile.max_iterations,
         planning=planning,
@@ -120,13 +121,14 @@ async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -
     if turn is None:
         return False
     actor = turn.actor(recorder.subagent_id)
+    todo = await patiently(run.record.todo)
     given = due_guidance(
         profile,
         actor.progress,
         iterations=step.iteration - 1,
         max_iterations=profile.max_iterations,
         goal=actor.goal or await goal_of(run),
-        todo=(await run.record.todo()).state.items,
+        todo=todo.state.items,
     )
     await recorder(*given)
     return bool(given)
@@ -134,7 +136,7 @@ async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -
 
 async def goal_of(run: Run) -> str:
     """What the user asked for in this turn: the words of its latest message."""
-    context = await run.record.context()
+    context = await patiently(run.record.context)
     for _, message in reversed(context.rows.visible()):
         if message.role != "user" or message.is_guidance:
             continue
@@ -150,7 +152,7 @@ async def _question(
 ) -> Question:
     """What every call of an actor has in common: the system message, the context, the tools."""
     record, agent = run.record, run.agent
-    context = await record.context_of(subagent_id)
+    context = await patiently(lambda: record.context_of(subagent_id))
     turn = record.session.turn
     recalled = turn.recalled if turn is not None and subagent_id is None else None
     system = system_text(PERSONA, profile.system_prompt, recalled or "")

@@ -7,6 +7,7 @@ import structlog
 from msgspec import Struct
 
 from navi.application.model_call import INVALID_ARGUMENTS
+from navi.application.patience import patiently
 from navi.application.recorders import InTurn
 from navi.domain.errors import BadInput, Fenced
 from navi.domain.events import (
@@ -103,7 +104,7 @@ class RunToolOnce:
             stop=record.halt,
             todo=_Todo(
                 running.recorder,
-                await record.todo(),
+                await patiently(record.todo),
                 validated=running.profile.step_validation_enabled,
             ),
             agent=running.actions,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import structlog
 
 from navi.application.ask_model import NoModel
+from navi.application.patience import patiently
 from navi.application.recall import recall
 from navi.application.record import Record
 from navi.application.recorders import InTurn
@@ -92,7 +93,7 @@ async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
         return False
     except Exception as error:  # noqa: BLE001 - a border: a turn must end, whatever went wrong in it
         bound.exception("turn_broke")
-        run.partial_texts.update(await record.partial_texts())
+        run.partial_texts.update(await patiently(record.partial_texts))
         await _end(run, Failed(kind="internal", error=f"{type(error).__name__}: {error}"))
         return False
     return step.why in ("completed", "limit_reached")

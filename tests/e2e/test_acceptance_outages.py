@@ -1,22 +1,21 @@
 """Processes killed at any place, seen from outside: nothing that was acknowledged is lost."""
 
 import asyncio
-import json
 import signal
 from collections.abc import Sequence
 from typing import Any
 
 import httpx
-import nats
 import psutil
 import pytest
 
 from tests.support.navi_process import NaviProcess
 from tests.support.promises import broken_promises, facts
+from tests.support.published import assert_published
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CATCH_UP_SECONDS = 15.0
+HEAL_SECONDS = 15.0
 
 WRITE = """!think Two.
 !say Let me write.
@@ -65,34 +64,6 @@ async def settled(navi: NaviProcess, session_id: str) -> list[dict[str, Any]]:
     return await events_of(navi, session_id)
 
 
-async def on_the_bus(navi: NaviProcess) -> list[tuple[int, str, dict[str, Any]]]:
-    """What the stream holds: sequence, subject and envelope of each message."""
-    status = (await navi.command("status", "--json")).json
-    client = await nats.connect(status["nats_url"])
-    try:
-        jetstream = client.jetstream()
-        info = await jetstream.stream_info("NAVI_0")
-        subscription = await jetstream.subscribe("navi.>", stream="NAVI_0", ordered_consumer=True)
-        messages = [await subscription.next_msg(timeout=5) for _ in range(info.state.messages)]
-        return [(m.metadata.sequence.stream, m.subject, json.loads(m.data)) for m in messages]
-    finally:
-        await client.close()
-
-
-async def assert_published(navi: NaviProcess) -> None:
-    """The stream is the log: every event once, at its position, in order within each session."""
-    sessions = (await navi.get("/sessions"))["sessions"]
-    wanted = [event for session in sessions for event in await events_of(navi, session["id"])]
-    messages = await on_the_bus(navi)
-    async with asyncio.timeout(CATCH_UP_SECONDS):
-        while len(messages) < len(wanted):
-            messages = await on_the_bus(navi)
-    assert [sequence for sequence, _, _ in messages] == list(range(1, len(wanted) + 1))
-    for session in sessions:
-        found = [e for _, _, e in messages if e["session_id"] == session["id"]]
-        assert found == await events_of(navi, session["id"])
-
-
 @pytest.mark.parametrize("place", PLACES)
 async def test_a_killed_server_loses_nothing_that_it_acknowledged(
     navi: NaviProcess, place: str
@@ -130,7 +101,7 @@ async def test_a_killed_postgres_costs_no_turn_and_no_receipt(navi: NaviProcess)
     await navi.until(session_id, "text_delta")
     next(child for child in navi.family() if is_postmaster(child)).kill()
 
-    async with asyncio.timeout(CATCH_UP_SECONDS):
+    async with asyncio.timeout(HEAL_SECONDS):
         await back(navi)
     events = await settled(navi, session_id)
 

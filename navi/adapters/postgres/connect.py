@@ -20,9 +20,10 @@ Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 CONNECT_SECONDS = 3.0
 ACQUIRE_SECONDS = 3.0
 QUERY_SECONDS = 10.0
+READ_SECONDS = 4.0  # for a read, connecting and repeats included: somebody waits for the answer
 CLOSE_SECONDS = 2.0
+LEAST_SECONDS = 0.05  # a deadline that has passed still has to be one
 OLDEST_SERVER = 15  # major version: MERGE, and NULLS NOT DISTINCT for what stands beside the log
-RETRY_SECONDS = 2.0  # a restart leaves every idle connection dead, to be found one by one
 
 # After a killed backend asyncpg raises InternalClientError, or AttributeError from its own state, as
 # well as what one would expect; asked again on a new connection, all of them are the same thing.
@@ -109,21 +110,29 @@ async def open_pool(
             raise
 
 
-async def fetch(pool: Pool, statement: str, *values: Any) -> Sequence[asyncpg.Record]:
+async def fetch(
+    pool: Pool, statement: str, *values: Any, seconds: float = READ_SECONDS
+) -> Sequence[asyncpg.Record]:
     """The rows of a read, tried again on another connection where one turns out to be dead.
 
+    A restart leaves every idle connection dead, to be found one by one.
+
+    Args:
+        seconds: for all of it.
+
     Raises:
-        LogUnavailable: Postgres does not answer.
+        LogUnavailable: Postgres does not answer, or no connection became free in time.
     """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + RETRY_SECONDS
+    deadline = loop.time() + seconds
     while True:
         try:
-            connection = await pool.acquire(timeout=ACQUIRE_SECONDS)
+            connection = await pool.acquire(timeout=max(LEAST_SECONDS, deadline - loop.time()))
         except (*CONNECTION_ERRORS, asyncpg.PostgresError) as error:
             raise LogUnavailable(_describe("no connection", error)) from error
         try:
-            rows = await connection.fetch(statement, *values)
+            left = max(LEAST_SECONDS, deadline - loop.time())
+            rows = await connection.fetch(statement, *values, timeout=left)
         except TimeoutError as error:
             await _discard(pool, connection)
             raise LogUnavailable(_describe("no answer", error)) from error

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from msgspec import Struct
 
 from navi.adapters.postgres import statements
-from navi.adapters.postgres.connect import Pool, fetch
+from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
 from navi.adapters.postgres.erasures import Erasures
 from navi.adapters.postgres.heads import Fork, Head
 from navi.adapters.postgres.pages import row_of
@@ -110,7 +110,7 @@ class SessionReader:
         This process forgets at once, others with their next look at the partition.
         """
         values = (partition, session_id, list(payloads), list(payloads.values()))
-        await fetch(self._pool, statements.ERASE, *values)
+        await fetch(self._pool, statements.ERASE, *values, seconds=QUERY_SECONDS)
         await self.head(session_id)  # which tells of the erasure
 
     def tail(self, partition: int) -> Tail:

@@ -112,6 +112,9 @@ class Tail:
                         error=str(error),
                     )
                     pause = LONGEST_PAUSE
+                except Exception:  # the border of a follower: without its tail a node hears nothing
+                    log.exception("log_tail_broke", partition=self._partition)
+                    pause = LONGEST_PAUSE
                 else:
                     pause = FIRST_PAUSE if self.position > before else min(2 * pause, LONGEST_PAUSE)
         finally:

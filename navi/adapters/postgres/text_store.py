@@ -4,7 +4,7 @@ from collections import OrderedDict
 from hashlib import sha256
 
 from navi.adapters.postgres import statements
-from navi.adapters.postgres.connect import Pool, fetch
+from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
 
 MAX_KNOWN = 10_000  # hashes of texts that are stored for certain, 64 characters each
 
@@ -36,5 +36,6 @@ class PostgresTextStore:
         return rows[0]["content"].decode() if rows else None
 
     async def forget(self, *parts: str) -> None:
-        await fetch(self._pool, statements.FORGET_TEXTS, [part.encode() for part in parts])
+        marks = [part.encode() for part in parts]
+        await fetch(self._pool, statements.FORGET_TEXTS, marks, seconds=QUERY_SECONDS)
         self._known.clear()

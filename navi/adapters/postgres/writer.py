@@ -151,13 +151,21 @@ class Writer:
                 await self._arrived.wait()
                 batch = self._gather()
                 if batch:
-                    await self._commit(batch)
+                    await self._commit_or_fail(batch)
         finally:
             self._closed = True
             self._drop_connection()
             _fail([*batch, *self._waiting], LogUnavailable("the log is closed"))
             self._waiting.clear()
             self._room.set()
+
+    async def _commit_or_fail(self, batch: list[Slice]) -> None:
+        try:
+            await self._commit(batch)
+        except Exception:  # the border of a follower: the next batch must not suffer for this one
+            log.exception("append_broke")
+            self._drop_connection()
+            _fail(batch, LogUnavailable("the log failed"))
 
     def _is_full(self) -> bool:
         return (

@@ -1,0 +1,83 @@
+"""What a turn, and who asks for its session, do while Postgres is away."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from navi.adapters.in_memory.memories import InMemoryMemories
+from navi.adapters.in_memory.text_store import InMemoryTextStore
+from navi.domain.errors import LogUnavailable
+from navi.domain.ids import Owner
+from navi.domain.memory import Memory
+from tests.support.agent_node import NoEmbedders, World, agent_node
+from tests.support.app import SwitchedLog
+from tests.support.model_server import ModelServer
+from tests.support.model_wire import Done, Say, Stall
+
+
+class MemoriesAwayAtFirst(InMemoryMemories):
+    """Cannot be searched the first time."""
+
+    def __init__(self) -> None:
+        super().__init__(NoEmbedders())
+        self.away = 1
+
+    async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:
+        if self.away:
+            self.away -= 1
+            raise LogUnavailable("Postgres does not answer")
+        return await super().search(owner, query, limit=limit)
+
+
+class TextsAwayAtFirst(InMemoryTextStore):
+    """Keeps nothing the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = 1
+
+    async def put(self, text: str) -> str:
+        if self.away:
+            self.away -= 1
+            raise LogUnavailable("Postgres does not answer")
+        return await super().put(text)
+
+
+async def test_a_turn_waits_for_what_it_has_to_read_and_to_keep(tmp_path: Path) -> None:
+    world = World()
+    world.memories, world.texts = MemoriesAwayAtFirst(), TextsAwayAtFirst()
+    async with ModelServer() as models, agent_node(world, tmp_path, [models.url]) as node:
+        models.answer(Say("hello"), Done())
+
+        outcome = await node.ask(await node.session(), "hi")
+
+    assert (outcome.outcome, outcome.content) == ("completed", "hello")
+    assert (world.memories.away, world.texts.away) == (0, 0)
+
+
+async def test_nobody_waits_behind_a_turn_that_waits_for_postgres(tmp_path: Path) -> None:
+    log = SwitchedLog()
+    world = World(log)
+    go_on = asyncio.Event()
+    async with ModelServer() as models, agent_node(world, tmp_path, [models.url]) as node:
+        models.answer(Say("a"), Stall(go_on), Say("b"), Done())
+        session_id = await node.session()
+        receipt = await node.say(session_id, "hi")
+        await world.seen(session_id, "text_delta")
+        log.reachable = False
+        go_on.set()
+        await models.chats[0].end()  # the reply is there and cannot be recorded
+
+        for _ in range(20):
+            async with asyncio.timeout(1):
+                with pytest.raises(LogUnavailable):
+                    await node.sessions.find(session_id)
+                with pytest.raises(LogUnavailable):
+                    await node.sessions.stop(session_id, by="user")
+            await asyncio.sleep(0.02)
+        log.reachable = True
+
+        outcome = await node.outcome(session_id, receipt)
+
+    assert (outcome.outcome, outcome.content) == ("completed", "ab")
