@@ -160,6 +160,22 @@ class Page(Struct, frozen=True, kw_only=True):
     head: int
 
 
+class Pruned(Struct, frozen=True, kw_only=True):
+    """What pruning did to a stretch of a log partition.
+
+    Attributes:
+        reached: the last position that was looked at.
+        head: the last position of the partition at that moment.
+        deltas: how many lost their text.
+        bytes: of payload that they had.
+    """
+
+    reached: int
+    head: int
+    deltas: int
+    bytes: int
+
+
 class EventLog(Protocol):
     """The only truth. Every implementation passes ``tests/contracts/event_log.py``."""
 
@@ -210,6 +226,30 @@ class EventLog(Protocol):
 
         The events keep their places, their digests and their links, so the chain still verifies, and
         nothing of the old payloads can be guessed back.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        ...
+
+    async def prune(
+        self,
+        partition: int,
+        *,
+        after: int,
+        limit: int,
+        before: datetime,
+        session_id: SessionId | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Take the texts of deltas away whose call has ended, among the next ``limit`` positions.
+
+        Their places, digests and links stay.
+
+        Args:
+            before: only of deltas that are older.
+            session_id: only of deltas of this session's own.
+            dry_run: change nothing, say what would be.
 
         Raises:
             LogUnavailable: Postgres does not answer.

@@ -47,6 +47,7 @@ SECTIONS: Mapping[str, tuple[Entry, ...]] = {
         Entry("memories", "memories", "Look after what navi remembers about you."),
         Entry("projections", "projections", "Look after the read models."),
         Entry("publish", "upkeep", "Fill a NATS stream again from the log."),
+        Entry("prune", "prune", "Take away text that only showed replies in the making."),
         Entry("migrate", "upkeep", "Bring the database up to date."),
     ),
     "Learn": (Entry("demo-script", "upkeep", "Print what the demo model obeys."),),

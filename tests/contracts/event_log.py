@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
@@ -12,18 +12,21 @@ from navi.domain.errors import BadInput, ConcurrentAppend, EventTooLarge, NotFou
 from navi.domain.event_codec import MAX_ENVELOPE_BYTES
 from navi.domain.events import (
     AgentEvent,
+    ModelCallFailed,
     Origin,
     SessionCreated,
     SessionPinned,
     SessionRenamed,
     TextDelta,
+    ThinkingDelta,
     UserMessageReceived,
 )
 from navi.domain.hash_chain import verify_chain
 from navi.domain.ids import CallId, EventId, MessageId, Owner, SessionId, uuid7
-from navi.ports import Append, EventLog, NewEvent, Recorded
+from navi.ports import Append, EventLog, NewEvent, Pruned, Recorded
 
 AT = datetime(2026, 11, 20, 10, 0, 0, 123456, tzinfo=UTC)
+LATER = AT + timedelta(seconds=1)
 ANNA = Owner("anna")
 NO_NAME = b'{"erased":true,"name":"[erased]","by":"user"}'
 DEADLINE = 20.0  # seconds; a test that waits longer has failed
@@ -127,6 +130,28 @@ def seqs(rows: Sequence[Recorded]) -> list[int]:
     return [row.seq for row in rows]
 
 
+def thought(text: str) -> ThinkingDelta:
+    return ThinkingDelta(call_id=CallId("c1"), text=text)
+
+
+def failed_call(call_id: str) -> ModelCallFailed:
+    return ModelCallFailed(
+        call_id=CallId(call_id), kind="http", error="", partial_text="", will_retry=False
+    )
+
+
+async def prune_all(
+    log: EventLog,
+    *,
+    before: datetime = LATER,
+    session_id: SessionId | None = None,
+    dry_run: bool = False,
+) -> Pruned:
+    return await log.prune(
+        0, after=0, limit=100, before=before, session_id=session_id, dry_run=dry_run
+    )
+
+
 class EventLogContract:
     """Inherit, and give ``open_logs``."""
 
@@ -223,6 +248,47 @@ class EventLogContract:
 
         assert [row.seq for row in seen] == [1, 2, 3]
         assert not tells_secret(seen)
+
+    async def test_a_pruned_delta_keeps_its_place_and_loses_its_text(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        ended, underway = SessionId(new_id()), SessionId(new_id())
+        said = (delta("some secret"), thought("secret \u0000"), failed_call("c1"), named("b"))
+        before = await log.append(batch(ended, 0, created(), *said))
+        await log.append(batch(underway, 0, created(), delta("a secret")))
+        assert tells_secret(await joined(other.read(ended)))
+
+        tried = await prune_all(log, dry_run=True)
+        done = await prune_all(log)
+        again = await prune_all(log)
+
+        bytes_ = len(before[1].data) + len(before[2].data)
+        assert tried == done == Pruned(reached=7, head=7, deltas=2, bytes=bytes_)
+        assert again == Pruned(reached=7, head=7, deltas=0, bytes=0)
+        for reader in (log, other):
+            rows = await joined(reader.read(ended))
+            assert [row.data for row in rows[1:3]] == [b'{"call_id":"c1","pruned":true}'] * 2
+            assert [row.wire for row in rows if row.seq not in (2, 3)] == [
+                row.wire for row in before if row.seq not in (2, 3)
+            ]
+            assert list(verify_chain(rows)) == []
+            assert tells_secret(await joined(reader.read(underway)))
+
+    async def test_only_old_deltas_of_the_session_asked_for_are_pruned(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, _ = logs
+        one, another = SessionId(new_id()), SessionId(new_id())
+        for session_id in (one, another):
+            await log.append(batch(session_id, 0, created(), delta("secret"), failed_call("c1")))
+
+        assert (await prune_all(log, before=AT)).deltas == 0
+        assert (await prune_all(log, session_id=one)).deltas == 1
+
+        assert not tells_secret(await joined(log.read(one)))
+        assert tells_secret(await joined(log.read(another)))
+        assert (await log.prune(0, after=2, limit=3, before=LATER)).deltas == 1
 
     async def test_a_read_keeps_to_its_bounds(self, logs: tuple[EventLog, EventLog]) -> None:
         log, other = logs
@@ -555,11 +621,11 @@ class EventLogContract:
         await log.append(batch(origin, 0, created(), named("secret")))
         await log.append(batch(fork, 2, forked(origin, 2), named("secret too")))
 
-        await log.erase(fork, {2: b'{"name":"x","by":"user"}', 4: b'{"name":"","by":"user"}'})
+        await log.erase(fork, {2: b'{"name":"x","by":"user"}', 4: NO_NAME})
         assert [row.data for row in await joined(other.read(origin))][1] == (
             b'{"name":"secret","by":"user"}'
         )
-        await log.erase(origin, {2: b'{"name":"","by":"user"}'})
+        await log.erase(origin, {2: NO_NAME})
 
         for session_id in (origin, fork):
             rows = await joined(log.read(session_id))

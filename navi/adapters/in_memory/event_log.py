@@ -3,15 +3,25 @@
 import asyncio
 import zlib
 from collections.abc import AsyncGenerator, Mapping
+from datetime import datetime
 
 from msgspec.structs import replace
 
 from navi.adapters.log_rows import encode_events, hashes_of, recorded
+from navi.domain.erasure import pruned
 from navi.domain.errors import ConcurrentAppend, NotFound
-from navi.domain.events import DELTA_TYPES, SessionCreated, UserMessageReceived
+from navi.domain.events import (
+    DELTA_TYPES,
+    ModelCallFailed,
+    ModelReplied,
+    SessionCreated,
+    TextDelta,
+    ThinkingDelta,
+    UserMessageReceived,
+)
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import MessageId, Owner, SessionId
-from navi.ports import Append, Page, Recorded
+from navi.ports import Append, Page, Pruned, Recorded
 
 BATCH_ROWS = 1000
 
@@ -95,16 +105,52 @@ class InMemoryEventLog:
         return None
 
     async def erase(self, session_id: SessionId, payloads: Mapping[int, bytes]) -> None:
-        rows = self._sessions.get(session_id, [])
-        for seq, data in payloads.items():
-            old = rows[seq - 1]
-            if old.session_id != session_id:
-                continue  # the origin's, not a fork's to erase
-            new = replace(old, data=data, salt=None)
-            self._partitions[old.partition][old.position - 1] = new
-            for sharing in self._sessions.values():
-                if len(sharing) >= seq and sharing[seq - 1] is old:
-                    sharing[seq - 1] = new
+        for row in self._sessions.get(session_id, []):
+            if row.seq in payloads and row.session_id == session_id:
+                self._replace(row, payloads[row.seq])
+
+    def _replace(self, row: Recorded, data: bytes) -> None:
+        """Put another payload in place of a row's, in its session and in all forks that share it."""
+        new = replace(row, data=data, salt=None)
+        self._partitions[row.partition][row.position - 1] = new
+        for rows in self._sessions.values():
+            if len(rows) >= row.seq and rows[row.seq - 1].id == row.id:
+                rows[row.seq - 1] = new
+
+    async def prune(
+        self,
+        partition: int,
+        *,
+        after: int,
+        limit: int,
+        before: datetime,
+        session_id: SessionId | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        rows = self._partitions[partition]
+        ended = {
+            (row.session_id, event.call_id)
+            for row in rows
+            if isinstance(event := row.envelope.event, ModelReplied | ModelCallFailed)
+        }
+        chosen = [
+            (row, event.call_id)
+            for row in rows[after : after + limit]
+            if isinstance(event := row.envelope.event, ThinkingDelta | TextDelta)
+            and (row.session_id, event.call_id) in ended
+            and row.at < before
+            and row.salt is not None
+            and session_id in (None, row.session_id)
+        ]
+        if not dry_run:
+            for row, call_id in chosen:
+                self._replace(row, pruned(call_id))
+        return Pruned(
+            reached=min(after + limit, len(rows)),
+            head=len(rows),
+            deltas=len(chosen),
+            bytes=sum(len(row.data) for row, _ in chosen),
+        )
 
     async def read_all(
         self, partition: int, *, after: int, limit: int, deltas: bool = True

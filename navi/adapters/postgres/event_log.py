@@ -4,6 +4,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from functools import partial
 
 from navi.adapters.log_rows import encode_events, hashes_of
@@ -19,7 +20,7 @@ from navi.domain.errors import ConcurrentAppend, NotFound
 from navi.domain.events import SessionCreated, UserMessageReceived
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import MessageId, Owner, SessionId
-from navi.ports import Append, Page, Recorded, WakeUps
+from navi.ports import Append, Page, Pruned, Recorded, WakeUps
 
 READ_CONNECTIONS = 8
 # Every read of the log goes along one index. A planner that has no statistics yet, as in a new database,
@@ -196,6 +197,25 @@ class PostgresEventLog:
         if head is None or not payloads:
             return
         await self._reader.erase(head.partition, session_id, payloads)
+
+    async def prune(
+        self,
+        partition: int,
+        *,
+        after: int,
+        limit: int,
+        before: datetime,
+        session_id: SessionId | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        return await self._pages.prune(
+            partition,
+            after=after,
+            limit=limit,
+            before=before,
+            session_id=session_id,
+            dry_run=dry_run,
+        )
 
     async def read_all(
         self, partition: int, *, after: int, limit: int, deltas: bool = True

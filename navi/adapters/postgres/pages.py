@@ -1,12 +1,15 @@
 """Reading a partition by position, dense: a missing position is an alarm, never passed over."""
 
+from datetime import datetime
+
 import asyncpg
 
 from navi.adapters.postgres import statements
 from navi.adapters.postgres.connect import Pool, fetch
 from navi.adapters.postgres.erasures import Erasures
 from navi.domain.errors import LogDamaged, NotFound
-from navi.ports import Page, Recorded
+from navi.domain.ids import SessionId
+from navi.ports import Page, Pruned, Recorded
 
 MAX_ROWS = 1000  # a page, whatever the caller asks for
 
@@ -57,6 +60,28 @@ class Pages:
                 f"between {after} and {until}"
             )
         return Page(rows=tuple(map(row_of, rows)), reached=until, head=head)
+
+    async def prune(
+        self,
+        partition: int,
+        *,
+        after: int,
+        limit: int,
+        before: datetime,
+        session_id: SessionId | None,
+        dry_run: bool,
+    ) -> Pruned:
+        """As ``EventLog.prune``."""
+        head = await self.head(partition)
+        until = min(after + min(limit, MAX_ROWS), head)
+        statement = statements.COUNT_PRUNABLE if dry_run else statements.PRUNE
+        place = (partition, after, until, before, session_id)
+        [row] = await fetch(self._pool, statement, *place)
+        if row["deltas"] and not dry_run:
+            await self.head(partition)  # which tells of it
+        return Pruned(
+            reached=max(after, until), head=head, deltas=row["deltas"], bytes=row["bytes"]
+        )
 
 
 def row_of(row: asyncpg.Record) -> Recorded:

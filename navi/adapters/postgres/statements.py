@@ -79,6 +79,43 @@ ERASE = """
       from unnest($3::bigint[], $4::json[]) as new(seq, data)
      where e.partition = $1 and e.session_id = $2 and e.seq = new.seq"""
 
+# (partition, after, until, before, session or null): deltas that have their text, of calls that have ended.
+# The end of a call stands soon behind its last delta: a short walk along the index, once a call.
+# Not `data ->> 'call_id'`, which refuses a payload that says U+0000 anywhere; the id as it is quoted.
+_CALL_ID = (
+    r"""substring({}.data::text from '^\{{(?:"erased":true,)?"call_id":("(?:[^"\\]|\\.)*")')"""
+)
+_PRUNABLE = f"""
+    with delta as materialized (
+      select e.position, e.session_id, e.seq, {_CALL_ID.format("e")} as call_id,
+             octet_length(e.data::text) as bytes
+        from navi.event e
+       where e.partition = $1 and e.position > $2 and e.position <= $3 and e.at < $4
+         and ($5::uuid is null or e.session_id = $5)
+         and e.type in {_DELTAS} and e.salt is not null
+    ), ended as materialized (
+      select c.session_id, c.call_id
+        from (select session_id, call_id, max(seq) as seq from delta group by 1, 2) c
+       where exists (
+         select from navi.event r
+          where r.partition = $1 and r.session_id = c.session_id and r.seq > c.seq
+            and r.type in ('model_replied', 'model_call_failed')
+            and {_CALL_ID.format("r")} = c.call_id)
+    ), chosen as materialized (select * from delta join ended using (session_id, call_id))"""  # noqa: S608 - constants of this module
+
+_COUNT_CHOSEN = "select count(*) as deltas, coalesce(sum(bytes), 0)::bigint as bytes from chosen"
+COUNT_PRUNABLE = f"{_PRUNABLE} {_COUNT_CHOSEN}"
+
+# The payload as `domain.erasure.pruned` writes it.
+PRUNE = f"""{_PRUNABLE}, counted as (
+      update navi.log_partition set erasures = erasures + 1
+       where partition = $1 and exists (select from chosen)
+    ), done as (
+      update navi.event e
+         set data = ('{{"call_id":' || c.call_id || ',"pruned":true}}')::json, salt = null
+        from chosen c where e.partition = $1 and e.position = c.position)
+    {_COUNT_CHOSEN}"""  # noqa: S608 - constants of this module
+
 ENSURE_PARTITION = "select navi.ensure_partition($1)"
 LOCK_PARTITIONS = "select pg_advisory_xact_lock(7000, 1)"
 COUNT_PARTITIONS = "select count(*) as partitions from navi.log_partition"
