@@ -83,6 +83,7 @@ async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
         await recall(InTurn(record, runner, None), agent.memories, await goal_of(run))
         step = await run_actor(run, None)
         if step is None:
+            bound.info("turn_lost")
             return False
         await _end(run, _ending(step))
     except Fenced:

@@ -9,7 +9,15 @@ from navi.application.partial_texts import partial_texts
 from navi.application.record import Records
 from navi.application.session_runs import SessionRuns
 from navi.domain.commands import AnswerAsides, ResumeTurn
-from navi.domain.errors import Fenced, NotFound, NoTurn, RuleBroken, TurnUnderway, Unavailable
+from navi.domain.errors import (
+    ConcurrentAppend,
+    Fenced,
+    NotFound,
+    NoTurn,
+    RuleBroken,
+    TurnUnderway,
+    Unavailable,
+)
 from navi.domain.ids import CallId, NodeId, SessionId
 from navi.domain.session import FollowUp, Session
 from navi.domain.turn import OpenTool, Turn, open_operations
@@ -19,6 +27,7 @@ from navi.projections.sessions import Sessions
 log = structlog.get_logger()
 
 LOOK_EVERY = 2.0  # seconds; with a lease of 10 s a dead node's turns go on within 15 s
+MAX_TRIES = 10  # a look, against somebody who appends all the time; then the next look tries
 
 
 class TakeOver:
@@ -92,26 +101,30 @@ class TakeOver:
                 await self._resume(session_id, session.turn.node, handed_over=handed_over)
 
     async def _resume(self, session_id: SessionId, node: NodeId, *, handed_over: bool) -> None:
+        """Take the turn over, unless it has ended or another node was faster."""
         record = await self._records.open(session_id)
-        turn = record.session.turn
-        if turn is None or turn.node != node:
+        for _ in range(MAX_TRIES):
+            seen, turn = record.seq, record.session.turn
+            if turn is None or turn.node != node:
+                return
+            command = ResumeTurn(
+                node=self._node,
+                handed_over=handed_over,
+                partial_texts=await partial_texts(self._log, record.id, turn),
+                repeatable=self._repeatable(turn),
+            )
+            try:
+                await record.try_once(command, seen=seen)
+            except ConcurrentAppend:
+                continue  # whose the turn is, and what it has shown, may be different now
+            except (NoTurn, TurnUnderway, NotFound, Fenced) as refused:
+                log.info("turn_not_taken_over", session_id=session_id, reason=str(refused))
+            except RuleBroken:
+                log.exception("turn_not_taken_over", session_id=session_id)
+            else:
+                log.info("turn_taken_over", session_id=session_id, turn_id=turn.id, from_node=node)
+                self._runs.wake(session_id)
             return
-        command = ResumeTurn(
-            node=self._node,
-            handed_over=handed_over,
-            partial_texts=await partial_texts(self._log, record.id, turn),
-            repeatable=self._repeatable(turn),
-        )
-        try:
-            await record.execute(command)
-        except (NoTurn, TurnUnderway, NotFound, Fenced) as refused:
-            log.info("turn_not_taken_over", session_id=session_id, reason=str(refused))
-            return
-        except RuleBroken:
-            log.exception("turn_not_taken_over", session_id=session_id)
-            return
-        log.info("turn_taken_over", session_id=session_id, turn_id=turn.id, from_node=node)
-        self._runs.wake(session_id)
 
     def _repeatable(self, turn: Turn) -> frozenset[CallId]:
         """The running tool calls that may simply run again."""

@@ -25,7 +25,7 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.ids import CallId, MessageId, SessionId
-from navi.ports import ToolContext, ToolDescription, ToolResult
+from navi.ports import Append, Recorded, ToolContext, ToolDescription, ToolResult
 from navi.projections.context import Context
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
@@ -512,6 +512,48 @@ async def test_a_turn_cut_off_in_mid_stream_goes_on_elsewhere(
         assert (resumed.node, resumed.attempt) == (second.id, 2)
         [failed] = await events_of(second, session_id, ModelCallFailed)
         assert (failed.kind, failed.partial_text) == ("interrupted", "Once upon")
+
+
+class OvertakenLog(InMemoryEventLog):
+    """Whoever is first to take a turn over is overtaken by the next one before it is stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._overtaken: asyncio.Event | None = None
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        if not isinstance(batch.events[0].event, TurnResumed):
+            return await super().append(batch)
+        if self._overtaken is None:
+            self._overtaken = asyncio.Event()
+            await self._overtaken.wait()
+        rows = await super().append(batch)
+        self._overtaken.set()
+        return rows
+
+
+async def test_of_two_nodes_that_notice_a_death_one_takes_over(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World(OvertakenLog())
+    server.answer(Say("Once upon"), Stall(asyncio.Event()))
+    async with agent_node(world, tmp_path, [server.url]) as first:
+        session_id = await first.session()
+        receipt = await first.say(session_id, "go")
+        await world.seen(session_id, "text_delta")
+    server.answer(Say("Once"), Done())
+
+    async with (
+        agent_node(world, tmp_path, [server.url]) as second,
+        agent_node(world, tmp_path, [server.url]) as third,
+    ):
+        await world.project()
+        await asyncio.gather(second.take_over.look(), third.take_over.look())
+        outcome = await second.outcome(session_id, receipt)
+
+        assert outcome.content == "Once"
+        [resumed] = await events_of(second, session_id, TurnResumed)
+        assert resumed.attempt == 2
 
 
 @pytest.mark.parametrize("safe", [True, False])
