@@ -34,6 +34,7 @@ SECTIONS: Mapping[str, tuple[Entry, ...]] = {
     "Start": (
         Entry("serve", "serve", "Start navi: chat, Postgres and NATS, all in one."),
         Entry("chat", "chat", "Talk to a running navi in the terminal."),
+        Entry("fork", "fork", "Go on from any event of a session, in a new one."),
         Entry("status", "status", "Say where navi runs, and with which model."),
         Entry("doctor", "doctor", "Look for what is wrong or missing."),
     ),
@@ -41,6 +42,7 @@ SECTIONS: Mapping[str, tuple[Entry, ...]] = {
         Entry("sessions", "reading", "List the sessions."),
         Entry("events", "reading", "Print the events of a session, and follow them."),
         Entry("replay", "reading", "Fold a session's log into what was said."),
+        Entry("diff", "diff", "Show what changed between two moments."),
         Entry("verify", "verify", "Check that nobody changed history."),
     ),
     "Upkeep": (

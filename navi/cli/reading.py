@@ -70,7 +70,9 @@ def _print_sessions(page: SessionPage) -> None:
         active = "" if session.last_active is None else f"{session.last_active:%Y-%m-%d %H:%M}"
         marks = ("*" if session.pinned else " ") + ("running" if session.turn is not None else "")
         name = one_line(session.name or "(no name yet)", width=NAME_CHARACTERS)
-        click.echo(f"{session.id}  {active}  {session.seq:>6} events  {marks:<8} {name}")
+        origin = session.forked_from
+        fork = "" if origin is None else f"  (fork of {origin.session_id} at {origin.seq})"
+        click.echo(f"{session.id}  {active}  {session.seq:>6} events  {marks:<8} {name}{fork}")
 
 
 @click.command(

@@ -14,7 +14,7 @@ from tests.support.promises import broken_promises
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 TOOLS = """\
-!tool todo {"action": "set", "items": [{"id": "1", "text": "look"}]}
+!tool todo {"action": "set", "items": [{"text": "look"}]}
 !tool filesystem {"action": "write", "path": "notes/a.txt", "content": "tea"}
 !then
 !say Written."""

@@ -1,0 +1,76 @@
+"""``navi fork``: a new session that goes on from an event of another one."""
+
+import click
+
+from navi.adapters.files.workspaces import Workspaces
+from navi.adapters.system import RandomIds, SystemClock
+from navi.application.fork_session import ForkSession
+from navi.application.record import Records
+from navi.bootstrap.store import attached_store
+from navi.cli.command import (
+    HOLDS,
+    data_dir_option,
+    json_option,
+    log_to_stderr,
+    print_json,
+    run,
+    settings_of,
+)
+from navi.cli.reading import seq_type
+from navi.domain.ids import NodeId
+from navi.http.forks import ForkAnswer, fork_answer
+from navi.http.limits import check_name, session_of
+from navi.settings import Settings
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  navi fork SESSION --at 17               try again from event 17\n"
+    "  navi chat --session $(navi fork SESSION --at 17 --json | jq -r .id)"
+)
+@click.argument("session", metavar="SESSION")
+@click.option("--at", type=seq_type, help="The last event that both share; else all of them.")
+@click.option("--name", help="What to call it; else as the origin was called then.")
+@data_dir_option
+@json_option
+def fork(
+    session: str, at: int | None, name: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Make a session that goes on from an event of SESSION, which stays as it is.
+
+    Where a model or tool call is open at that event, it begins at the nearest event before it at
+    which none is. Its files are a copy of those that SESSION has now.
+    """
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="warning")
+    run(settings, _fork(settings, session, at=at, name=name, as_json=as_json))
+
+
+async def _fork(
+    settings: Settings, session: str, *, at: int | None, name: str | None, as_json: bool
+) -> int:
+    origin = session_of(session)
+    if name is not None:
+        check_name("--name", name)
+    clock, ids = SystemClock(), RandomIds()
+    async with attached_store(settings) as store:
+        records = Records(store.log, store.read_models, clock, ids, NodeId(ids.uuid()))
+        workspaces = Workspaces(settings.files_dir)
+        fork_session = ForkSession(store.log, store.read_models, records, workspaces, ids)
+        made = fork_answer(await fork_session(origin, at=at, name=name))
+    if as_json:
+        print_json(made)
+    else:
+        _print(made)
+    return HOLDS
+
+
+def _print(made: ForkAnswer) -> None:
+    assert made.forked_from is not None  # noqa: S101 - it is a fork
+    origin = made.forked_from
+    line = f"{made.id}  forked from {origin.session_id} at {origin.seq}"
+    if origin.seq != made.requested_seq:
+        line += f", since a call was open at {made.requested_seq}"
+    click.echo(line)
+    if made.files_left_out:
+        click.echo(f"navi: {made.files_left_out} files were left out", err=True)
