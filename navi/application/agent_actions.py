@@ -1,7 +1,8 @@
 """What a tool may do to the agent that runs it: spawn, switch, remember."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from navi.application.recorders import InTurn
 from navi.application.turn_run import Run
@@ -14,7 +15,7 @@ from navi.ports import ToolResult
 
 SUBAGENT_SECONDS = 3600.0  # for all that a subagent does
 
-RunActor = Callable[[Run, SubagentId | None], Awaitable[Finish | None]]
+RunActor = Callable[[Run, SubagentId, asyncio.Event], Awaitable[Finish | None]]
 
 
 class Actions:
@@ -63,16 +64,27 @@ class Actions:
 
     async def _work(self, subagent_id: SubagentId) -> ToolResult:
         """Run the subagent to its end, or to the end of our patience."""
+        stopped = self._recorder.halt
         try:
-            async with asyncio.timeout(SUBAGENT_SECONDS):
-                step = await self._run_actor(self._run, subagent_id)
-        except TimeoutError:
-            return await self._end(subagent_id, f"It was not done after {SUBAGENT_SECONDS:g} s.")
+            async with _halting(stopped, seconds=self._seconds_left(subagent_id)) as halt:
+                step = await self._run_actor(self._run, subagent_id, halt)
         except ModelFailure as error:
             return await self._end(subagent_id, f"It had no model to ask: {error.error}")
+        if step is None and halt.is_set() and not stopped.is_set():
+            seconds = self._run.agent.subagent_seconds
+            return await self._end(subagent_id, f"It was not done after {seconds:g} s.")
         if step is None or step.why == "stopped":
             return ToolResult(outcome="unknown", output="The subagent was stopped.")
         return await self._end(subagent_id, step.error, completed=step.why == "completed")
+
+    def _seconds_left(self, subagent_id: SubagentId) -> float:
+        """Of its time, which goes on while no process runs it."""
+        turn, whole = self._run.record.session.turn, self._run.agent.subagent_seconds
+        began = turn.actor(subagent_id).began if turn is not None else None
+        if began is None:
+            return whole
+        # `began` may be of another machine, whose clock is ahead.
+        return min(whole, whole - (self._run.agent.clock.now() - began).total_seconds())
 
     async def _end(
         self, subagent_id: SubagentId, error: str, *, completed: bool = False
@@ -96,6 +108,27 @@ class Actions:
             return None
         ids = ", ".join(entry.id for entry in await self._run.agent.profiles.all())
         return f"There is no profile {profile_id!r}. There are: {ids}."
+
+
+@asynccontextmanager
+async def _halting(parent: asyncio.Event, *, seconds: float) -> AsyncGenerator[asyncio.Event, None]:
+    """An event that is set after some seconds, at once where none are left, or when ``parent`` is."""
+    halt = asyncio.Event()
+    if seconds <= 0:
+        halt.set()
+    timer = asyncio.get_running_loop().call_later(max(0.0, seconds), halt.set)
+    following = asyncio.create_task(_follow(parent, halt))
+    try:
+        yield halt
+    finally:
+        timer.cancel()
+        following.cancel()
+        await asyncio.wait({following})
+
+
+async def _follow(parent: asyncio.Event, halt: asyncio.Event) -> None:
+    await parent.wait()
+    halt.set()
 
 
 def _answer(finished: SubagentFinished) -> ToolResult:

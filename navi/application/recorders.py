@@ -14,15 +14,22 @@ class InTurn:
 
     node: NodeId | None = None
 
-    def __init__(self, record: Record, runner: Runner, subagent_id: SubagentId | None) -> None:
+    def __init__(
+        self,
+        record: Record,
+        runner: Runner,
+        subagent_id: SubagentId | None,
+        halt: asyncio.Event | None = None,
+    ) -> None:
         self.record = record
         self.runner = runner
         self.subagent_id = subagent_id
+        self._halt = halt
 
     @property
     def halt(self) -> asyncio.Event:
-        """Set when the turn is to halt."""
-        return self.record.halt
+        """Set when the actor is to halt: the turn is, or a subagent has used up its time."""
+        return self._halt or self.record.halt
 
     async def __call__(self, *events: CallEvent) -> None:
         """Append; waits while Postgres is away.

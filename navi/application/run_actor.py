@@ -39,19 +39,26 @@ log = structlog.get_logger()
 DEFAULT_PROFILE = "assistant"
 
 
-async def run_actor(run: Run, subagent_id: SubagentId | None) -> Finish | None:
+async def run_actor(
+    run: Run, subagent_id: SubagentId | None, halt: asyncio.Event | None = None
+) -> Finish | None:
     """Do what is to be done until nothing is left for this actor.
 
+    Args:
+        halt: ends a subagent, also before its turn is to halt.
+
     Returns:
-        How it ended; None where the turn is no longer run here.
+        How it ended; None where the turn is no longer run here, or the subagent is to halt.
 
     Raises:
         Fenced: the turn is another's; nothing more may be done.
         NoModel: there is nothing to ask.
     """
     record, agent = run.record, run.agent
-    recorder = InTurn(record, run.runner, subagent_id)
+    recorder = InTurn(record, run.runner, subagent_id, halt)
     while record.runner() == run.runner:
+        if recorder.halt.is_set() and not record.halt.is_set():
+            return None
         turn = record.session.turn
         assert turn is not None  # noqa: S101 - the runner says so
         profile = await profile_of_actor(record, agent.profiles, subagent_id)

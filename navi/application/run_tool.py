@@ -60,8 +60,8 @@ class RunToolOnce:
     ) -> None:
         """Run the call; its result, good or bad, stands in the log afterwards.
 
-        Where the turn is to halt and the tool does not end in time, the call is left open: the end
-        of the turn answers it.
+        Where the actor is to halt and the tool does not end in time, the call is left open: the end
+        of the turn, or of the subagent, answers it.
 
         Raises:
             Fenced: the turn is another's; nothing more may be done.
@@ -94,14 +94,14 @@ class RunToolOnce:
         return f"There is no tool {call.name!r} for you. There are: {offered}."
 
     async def _run(self, running: "_Running", tool: Tool) -> None:
-        record = running.recorder.record
+        record, halt = running.recorder.record, running.recorder.halt
         workspace = await self._workspaces.of(record.id)
         context = ToolContext(
             session_id=record.id,
             user_id=record.session.owner,
             call_id=running.call.id,
             workspace=workspace,
-            stop=record.halt,
+            stop=halt,
             todo=_Todo(
                 running.recorder,
                 await patiently(record.todo),
@@ -113,20 +113,20 @@ class RunToolOnce:
         timeout = TOOL_TIMEOUTS.get(running.call.name, TOOL_TIMEOUT)
         task = asyncio.ensure_future(_guarded(tool, running.call, context))
         try:
-            await _until_halt(task, record.halt, seconds=timeout)
+            await _until_halt(task, halt, seconds=timeout)
         finally:
             if not task.done():
                 self._abandon(task)
         if not task.done():
-            if record.halt.is_set():
+            if halt.is_set():
                 return
             result = ToolResult(
                 outcome="error", output=f"The tool did not end within {timeout:g} s."
             )
         else:
             result = task.result()
-            if record.halt.is_set() and result.outcome == "unknown":
-                return  # what the end of the turn says of it anyway, after its subagent's answer
+            if halt.is_set() and result.outcome == "unknown":
+                return  # what the end says of it anyway, after its subagent's answer
         await failpoint("tool.before_finish")
         duration_ms = round((self._clock.monotonic() - began) * 1000)
         output = await self._outputs.bound(

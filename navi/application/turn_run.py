@@ -8,20 +8,26 @@ from navi.application.record import Record
 from navi.application.run_tool import RunToolOnce
 from navi.domain.commands import Runner
 from navi.domain.ids import CallId, NodeId
-from navi.ports import Ids, Memories, Profiles, ToolBox
+from navi.ports import Clock, Ids, Memories, Profiles, ToolBox
 
 
 class Agent(Struct, frozen=True, kw_only=True):
-    """What turns are run with; the same for all of a process."""
+    """What turns are run with; the same for all of a process.
+
+    Attributes:
+        subagent_seconds: from the start of a subagent to its end, whatever becomes of the process.
+    """
 
     node: NodeId
     ids: Ids
+    clock: Clock
     profiles: Profiles
     tools: ToolBox
     ask_model: AskModelOnce
     run_tool: RunToolOnce
     compress: CompressContext
     memories: Memories
+    subagent_seconds: float
 
 
 class Run(Struct, frozen=True, kw_only=True):

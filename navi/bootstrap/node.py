@@ -21,6 +21,7 @@ from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.memory import MemoryTool
 from navi.adapters.tools.toolbox import Tools
+from navi.application.agent_actions import SUBAGENT_SECONDS
 from navi.application.ask_model import AskModelOnce, CallSettings
 from navi.application.compress import CompressContext, CompressSettings
 from navi.application.followers.after_turn import AfterTurn
@@ -213,12 +214,14 @@ async def open_node(
         agent = Agent(
             node=node_id,
             ids=ids,
+            clock=clock,
             profiles=profiles,
             tools=tools,
             ask_model=ask_model,
             run_tool=run_tool,
             compress=compress,
             memories=memories,
+            subagent_seconds=SUBAGENT_SECONDS,
         )
         after_turn = AfterTurn(
             records,

@@ -1,5 +1,6 @@
 """An open turn: what the agent is doing, and what it does next."""
 
+from datetime import datetime
 from itertools import takewhile
 from typing import Literal
 
@@ -96,6 +97,7 @@ class Actor(Struct, frozen=True, kw_only=True):
         spawned_by: the ``spawn_agent`` call that a subagent answers.
         parent: who made that call; the agent itself under the empty name.
         profile_id: a subagent's; the agent itself has the session's.
+        began: when a subagent was started.
         goal: what it is there for: the subagent's task.
         answer: its last words.
     """
@@ -112,6 +114,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     spawned_by: CallId | None = None
     parent: str = ""
     profile_id: str = ""
+    began: datetime | None = None
     goal: str = ""
     answer: str = ""
 
@@ -191,7 +194,7 @@ def evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
         case MemoryRecalled(memory_ids=memory_ids, content=content):
             return replace(turn, recalled=content, recalled_ids=memory_ids)
         case SubagentStarted() as event if envelope.subagent_id is not None:
-            return _spawn(turn, envelope.subagent_id, event)
+            return _spawn(turn, envelope.subagent_id, event, at=envelope.at)
         case SubagentFinished() as event if envelope.subagent_id is not None:
             actors = {n: a for n, a in turn.actors.items() if n != envelope.subagent_id}
             returned = {**turn.returned, event.call_id: event}
@@ -223,11 +226,12 @@ def _todo_updated(turn: Turn, by: str, event: TodoUpdated) -> Turn:
     return replace(turn, actors=actors)
 
 
-def _spawn(turn: Turn, subagent_id: SubagentId, event: SubagentStarted) -> Turn:
+def _spawn(turn: Turn, subagent_id: SubagentId, event: SubagentStarted, *, at: datetime) -> Turn:
     actor = Actor(
         spawned_by=event.call_id,
         parent=turn.owner_of(event.call_id) or "",
         profile_id=event.profile_id,
+        began=at,
         goal=event.task,
         progress=Progress(statuses=turn.actor(None).progress.statuses),
     )

@@ -18,6 +18,7 @@ from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.toolbox import Tools
+from navi.application.agent_actions import SUBAGENT_SECONDS
 from navi.application.ask_model import AskModelOnce, CallSettings
 from navi.application.await_turn import TurnOutcome, await_turn
 from navi.application.compress import CompressContext, CompressSettings
@@ -38,7 +39,7 @@ from navi.application.take_over import TakeOver
 from navi.application.turn_run import Agent
 from navi.domain.events import AgentEvent, Mode
 from navi.domain.ids import MessageId, NodeId, SessionId
-from navi.ports import Embedder, EventLog, Recorded, Tool
+from navi.ports import Clock, Embedder, EventLog, Recorded, Tool
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.planning_log import PlanningLog
@@ -157,9 +158,11 @@ async def agent_node(
     profiles: Path | None = None,
     follow: bool = False,
     keep_recent: int = 10,
+    subagent_seconds: float = SUBAGENT_SECONDS,
+    clock: Clock | None = None,
 ) -> AsyncGenerator[AgentNode, None]:
     """A node on these model servers (Ollama's protocol); killed, not drained, at the end."""
-    clock, ids = SystemClock(), RandomIds()
+    clock, ids = clock or SystemClock(), RandomIds()
     node_id = NodeId(ids.uuid())
     models = [
         Ollama(f"server {place}", url, headers={}, chunk_timeout=chunk_timeout)
@@ -190,12 +193,14 @@ async def agent_node(
         agent = Agent(
             node=node_id,
             ids=ids,
+            clock=clock,
             profiles=profile_folder,
             tools=toolbox,
             ask_model=ask_model,
             run_tool=run_tool,
             compress=compress,
             memories=world.memories,
+            subagent_seconds=subagent_seconds,
         )
         records = Records(world.log, world.read_models, clock, ids, node_id)
         after_turn = AfterTurn(
