@@ -59,7 +59,9 @@ class ManageContext:
         record = await self._existing(session_id)
         in_force = [c.seq for c in (await record.context()).state.compressions]
         if compression_seq not in in_force:
-            raise NotFound(f"no compression {compression_seq} is in force in session {session_id}")
+            raise NotFound(
+                f"no compression {compression_seq} of the session's own context is in force"
+            )
         if compression_seq != in_force[-1]:
             raise RuleBroken(f"compression {in_force[-1]} came later and has to be undone first")
         event = CompressionUndone(compression_seq=compression_seq)

@@ -82,10 +82,15 @@ class FollowUp(Struct, frozen=True, kw_only=True):
 
 
 class InForce(Struct, frozen=True, kw_only=True):
-    """A compression of the session's context that was not undone; ``seq`` is of its event."""
+    """A compression of the session's context that was not undone; ``seq`` is of its event.
+
+    Attributes:
+        token_count: the count of the context that it took the place of.
+    """
 
     seq: int
     kept_from_seq: int
+    token_count: int | None
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -185,7 +190,11 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
                 session = replace(session, context_token_count=usage.prompt_tokens)
             return _in_turn(session, envelope)
         case ContextCompressed() as compressed if envelope.subagent_id is None:
-            compression = InForce(seq=envelope.seq, kept_from_seq=compressed.kept_from_seq)
+            compression = InForce(
+                seq=envelope.seq,
+                kept_from_seq=compressed.kept_from_seq,
+                token_count=session.context_token_count,
+            )
             session = replace(
                 session,
                 context_token_count=compressed.tokens_after,
@@ -195,8 +204,13 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
         case TodoUpdated(items=items):
             return _in_turn(replace(session, todo=statuses_of(items)), envelope)
         case CompressionUndone(compression_seq=seq):
-            left = tuple(c for c in session.compressions if c.seq != seq)
-            return _in_turn(replace(session, compressions=left), envelope)
+            undone = next((c for c in session.compressions if c.seq == seq), None)
+            if undone is not None:
+                left = tuple(c for c in session.compressions if c.seq != seq)
+                session = replace(
+                    session, compressions=left, context_token_count=undone.token_count
+                )
+            return _in_turn(session, envelope)
         case _:
             return _in_turn(session, envelope)
 

@@ -28,10 +28,10 @@ from navi.projections.spoken import OpenSpeech, evolve_speech, said_by_agent, ta
 
 
 class Compression(Struct, frozen=True, kw_only=True):
-    """A compression that is in force; ``tokens_before`` is what the context had without it."""
+    """A compression that is in force; ``token_count`` is the count that it took the place of."""
 
     seq: int
-    tokens_before: int
+    token_count: int | None
 
 
 class ContextState(Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class Context(JsonForm[ContextState]):
     """
 
     name = "context"
-    version = 1
+    version = 2
 
     def __init__(self, subagent_id: SubagentId | None = None) -> None:
         super().__init__(ContextState, Message)
@@ -96,7 +96,7 @@ class Context(JsonForm[ContextState]):
                 row = _as_user(envelope, content, is_guidance=True)
                 return after, (Put(key=envelope.seq, row=row),)
             case ContextCompressed() as event:
-                compression = Compression(seq=envelope.seq, tokens_before=event.tokens_before)
+                compression = Compression(seq=envelope.seq, token_count=after.token_count)
                 after = replace(
                     after,
                     token_count=event.tokens_after,
@@ -111,7 +111,7 @@ class Context(JsonForm[ContextState]):
                 if undone is None:
                     return after, ()
                 left = tuple(c for c in after.compressions if c.seq != seq)
-                after = replace(after, token_count=undone.tokens_before, compressions=left)
+                after = replace(after, token_count=undone.token_count, compressions=left)
                 return after, (Show(by=seq),)
             case _:
                 return after, ()

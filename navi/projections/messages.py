@@ -1,5 +1,6 @@
 """The buffer ``messages``: what people see; never compressed."""
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from navi.domain.events import (
@@ -30,7 +31,7 @@ class Messages(JsonForm[OpenSpeech]):
     """Rows: messages by the seq of the event that brought them about."""
 
     name = "messages"
-    version = 1
+    version = 2
 
     def __init__(self) -> None:
         super().__init__(OpenSpeech, Message)
@@ -92,4 +93,6 @@ def _marker(envelope: Envelope, summary: str) -> Message:
         at=envelope.at,
         turn_id=envelope.turn_id,
         is_compression=True,
+        is_subagent=envelope.subagent_id is not None,
+        subagent_id=envelope.subagent_id if envelope.subagent_id is not None else UNSET,
     )

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 import pytest
 import pytest_asyncio
 
+from tests.support.model_server import ModelServer
 from tests.support.navi_process import NaviProcess, running_navi
 
 
@@ -13,3 +14,10 @@ async def navi(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[NaviP
     """A navi on embedded servers with the demo model, shared by the tests of a module."""
     async with running_navi(tmp_path_factory.mktemp("navi") / "data") as running:
         yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def models() -> AsyncGenerator[ModelServer, None]:
+    """A scripted model server, shared by the tests of a module."""
+    async with ModelServer() as server:
+        yield server

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.support.mind import data_of, events_of, is_sound, session, write_profile
+from tests.support.mind import data_of, events_of, is_sound, session, write_profile, writing_files
 from tests.support.model_server import ModelServer, Received, demo_parts, purpose_of
 from tests.support.model_wire import Done, Part, Say, Stall, calls
 from tests.support.navi_process import NaviProcess, running_navi
@@ -26,12 +26,6 @@ PROFILES: dict[str, dict[str, Any]] = {
     "small": {"num_ctx": 8_000, "max_iterations": 60, "anti_stall_enabled": False},
     "parent": {"system_prompt": "PARENT", "subagent_system_prompt": "CHILD", "max_iterations": 2},
 }
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def models() -> AsyncGenerator[ModelServer, None]:
-    async with ModelServer() as server:
-        yield server
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -159,21 +153,7 @@ async def test_the_requests_of_a_turn_extend_each_other_whatever_guidance_comes(
 async def test_one_long_turn_is_compressed_inside_and_keeps_its_request(
     navi: NaviProcess, models: ModelServer
 ) -> None:
-    turns = 0
-    long = {"action": "write", "path": "a.txt", "content": "z" * 1_500}
-
-    def working(request: Received) -> Sequence[Part]:
-        nonlocal turns
-        if purpose_of(request) == "compression":
-            return (Say("- wrote files"), Done())
-        if purpose_of(request) != "turn":
-            return demo_parts(request)
-        turns += 1
-        counted = Done(prompt=len(request.body) // 3)
-        work = calls(*[("filesystem", {**long, "path": f"{turns}-{n}.txt"}) for n in range(4)])
-        return (work if turns <= 26 else Say("finished"), counted)
-
-    models.otherwise = working
+    models.otherwise = writing_files(26)
     session_id = await session(navi, "small")
 
     assert (await navi.say(session_id, "THE REQUEST"))["content"] == "finished"

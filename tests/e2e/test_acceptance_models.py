@@ -51,12 +51,6 @@ MISBEHAVING: list[tuple[str, Sequence[Sequence[Part]], str, list[str]]] = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def models() -> AsyncGenerator[ModelServer, None]:
-    async with ModelServer() as server:
-        yield server
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["ollama", "openai"])
 async def navi(
     request: pytest.FixtureRequest,

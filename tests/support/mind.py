@@ -1,11 +1,12 @@
 """What the tests of the agent's mind from outside have in common."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.model_server import ModelServer
+from tests.support.model_server import ModelServer, Received, demo_parts, purpose_of
+from tests.support.model_wire import Done, Part, Say, calls
 from tests.support.navi_process import NaviProcess
 from tests.support.promises import broken_promises
 
@@ -47,3 +48,22 @@ async def is_sound(navi: NaviProcess, models: ModelServer, session_id: str) -> N
         if call_id in got:
             assert again["body"] == got[call_id].body.decode()
     assert broken_promises(events) == []
+
+
+def writing_files(rounds: int) -> Callable[[Received], Sequence[Part]]:
+    """A model that writes four long files a round, and counts a token every three bytes."""
+    turns = 0
+
+    def working(request: Received) -> Sequence[Part]:
+        nonlocal turns
+        if purpose_of(request) == "compression":
+            return (Say("- wrote files"), Done())
+        if purpose_of(request) != "turn":
+            return demo_parts(request)
+        turns += 1
+        long = {"action": "write", "content": "z" * 1_500}
+        work = calls(*[("filesystem", {**long, "path": f"{turns}-{n}.txt"}) for n in range(4)])
+        counted = Done(prompt=len(request.body) // 3)
+        return (work if turns <= rounds else Say("finished"), counted)
+
+    return working
