@@ -14,12 +14,14 @@ from navi.domain.events import (
     AgentEvent,
     Envelope,
     JsonObject,
+    Origin,
     Purpose,
     TodoItem,
     ToolOutcome,
     Usage,
     UserMessageReceived,
 )
+from navi.domain.export import StoredEvent
 from navi.domain.ids import (
     CallId,
     EventId,
@@ -176,6 +178,33 @@ class Pruned(Struct, frozen=True, kw_only=True):
     bytes: int
 
 
+class SessionHead(Struct, frozen=True, kw_only=True):
+    """A session as the log's registry has it, and where it ends.
+
+    Attributes:
+        forked_from: the stream that its first event goes on from; None where it began by itself.
+        base_hash: of that event, 32 zero bytes where there is none.
+        seq: of its last event.
+        hash: of its last event.
+    """
+
+    session_id: SessionId
+    owner: Owner
+    forked_from: Origin | None
+    base_hash: bytes
+    seq: int
+    hash: bytes
+
+
+class RestoredSession(Struct, frozen=True, kw_only=True):
+    """A session that was somewhere else before; as `SessionHead`, its events come apart."""
+
+    session_id: SessionId
+    owner: Owner
+    forked_from: Origin | None
+    base_hash: bytes
+
+
 class EventLog(Protocol):
     """The only truth. Every implementation passes ``tests/contracts/event_log.py``."""
 
@@ -213,6 +242,32 @@ class EventLog(Protocol):
         deltas: bool = True,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         """The events with ``after`` < seq <= ``until``, in order, in batches that are never empty."""
+        ...
+
+    async def sessions(
+        self, session_ids: Sequence[SessionId] | None = None
+    ) -> Sequence[SessionHead]:
+        """Those of the sessions that are there, or all, of one moment; in order of id."""
+        ...
+
+    async def restore(
+        self,
+        sessions: Sequence[RestoredSession],
+        events: AsyncGenerator[Sequence[StoredEvent], None],
+    ) -> int:
+        """Record sessions as they were somewhere else, all of it or nothing; gives how many events.
+
+        Ids, seqs, moments, payloads and links stay as they are, and are not checked here; the events
+        stand at the end of the log, in the order in which they come.
+
+        Args:
+            sessions: none of them in the log; origins before their forks.
+            events: in batches, session by session, in order of seq; what they raise ends it all.
+
+        Raises:
+            AlreadyThere: one of the sessions is in the log.
+            LogUnavailable: Postgres does not answer; whether it was all recorded is unknown.
+        """
         ...
 
     async def find_receipt(
@@ -306,6 +361,19 @@ class TextStore(Protocol):
 
     async def forget(self, *parts: str) -> None:
         """Drop every text in which all the parts stand; a call that referred to it loses it."""
+        ...
+
+
+class Signer(Protocol):
+    """Who signs exports and heads: the owner of a data directory, by an Ed25519 key."""
+
+    @property
+    def public_key(self) -> str:
+        """The public key, 32 bytes, in hex."""
+        ...
+
+    def sign(self, message: bytes) -> bytes:
+        """The signature of a message, 64 bytes."""
         ...
 
 

@@ -66,6 +66,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         """Where sessions keep their files; shared by all nodes."""
         return self.data_dir / "files"
 
+    @property
+    def keys_dir(self) -> Path:
+        """Where the key that signs is, and the public keys that are trusted."""
+        return self.data_dir / "keys"
+
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """The settings that an environment asks for.

@@ -1,5 +1,6 @@
 """The menu of commands: their order, their groups, and which module holds each of them."""
 
+import keyword
 from collections.abc import Mapping
 from importlib import import_module
 
@@ -44,6 +45,9 @@ SECTIONS: Mapping[str, tuple[Entry, ...]] = {
         Entry("replay", "reading", "Fold a session's log into what was said."),
         Entry("diff", "diff", "Show what changed between two moments."),
         Entry("verify", "verify", "Check that nobody changed history."),
+        Entry("export", "transfer", "Write sessions as signed JSON Lines."),
+        Entry("import", "transfer", "Take in the sessions of an export."),
+        Entry("keys", "transfer", "Print who signs here, and who is trusted."),
     ),
     "Upkeep": (
         Entry("memories", "memories", "Look after what navi remembers about you."),
@@ -75,7 +79,8 @@ class Menu(click.Group):
         if entry is None:
             return None
         module = import_module(f"navi.cli.{entry.module}")
-        command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         assert isinstance(command, click.Command)  # noqa: S101 - the table above says so
         return command
 

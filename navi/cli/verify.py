@@ -1,11 +1,15 @@
 """``navi verify``: the hash chain of sessions, and the dense positions of the log."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
+from pathlib import Path
 
 import click
 from msgspec import Struct
 
+from navi.adapters.files.export_file import lines_of
+from navi.adapters.signing import verify as verify_signature
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,
@@ -18,32 +22,17 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.reading import find
+from navi.cli.transfer import warn_of_stranger
+from navi.domain.check_export import check_export
 from navi.domain.errors import LogDamaged
 from navi.domain.hash_chain import GENESIS, verify_chain
-from navi.domain.ids import SessionId
+from navi.domain.ids import SessionId, is_uuid
 from navi.domain.subjects import format_position
+from navi.domain.verdict import MAX_PROBLEMS, Problem, Verdict, verdict_of
 from navi.ports import EventLog, Recorded
 from navi.settings import Settings
 
 PAGE_ROWS = 1_000
-MAX_PROBLEMS = 1_000  # a chain that is broken at its beginning has one for each event
-
-
-class Problem(Struct, frozen=True, kw_only=True):
-    """Something that does not hold; ``session_id`` is null for a damage of the log itself."""
-
-    session_id: SessionId | None
-    seq: int | None
-    reason: str
-
-
-class Verdict(Struct, frozen=True, kw_only=True):
-    """What was looked at, and what was found; ``ok`` where there is no problem."""
-
-    ok: bool
-    sessions: int
-    events: int
-    problems: tuple[Problem, ...]
 
 
 class _Chain(Struct):
@@ -53,28 +42,45 @@ class _Chain(Struct):
     hash: bytes = GENESIS
 
 
-@click.command(epilog="\b\nExamples:\n  navi verify\n  navi verify SESSION --json")
-@click.argument("session", metavar="[SESSION]", required=False)
+@click.command(
+    epilog="\b\nExamples:\n  navi verify\n  navi verify SESSION --json\n  navi verify session.jsonl"
+)
+@click.argument("what", metavar="[SESSION|FILE]", required=False)
 @data_dir_option
 @json_option
-def verify(session: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Check the hash chain of SESSION, or of all sessions and the log they stand in.
+def verify(what: str | None, data_dir: str | None, as_json: bool) -> None:
+    """Check the hash chain of SESSION, of an export, or of all sessions and the log they stand in.
 
     Every event is tied to the one before it by a hash: what was changed, removed or put in
-    afterwards shows. Exit status 1 where something does not hold.
+    afterwards shows. An export in FILE needs no server. Exit status 1 where something does not hold.
     """
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
-    run(settings, _verify(settings, session, as_json=as_json))
+    run(settings, _verify(settings, what, as_json=as_json))
 
 
-async def _verify(settings: Settings, session: str | None, *, as_json: bool) -> int:
-    async with attached_store(settings) as store:
-        if session is None:
-            verdict = await verify_log(store.log)
-        else:
-            session_id, _ = await find(store.log, session)
-            verdict = await verify_session(store.log, session_id)
+async def _verify(settings: Settings, what: str | None, *, as_json: bool) -> int:
+    if what is not None and not is_uuid(what) and await asyncio.to_thread(Path(what).is_file):
+        verdict = await _verify_export(settings, Path(what))
+    else:
+        async with attached_store(settings) as store:
+            if what is None:
+                verdict = await verify_log(store.log)
+            else:
+                session_id, _ = await find(store.log, what)
+                verdict = await verify_session(store.log, session_id)
+    _print(verdict, as_json=as_json)
+    return HOLDS if verdict.ok else DOES_NOT_HOLD
+
+
+async def _verify_export(settings: Settings, file: Path) -> Verdict:
+    check = await asyncio.to_thread(lambda: check_export(lines_of(file), verify_signature))
+    if check.verdict.ok and check.header is not None:
+        await warn_of_stranger(settings, check.header.public_key)
+    return check.verdict
+
+
+def _print(verdict: Verdict, *, as_json: bool) -> None:
     if as_json:
         print_json(verdict)
     else:
@@ -85,7 +91,6 @@ async def _verify(settings: Settings, session: str | None, *, as_json: bool) -> 
         count = f"sessions: {verdict.sessions}, events: {verdict.events}"
         state = "all hold" if verdict.ok else f"{len(verdict.problems)} problems"
         click.secho(f"{count}: {state}", fg="green" if verdict.ok else "red")
-    return HOLDS if verdict.ok else DOES_NOT_HOLD
 
 
 async def verify_session(log: EventLog, session_id: SessionId) -> Verdict:
@@ -110,8 +115,8 @@ async def verify_session(log: EventLog, session_id: SessionId) -> Verdict:
         reached, stretch = until, min(2 * stretch, PAGE_ROWS)
     if chain.seq < head and len(problems) < MAX_PROBLEMS:
         reason = f"seq {chain.seq + 1} is missing"
-        problems.append(Problem(session_id=session_id, seq=head, reason=reason))
-    return _verdict(sessions=1, events=events, problems=problems)
+        problems.append(Problem(session_id=session_id, seq=chain.seq + 1, reason=reason))
+    return verdict_of(sessions=1, events=events, problems=problems)
 
 
 async def verify_log(log: EventLog) -> Verdict:
@@ -140,7 +145,7 @@ async def verify_log(log: EventLog) -> Verdict:
                 problems += _follow(chain, row.session_id, (row,))
             events += len(page.rows)
             reached, stretch = page.reached, min(2 * stretch, PAGE_ROWS)
-    return _verdict(sessions=len(chains), events=events, problems=problems)
+    return verdict_of(sessions=len(chains), events=events, problems=problems)
 
 
 def _follow(chain: _Chain, session_id: SessionId, rows: Sequence[Recorded]) -> list[Problem]:
@@ -169,12 +174,3 @@ async def _start(log: EventLog, session_id: SessionId, first: int) -> _Chain:
             async for row in _rows(log, session_id, after=first - 2, until=first - 1):
                 chain = _Chain(seq=row.seq, hash=row.hash)
     return chain
-
-
-def _verdict(*, sessions: int, events: int, problems: list[Problem]) -> Verdict:
-    return Verdict(
-        ok=not problems,
-        sessions=sessions,
-        events=events,
-        problems=tuple(problems[:MAX_PROBLEMS]),
-    )

@@ -12,6 +12,8 @@ NaviError
 │   └── Fenced              another process has taken the turn over
 ├── ConcurrentAppend        somebody appended to the session first
 ├── EventTooLarge           an envelope above the limit
+├── AlreadyThere            a session that is to be imported is in the log
+├── ExportDamaged           an export is not what was signed, or never was one
 ├── Unavailable             a server that navi needs does not answer
 │   ├── LogUnavailable      Postgres
 │   └── BusUnavailable      NATS
@@ -91,6 +93,18 @@ class ConcurrentAppend(NaviError):
 
 class EventTooLarge(NaviError):
     """An envelope would be larger than the limit."""
+
+
+class AlreadyThere(NaviError):
+    """A session that is to be imported is in the log; nothing was written."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"session {session_id} is in the log already; nothing was imported")
+        self.session_id = session_id
+
+
+class ExportDamaged(NaviError):
+    """An export is not what was signed, or never was one; nothing was written."""
 
 
 class Unavailable(NaviError):

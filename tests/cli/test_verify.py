@@ -7,8 +7,9 @@ import pytest
 
 from navi.adapters.postgres.event_log import PostgresEventLog
 from navi.adapters.postgres.migrate import migrate
-from navi.cli.verify import Problem, Verdict, verify_log, verify_session
+from navi.cli.verify import verify_log, verify_session
 from navi.domain.ids import SessionId
+from navi.domain.verdict import Problem, Verdict
 from tests.contracts.event_log import batch, created, named, new_id
 
 CHANGED = "the data is not what was written"
@@ -108,6 +109,6 @@ async def test_a_removed_event_leaves_a_hole_in_the_log_and_in_its_session(
     one = await found(empty_database, "select 1", session_id=first)
 
     hole = Problem(session_id=None, seq=None, reason="position 0-2 is missing")
-    missing = Problem(session_id=first, seq=3, reason="seq 2 is missing")
+    missing = Problem(session_id=first, seq=2, reason="seq 2 is missing")
     assert whole == verdict(hole, missing, events=5)
     assert one == verdict(missing, sessions=1, events=2)

@@ -8,7 +8,8 @@ from itertools import count
 
 import pytest
 
-from navi.domain.errors import BadInput, ConcurrentAppend, EventTooLarge, NotFound
+from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.domain.errors import AlreadyThere, BadInput, ConcurrentAppend, EventTooLarge, NotFound
 from navi.domain.event_codec import MAX_ENVELOPE_BYTES
 from navi.domain.events import (
     AgentEvent,
@@ -21,9 +22,10 @@ from navi.domain.events import (
     ThinkingDelta,
     UserMessageReceived,
 )
+from navi.domain.export import StoredEvent
 from navi.domain.hash_chain import verify_chain
 from navi.domain.ids import CallId, EventId, MessageId, Owner, SessionId, uuid7
-from navi.ports import Append, EventLog, NewEvent, Pruned, Recorded
+from navi.ports import Append, EventLog, NewEvent, Pruned, Recorded, RestoredSession, SessionHead
 
 AT = datetime(2026, 11, 20, 10, 0, 0, 123456, tzinfo=UTC)
 LATER = AT + timedelta(seconds=1)
@@ -124,6 +126,32 @@ async def whole_partition(log: EventLog, *, deltas: bool = True, limit: int = 7)
             return tuple(rows)
         assert page.reached > after
         after = page.reached
+
+
+async def moved_from(
+    log: EventLog, *session_ids: SessionId
+) -> tuple[list[RestoredSession], AsyncGenerator[Sequence[StoredEvent], None]]:
+    """What ``restore`` takes: sessions of another log, each in batches of its own events."""
+    heads = {head.session_id: head for head in await log.sessions(session_ids)}
+
+    async def events() -> AsyncGenerator[Sequence[StoredEvent], None]:
+        for session_id in session_ids:
+            async for rows in log.read(session_id):
+                yield [stored(row) for row in rows if row.session_id == session_id]
+
+    return [
+        RestoredSession(
+            session_id=session_id,
+            owner=heads[session_id].owner,
+            forked_from=heads[session_id].forked_from,
+            base_hash=heads[session_id].base_hash,
+        )
+        for session_id in session_ids
+    ], events()
+
+
+def stored(row: Recorded) -> StoredEvent:
+    return StoredEvent(**{name: getattr(row, name) for name in StoredEvent.__struct_fields__})
 
 
 def seqs(rows: Sequence[Recorded]) -> list[int]:
@@ -631,3 +659,110 @@ class EventLogContract:
             rows = await joined(log.read(session_id))
             assert [row.data for row in rows if b"secret" in row.data] == []
             assert list(verify_chain(rows)) == []
+
+    async def test_the_registry_says_who_is_there_and_where_they_end(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        origin, fork = sorted(SessionId(new_id()) for _ in range(2))
+        rows = await log.append(batch(origin, 0, created(), named("a"), named("b")))
+        own = await log.append(batch(fork, 2, forked(origin, 2)))
+
+        first = SessionHead(
+            session_id=origin,
+            owner=ANNA,
+            forked_from=None,
+            base_hash=bytes(32),
+            seq=3,
+            hash=rows[-1].hash,
+        )
+        second = SessionHead(
+            session_id=fork,
+            owner=ANNA,
+            forked_from=Origin(session_id=origin, seq=2),
+            base_hash=rows[1].hash,
+            seq=3,
+            hash=own[-1].hash,
+        )
+        for one in (log, other):
+            assert tuple(await one.sessions()) == (first, second)
+            assert tuple(await one.sessions([fork, SessionId("no uuid")])) == (second,)
+            assert tuple(await one.sessions([])) == ()
+        apart = SessionId(new_id())
+        await log.append(batch(apart, 0, forked(origin, 0)))
+        assert [head.forked_from for head in await other.sessions([apart])] == [None]
+
+    async def test_what_was_elsewhere_is_restored_as_it_was(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        elsewhere = InMemoryEventLog()
+        here, origin, fork = (SessionId(new_id()) for _ in range(3))
+        await elsewhere.append(batch(origin, 0, created(), named("\u0000 ümlaut"), delta("x")))
+        await elsewhere.append(batch(fork, 2, forked(origin, 2), named("c")))
+        await elsewhere.erase(origin, {3: b'{"call_id":"c1","pruned":true}'})
+        moved = await moved_from(elsewhere, origin, fork)
+        await log.append(batch(here, 0, created()))
+
+        assert await log.restore(*moved) == 5
+
+        for one in logs:
+            for session_id in (origin, fork):
+                before = await joined(elsewhere.read(session_id))
+                after = await joined(one.read(session_id))
+                assert [(row.wire, row.salt, row.digest, row.hash, row.owner) for row in after] == [
+                    (row.wire, row.salt, row.digest, row.hash, row.owner) for row in before
+                ]
+            assert [row.position for row in await whole_partition(one)] == [1, 2, 3, 4, 5, 6]
+            assert await one.head(fork) == 4
+        await append_on_top(other, fork, named("d"))
+        assert list(verify_chain(await joined(log.read(fork)))) == []
+
+    async def test_a_restore_is_all_or_nothing(self, logs: tuple[EventLog, EventLog]) -> None:
+        log, other = logs
+        elsewhere = InMemoryEventLog()
+        new, there = (SessionId(new_id()) for _ in range(2))
+        await elsewhere.append(batch(new, 0, created(), named("a")))
+        await elsewhere.append(batch(there, 0, created(), named("a")))
+        await log.append(batch(there, 0, created()))
+
+        with pytest.raises(AlreadyThere, match=there):
+            await log.restore(*await moved_from(elsewhere, new, there))
+        sessions, events = await moved_from(elsewhere, new)
+
+        async def broken() -> AsyncGenerator[Sequence[StoredEvent], None]:
+            async for some in events:
+                yield some
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await log.restore(sessions, broken())
+
+        for one in (log, other):
+            assert [head.session_id for head in await one.sessions()] == [there]
+            assert await one.head(new) == 0
+            assert (await one.read_all(0, after=0, limit=10)).head == 1
+        assert await log.restore(*await moved_from(elsewhere, new)) == 2
+
+    async def test_others_append_while_sessions_are_restored(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        elsewhere = InMemoryEventLog()
+        moving, busy = [SessionId(new_id()) for _ in range(5)], SessionId(new_id())
+        for session_id in moving:
+            await elsewhere.append(
+                batch(session_id, 0, created(), *(named("a") for _ in range(30)))
+            )
+        await log.append(batch(busy, 0, created()))
+
+        async with asyncio.TaskGroup() as tasks:
+            for session_id in moving:
+                tasks.create_task(log.restore(*await moved_from(elsewhere, session_id)))
+                tasks.create_task(append_on_top(other, busy, named("b")))
+                tasks.create_task(append_on_top(log, busy, named("c")))
+
+        rows = await whole_partition(log, limit=50)
+        assert [row.position for row in rows] == list(range(1, 1 + 11 + 5 * 31))
+        for session_id in (*moving, busy):
+            assert list(verify_chain(await joined(log.read(session_id)))) == []

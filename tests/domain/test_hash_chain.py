@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from navi.domain.hash_chain import GENESIS, digest_of, hash_of, verify_chain
 from navi.domain.ids import EventId, Owner, SessionId
 from navi.ports import Recorded
 
+ROOT = Path(__file__).parents[2]
 SESSION = SessionId("01990000-0000-7000-8000-000000000000")
 AT = datetime(2026, 11, 20, 10, 0, 0, 5, tzinfo=UTC)
 
@@ -61,7 +63,9 @@ def test_a_hash_is_computed_as_it_is_written_down() -> None:
     )
     digest = sha256(bytes(16) + b"{}").digest()
 
-    assert rows_of(b"{}")[0].hash == sha256(bytes(32) + header + digest).digest()
+    link = sha256(bytes(32) + header + digest)
+    assert rows_of(b"{}")[0].hash == link.digest()
+    assert link.hexdigest() in (ROOT / "docs" / "audit.md").read_text("utf-8")
 
 
 def test_an_untouched_chain_has_no_problem_whole_or_in_pages() -> None:
@@ -90,7 +94,7 @@ def test_a_changed_header_shows() -> None:
 def test_a_missing_event_shows() -> None:
     rows = rows_of(b"{}", b"{}", b"{}")
 
-    assert list(verify_chain([rows[0], rows[2]])) == [(3, "seq 2 is missing")]
+    assert list(verify_chain([rows[0], rows[2]])) == [(2, "seq 2 is missing")]
 
 
 def test_pruned_deltas_and_erased_events_leave_the_chain_whole() -> None:

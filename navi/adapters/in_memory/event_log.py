@@ -2,26 +2,28 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from navi.adapters.log_rows import encode_events, hashes_of, recorded
 from navi.domain.erasure import pruned
-from navi.domain.errors import ConcurrentAppend, NotFound
+from navi.domain.errors import AlreadyThere, ConcurrentAppend, NotFound
 from navi.domain.events import (
     DELTA_TYPES,
     ModelCallFailed,
     ModelReplied,
+    Origin,
     SessionCreated,
     TextDelta,
     ThinkingDelta,
     UserMessageReceived,
 )
+from navi.domain.export import StoredEvent
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import MessageId, Owner, SessionId
-from navi.ports import Append, Page, Pruned, Recorded
+from navi.ports import Append, Page, Pruned, Recorded, RestoredSession, SessionHead
 
 BATCH_ROWS = 1000
 
@@ -32,6 +34,7 @@ class InMemoryEventLog:
     def __init__(self, *, partitions: int = 1) -> None:
         self._partitions: list[list[Recorded]] = [[] for _ in range(partitions)]
         self._sessions: dict[SessionId, list[Recorded]] = {}  # a fork's begins with its origin's
+        self._origins: dict[SessionId, Origin] = {}
         self._grown = asyncio.Event()  # replaced at each append
 
     @property
@@ -68,6 +71,10 @@ class InMemoryEventLog:
         partition.extend(stored)
         rows.extend(stored)
         self._sessions[batch.session_id] = rows
+        first = batch.events[0].event
+        origin = first.forked_from if isinstance(first, SessionCreated) else None
+        if known is None and origin is not None and origin.seq > 0:  # at 0 it shares nothing
+            self._origins[batch.session_id] = origin
         self._grown.set()
         self._grown = asyncio.Event()
         return stored
@@ -93,6 +100,57 @@ class InMemoryEventLog:
             batch = rows[start : min(start + BATCH_ROWS, end)]
             if wanted := tuple(row for row in batch if deltas or row.type not in DELTA_TYPES):
                 yield wanted
+
+    async def sessions(
+        self, session_ids: Sequence[SessionId] | None = None
+    ) -> Sequence[SessionHead]:
+        wanted = self._sessions if session_ids is None else set(session_ids)
+        return tuple(
+            self._head_of(session_id, rows)
+            for session_id, rows in sorted(self._sessions.items())
+            if session_id in wanted
+        )
+
+    async def restore(
+        self,
+        sessions: Sequence[RestoredSession],
+        events: AsyncGenerator[Sequence[StoredEvent], None],
+    ) -> int:
+        batches = [tuple(batch) async for batch in events]
+        for session in sessions:
+            if session.session_id in self._sessions:
+                raise AlreadyThere(session.session_id)
+        for session in sessions:
+            self._sessions[session.session_id] = []
+            if (origin := session.forked_from) is not None:
+                self._origins[session.session_id] = origin
+        owners = {session.session_id: session.owner for session in sessions}
+        for event in (event for batch in batches for event in batch):
+            self._restore(event, owners[event.session_id])
+        self._grown.set()
+        self._grown = asyncio.Event()
+        return sum(map(len, batches))
+
+    def _restore(self, event: StoredEvent, owner: Owner) -> None:
+        rows = self._sessions[event.session_id]
+        if not rows and (origin := self._origins.get(event.session_id)) is not None:
+            rows.extend(self._sessions[origin.session_id][: origin.seq])
+        place = zlib.crc32(event.session_id.encode()) % len(self._partitions)
+        partition = self._partitions[place]
+        row = Recorded(partition=place, position=len(partition) + 1, owner=owner, **asdict(event))
+        partition.append(row)
+        rows.append(row)
+
+    def _head_of(self, session_id: SessionId, rows: list[Recorded]) -> SessionHead:
+        origin = self._origins.get(session_id)
+        return SessionHead(
+            session_id=session_id,
+            owner=rows[-1].owner,
+            forked_from=origin,
+            base_hash=GENESIS if origin is None else rows[origin.seq - 1].hash,
+            seq=rows[-1].seq,
+            hash=rows[-1].hash,
+        )
 
     async def find_receipt(
         self, session_id: SessionId, message_id: MessageId

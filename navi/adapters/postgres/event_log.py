@@ -13,14 +13,16 @@ from navi.adapters.postgres.erasures import Erasures
 from navi.adapters.postgres.heads import Fork, Head, Heads
 from navi.adapters.postgres.pages import Pages
 from navi.adapters.postgres.partitions import running, set_up, woken
+from navi.adapters.postgres.restore import restore
 from navi.adapters.postgres.session_reader import READ_ROWS, SessionReader, wanted_of
 from navi.adapters.postgres.tail import Tail
 from navi.adapters.postgres.writer import Slice, Writer
 from navi.domain.errors import ConcurrentAppend, NotFound
 from navi.domain.events import SessionCreated, UserMessageReceived
+from navi.domain.export import StoredEvent
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import MessageId, Owner, SessionId
-from navi.ports import Append, Page, Pruned, Recorded, WakeUps
+from navi.ports import Append, Page, Pruned, Recorded, RestoredSession, SessionHead, WakeUps
 
 READ_CONNECTIONS = 8
 # Every read of the log goes along one index. A planner that has no statistics yet, as in a new database,
@@ -36,6 +38,7 @@ class PostgresEventLog:
     def __init__(
         self,
         *,
+        dsn: str,
         log_id: str,
         reader: SessionReader,
         pages: Pages,
@@ -44,6 +47,7 @@ class PostgresEventLog:
         heads: Heads,
         append_deadline: float,
     ) -> None:
+        self._dsn = dsn
         self._log_id = log_id
         self._reader = reader
         self._pages = pages
@@ -105,6 +109,7 @@ class PostgresEventLog:
             ]
             async with running([*writers, *tails]), woken(wake_ups, tails):
                 yield cls(
+                    dsn=dsn,
                     log_id=log_id,
                     reader=SessionReader(reads, tails, erasures),
                     pages=Pages(reads, erasures),
@@ -186,6 +191,25 @@ class PostgresEventLog:
         deltas: bool = True,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         return self._reader.read(session_id, after=after, until=until, deltas=deltas)
+
+    async def sessions(
+        self, session_ids: Sequence[SessionId] | None = None
+    ) -> Sequence[SessionHead]:
+        return await self._reader.sessions(session_ids)
+
+    async def restore(
+        self,
+        sessions: Sequence[RestoredSession],
+        events: AsyncGenerator[Sequence[StoredEvent], None],
+    ) -> int:
+        # Over all the partitions that there are: a command opens the log without making any.
+        places = len(self._writers)
+        return await restore(
+            self._dsn,
+            sessions,
+            events,
+            place=lambda session_id: zlib.crc32(session_id.encode()) % places,
+        )
 
     async def find_receipt(
         self, session_id: SessionId, message_id: MessageId

@@ -12,9 +12,9 @@ from navi.adapters.postgres.pages import row_of
 from navi.adapters.postgres.tail import Tail
 from navi.domain.errors import LogDamaged, LogUnavailable
 from navi.domain.event_codec import decode_data
-from navi.domain.events import DELTA_TYPES, UserMessageReceived
+from navi.domain.events import DELTA_TYPES, Origin, UserMessageReceived
 from navi.domain.ids import MessageId, Owner, SessionId, is_uuid
-from navi.ports import Recorded
+from navi.ports import Recorded, SessionHead
 
 READ_ROWS = 1000  # a batch of a session's rows
 BATCH_BYTES = 8 * 1024 * 1024  # what a batch of a session's rows should not exceed, about
@@ -61,6 +61,25 @@ class SessionReader:
             position=row["position"],
             seq=row["seq"],
             hash=row["hash"],
+        )
+
+    async def sessions(self, session_ids: Sequence[SessionId] | None) -> Sequence[SessionHead]:
+        """As ``EventLog.sessions``."""
+        if session_ids is not None:
+            session_ids = [session_id for session_id in session_ids if is_uuid(session_id)]
+        rows = await fetch(self._pool, statements.SESSIONS, session_ids)
+        return tuple(
+            SessionHead(
+                session_id=SessionId(row["session_id"]),
+                owner=Owner(row["owner"]),
+                forked_from=None
+                if row["forked_from"] is None
+                else Origin(session_id=SessionId(row["forked_from"]), seq=row["base_seq"]),
+                base_hash=row["base_hash"],
+                seq=row["seq"],
+                hash=row["hash"],
+            )
+            for row in rows
         )
 
     async def read(

@@ -64,6 +64,19 @@ HEAD_OF_SESSION = """
          order by e.seq desc limit 1) h on true
      where s.session_id = $1"""
 
+# (sessions, null for all): the registry's rows and their last events, of one moment. Sessions of which no
+# event is left are given as well, with seq = base_seq.
+SESSIONS = """
+    select s.session_id::text, s.owner, s.forked_from::text, s.base_seq, s.base_hash,
+           coalesce(h.seq, s.base_seq) as seq, coalesce(h.hash, s.base_hash) as hash
+      from navi.session s
+      left join lateral (
+        select e.seq, e.hash from navi.event e
+         where e.partition = s.partition and e.session_id = s.session_id
+         order by e.seq desc limit 1) h on true
+     where $1::uuid[] is null or s.session_id = any($1)
+     order by s.session_id"""
+
 # Parameters: partition, session, message id, until.
 RECEIPT = """
     select e.seq, e.v, e.data from navi.event e

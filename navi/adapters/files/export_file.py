@@ -1,0 +1,42 @@
+"""Exports as files: written whole or not at all, read line by line within bounds."""
+
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from navi.domain.export import MAX_EVENT_LINE_BYTES, MAX_HEADER_BYTES
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
+    """The lines of a file with their line breaks; one that is too long comes in pieces without.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        line = file.readline(MAX_HEADER_BYTES + 1)
+        while line:
+            yield line
+            line = file.readline(MAX_EVENT_LINE_BYTES + 1)
+
+
+@contextmanager
+def whole_file(path: Path) -> Generator[BinaryIO, None, None]:
+    """A file that takes its name when the block ends well, readable by its owner only.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
