@@ -18,13 +18,13 @@ LOCK  := $(UV) pip compile pyproject.toml --quiet --universal --generate-hashes 
          --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench lock clean
+.PHONY: help run test lint format bench chaos lock clean
 
 help:
 	@echo "make run     install what is locked into .venv and start navi"
 	@echo "make test    the whole test suite, on real Postgres and NATS started by the tests"
 	@echo "make lint    ruff, pyright and import-linter        make format   let ruff format"
-	@echo "make bench   what it costs"
+	@echo "make bench   what it costs                         make chaos    kill it everywhere, again and again"
 	@echo "make lock    resolve the dependencies again         make clean    remove .venv and caches (never data)"
 
 run: $(RUN)
@@ -42,6 +42,9 @@ lint: $(DEV)
 format: $(DEV)
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
+
+chaos: $(DEV)
+	@.venv/bin/python -m tests.chaos $(ARGS)
 
 bench: $(DEV)
 	@.venv/bin/python -m bench $(ARGS)

@@ -87,6 +87,14 @@ async def run_navi(
     return Finished(process.returncode, out.decode(), err.decode())
 
 
+class EndedAtStart(AssertionError):
+    """The server ended before it took work; ``status`` is negative for a signal."""
+
+    def __init__(self, status: int, log: str) -> None:
+        super().__init__(f"navi ended with {status}:\n{log}")
+        self.status = status
+
+
 class NaviProcess:
     """A server; `running_navi` starts it and ends it, whatever a test has done to it meanwhile."""
 
@@ -121,6 +129,9 @@ class NaviProcess:
 
         Args:
             settings: on top of its own, for this start only, such as ``NAVI_FAILPOINTS``.
+
+        Raises:
+            EndedAtStart: it did not come to that.
         """
         self._start = len(self.log)
         with self._log.open("ab") as output:
@@ -137,7 +148,7 @@ class NaviProcess:
         deadline = time.monotonic() + START_SECONDS
         while (url := self._address()) is None or not await _is_ready(url):
             if self._process.returncode is not None:
-                raise AssertionError(f"navi ended with {self._process.returncode}:\n{self.log}")
+                raise EndedAtStart(self._process.returncode, self.log)
             if time.monotonic() > deadline:
                 raise AssertionError(f"navi is not ready after {START_SECONDS} s:\n{self.log}")
             await asyncio.sleep(0.02)
@@ -158,10 +169,10 @@ class NaviProcess:
         assert self._process is not None
         self._process.send_signal(number)
 
-    async def ended(self) -> int:
-        """Wait for its end; gives the exit status, negative for a signal."""
+    async def ended(self, *, within: float | None = END_SECONDS) -> int:
+        """Wait for its end, ``within`` seconds; gives the exit status, negative for a signal."""
         assert self._process is not None
-        async with asyncio.timeout(END_SECONDS):
+        async with asyncio.timeout(within):
             return await self._process.wait()
 
     async def end(self) -> None:

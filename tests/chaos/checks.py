@@ -1,0 +1,238 @@
+"""What has to hold of a service that died and came back; each breach is a sentence."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+import msgspec
+import nats
+from nats.aio.msg import Msg
+from nats.js.api import ConsumerConfig, DeliverPolicy
+from nats.js.errors import NotFoundError
+
+from navi.cli.reading import replayed
+from navi.cli.verify import verify_session
+from navi.domain.ids import SessionId
+from navi.ports import EventLog, Recorded
+from tests.chaos.service import Service
+from tests.chaos.talk import Talk, refused
+from tests.support.promises import Event, broken_promises
+
+PUBLISHED_SECONDS = 20.0
+QUIET_SECONDS = 20.0
+NOT_FOUND = 404
+QUOTES_MEMORIES = ("memory_saved", "memory_recalled")  # what forgetting erases
+
+
+async def recovered(talk: Talk) -> list[str]:
+    """Come back as a client would: send what was not acknowledged again, say one thing more."""
+    await talk.send_again()
+    words = f"and on, {talk.tag}"
+    body = {"content": f"!say {words}", "message_id": f"{talk.tag}-next"}
+    answer = await talk.here("POST", "/messages", body)
+    if (answer["outcome"], answer["content"]) != ("completed", words):
+        return [f"the next message was answered with {answer}"]
+    async with asyncio.timeout(QUIET_SECONDS):
+        await talk.until(lambda: talk.events[-1]["seq"] >= answer["seq"])
+        await talk.until(lambda: not _asides(talk.events))
+    session = await talk.here("GET", "")
+    return [] if session["status"] == "idle" else [f"the session is {session['status']} for ever"]
+
+
+async def inspected(talk: Talk, log: EventLog, *, after: int) -> list[str]:
+    """Everything that does not hold of the session, and of what else was appended.
+
+    Args:
+        after: the log's position up to which it was inspected before.
+    """
+    service = talk.service
+    session_id = SessionId(talk.session_id)
+    frames = tuple(talk.frames)  # as long as the log is now, or shorter
+    rows = await rows_of(log, session_id)
+    events = [read(row) for row in rows]
+    touched = {row.session_id for row in await rows_after(log, after)} | {session_id}
+    problems = [*talk.problems, *_seen(frames, rows), *_receipts(talk, events)]
+    problems += _tools(service, events)
+    for other in touched:
+        found = [read(row) for row in await rows_of(log, other)]
+        problems += [f"{other}: {broken}" for broken in broken_promises(found)]
+        verdict = await verify_session(log, other)
+        problems += [f"{other} seq {p.seq}: {p.reason}" for p in verdict.problems]
+    if is_deleted(events):
+        if await refused(talk.here("GET", "")) != NOT_FOUND:
+            problems.append("a deleted session is still there")
+    else:
+        problems += await _read_models(talk, log)
+        problems += await _requests(talk, events)
+    return [*problems, *await _published(service, log, after=after)]
+
+
+def is_deleted(events: Iterable[Event]) -> bool:
+    return any(event["type"] == "session_deleted" for event in events)
+
+
+async def rows_of(log: EventLog, session_id: SessionId) -> list[Recorded]:
+    """The session's events, from the log itself."""
+    async with aclosing(log.read(session_id)) as batches:
+        return [row async for batch in batches for row in batch]
+
+
+async def rows_after(log: EventLog, position: int) -> list[Recorded]:
+    """All events behind a position, of all sessions."""
+    rows: list[Recorded] = []
+    while True:
+        page = await log.read_all(0, after=position, limit=1_000)
+        rows += page.rows
+        if page.reached <= position:
+            return rows
+        position = page.reached
+
+
+def read(row: Recorded) -> Event:
+    """The envelope."""
+    return json.loads(row.wire)
+
+
+def _asides(events: Sequence[Event]) -> set[str]:
+    """Calls beside the turns that are open."""
+    found: set[str] = set()
+    for event in events:
+        if event["type"] == "model_called" and "node" in event["data"]:
+            found.add(event["data"]["call_id"])
+        elif event["type"] in ("model_replied", "model_call_failed"):
+            found.discard(event["data"]["call_id"])
+    return found
+
+
+def _same(shown: bytes, row: Recorded) -> bool:
+    """Whether an envelope is the log's, to the byte, but for words that were forgotten since."""
+    if shown == row.wire:
+        return True
+    one, other = json.loads(shown), read(row)
+    del one["data"], other["data"]
+    return row.type in QUOTES_MEMORIES and one == other
+
+
+def _seen(frames: Sequence[str], rows: Sequence[Recorded]) -> Iterable[str]:
+    """What the socket showed: 1, 2, 3, ... over all deaths, the same bytes as in the log."""
+    for frame, row in zip(frames, rows, strict=False):
+        if not _same(frame.encode(), row):
+            yield f"the socket showed at seq {row.seq}: {frame}"
+    if len(frames) > len(rows):
+        yield f"the socket showed {len(frames)} events, the log has {len(rows)}"
+
+
+def _receipts(talk: Talk, events: Sequence[Event]) -> Iterable[str]:
+    received = [e for e in events if e["type"] == "user_message_received"]
+    ids = [event["data"]["message_id"] for event in received]
+    for message_id in talk.posted:
+        if message_id in talk.acknowledged and message_id not in ids:
+            yield f"the acknowledged message {message_id} is lost"
+        if ids.count(message_id) > 1:
+            yield f"the message {message_id} was received {ids.count(message_id)} times"
+    fates = [
+        e["data"]["message_seq"]
+        for e in events
+        if e["type"] in ("message_delivered", "message_withdrawn")
+    ]
+    for event in received:
+        if fates.count(event["seq"]) != 1:
+            yield f"the message at seq {event['seq']} has {fates.count(event['seq'])} fates"
+
+
+def _tools(service: Service, events: Sequence[Event]) -> Iterable[str]:
+    counted = service.times_counted()
+    started = [e["data"]["call_id"] for e in events if e["type"] == "tool_started"]
+    for event in events:
+        data = event["data"]
+        if event["type"] != "tool_finished" or data["name"] != "count":
+            continue
+        times = counted.get(data["call_id"], 0)
+        allowed = {"ok": (1,), "unknown": (0, 1)}.get(data["outcome"], (0,))
+        if times not in allowed:
+            yield f"a tool that is not safe to repeat ran {times} times: {data['outcome']}"
+        if times > started.count(data["call_id"]):
+            yield "a tool ran that was never started"
+
+
+async def _read_models(talk: Talk, log: EventLog) -> list[str]:
+    """What the routes show is the fold of the log."""
+    problems: list[str] = []
+    for buffer in ("messages", "context"):
+        shown = await talk.here("GET", f"/{buffer}")
+        answer = await replayed(log, SessionId(talk.session_id), buffer=buffer, until=shown["seq"])
+        if shown != json.loads(msgspec.json.encode(answer)):
+            problems.append(f"{buffer} is not what the log folds to at seq {shown['seq']}")
+    return problems
+
+
+async def _requests(talk: Talk, events: Sequence[Event]) -> list[str]:
+    """What model servers got is what the log renders."""
+    problems: list[str] = []
+    sent = {r.headers.get("x-navi-call"): r for r in talk.service.models.requests}
+    forgetful = any(e["type"] == "memory_recalled" and not e["data"]["content"] for e in events)
+    for event in events:
+        if event["type"] != "model_called":
+            continue
+        call_id = event["data"]["call_id"]
+        try:
+            again = await talk.here("GET", f"/calls/{call_id}/request")
+        except httpx.HTTPStatusError as error:
+            if not (forgetful and error.response.status_code == NOT_FOUND):
+                problems.append(f"call {call_id} cannot be rendered: {error}")
+            continue
+        got = sent.get(call_id)
+        if not again["matches"] or (got is not None and again["body"] != got.body.decode()):
+            problems.append(f"call {call_id} is rendered in other bytes than were sent")
+    return problems
+
+
+async def _published(service: Service, log: EventLog, *, after: int) -> list[str]:
+    """The stream is the log: each event at its position, the same bytes, none left out."""
+    rows = await rows_after(log, after)
+    if not rows:
+        return []
+    client = await nats.connect(service.nats_url)
+    try:
+        jetstream = client.jetstream()
+        try:
+            async with asyncio.timeout(PUBLISHED_SECONDS):
+                while await _end_of(jetstream) < rows[-1].position:  # noqa: ASYNC110  # NATS is asked
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            return [f"NATS is behind position {rows[-1].position} for ever"]
+        consumer = await jetstream.subscribe(
+            "navi.>",
+            stream="NAVI_0",
+            ordered_consumer=True,
+            config=ConsumerConfig(
+                deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=after + 1
+            ),
+        )
+        return [
+            f"NATS holds something else at position {row.position}"
+            for row in rows
+            if not _is_published(row, await consumer.next_msg(timeout=5))
+        ]
+    finally:
+        await client.close()
+
+
+async def _end_of(jetstream: Any) -> int:
+    try:
+        return (await jetstream.stream_info("NAVI_0")).state.last_seq
+    except NotFoundError:
+        return 0
+
+
+def _is_published(row: Recorded, message: Msg) -> bool:
+    headers = message.headers or {}
+    return (
+        message.metadata.sequence.stream == row.position
+        and headers.get("Navi-Position") == f"0-{row.position}"
+        and headers.get("Nats-Msg-Id") == f"{row.session_id}:{row.seq}"
+        and _same(message.data, row)
+    )

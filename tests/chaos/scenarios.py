@@ -1,0 +1,158 @@
+"""What people do with navi, as scripts; together they bring about every event type and every phase."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+
+from tests.chaos.mind import DOOMED, FLAKY, VERBOSE
+from tests.chaos.talk import Talk
+
+Scenario = Callable[[Talk], Awaitable[None]]
+
+
+def tool(name: str, **arguments: object) -> str:
+    """The line of a script that calls a tool."""
+    return f"!tool {name} {json.dumps(arguments)}"
+
+
+def script(*lines: str) -> str:
+    """A message that tells the demo model what to do."""
+    return "\n".join(lines)
+
+
+async def everyday(talk: Talk) -> None:
+    """Thinks, speaks, calls four tools in one reply, speaks; the session gets its name."""
+    await talk.open()
+    await talk.say(
+        script(
+            f"About {talk.tag}",
+            *("!think Two things", "!sleep 0.06", "!think are to be done.", "!sleep 0.06"),
+            *("!say Let me", "!sleep 0.06", "!say count."),
+            tool("count", label="one"),
+            tool("filesystem", action="append", path="a.txt", content="x"),
+            tool("count", label="two", seconds=0.05),
+            tool("todo", action="add", text="see to it"),
+            *("!then", "!say Both", "!sleep 0.06", "!say are counted."),
+            f"!remember {talk.tag} plumage",
+        )
+    )
+    await talk.saw("turn_completed")
+    await talk.saw("session_renamed")
+    await talk.saw("memory_saved")
+
+
+async def planned(talk: Talk) -> None:
+    """Plans in three phases, then does a step."""
+    await talk.open("planner")
+    await talk.say(
+        script(
+            *("!plan count (TOOL: count)", "!plan say so (SELF)"),
+            *("!think First.", "!sleep 0.06", tool("count", label="planned")),
+            *("!then", "!say counted", "!sleep 0.06", "!say as planned"),
+        )
+    )
+    await talk.saw("turn_completed")
+
+
+async def steered(talk: Talk) -> None:
+    """Messages during a turn, another profile by hand and by tool, a stop."""
+    await talk.open()
+    await talk.say(
+        script(
+            tool("count", label="slow", seconds=0.4),
+            tool("switch_profile", profile_id="researcher", reason="to look it up"),
+            tool("count", label="behind"),
+            *("!then", "!say over"),
+        )
+    )
+    await talk.saw("tool_started")
+    await talk.here("PATCH", "", {"profile_id": "developer"})
+    await talk.say("!say steered", mode="steer")
+    await talk.say("!sleep 0.06\n!say hm\n!sleep 1\n!say never", mode="queue")
+    await talk.ended(1)
+    await talk.until(lambda: talk.events[-1]["type"] == "text_delta")
+    await talk.here("POST", "/stop")
+    await talk.ended(2)
+
+
+async def subagents(talk: Talk) -> None:
+    """Two subagents side by side, one of which has one of its own."""
+    await talk.open()
+    deep = script("!think deep", tool("count", label="deep"), "!then", "!say deep is back")
+    one = script(tool("count", label="one"), "!then", "!sleep 0.06", "!say one is back")
+    two = script(tool("spawn_agent", task=deep), "!then", "!say two is back")
+    await talk.say(
+        script(
+            tool("spawn_agent", task=one),
+            tool("spawn_agent", task=two),
+            *("!then", "!say all are back"),
+        )
+    )
+    await talk.saw("turn_completed")
+
+
+async def compressed(talk: Talk) -> None:
+    """Too much for the context inside a turn; by hand, taken back, and a summary that is no good."""
+    await talk.open("small")
+    work = [
+        (tool("filesystem", action="write", path=f"{n}.txt", content="z" * 2_500), "!usage 3500 9")
+        for n in range(4)
+    ]
+    lines = [line for part in work for line in (*part, "!then")]
+    await talk.say(script("Write much.", *lines, tool("count", label="last"), "!then", "!say done"))
+    await talk.saw("turn_completed")
+    for number in (2, 3, 4):
+        await talk.say(f"!say {'w' * 900}\n{'q' * 900}")
+        await talk.saw("turn_completed", number)
+    made = await talk.here("POST", "/compress")
+    if made["compressed"]:
+        undone = {"compression_seq": made["seq"]}
+        await talk.here("POST", "/compress/undo", undone)
+    for number in (5, 6, 7):
+        await talk.say(f"{VERBOSE}\n!say {'w' * 100}")
+        await talk.saw("turn_completed", number)
+    await talk.here("POST", "/compress")
+
+
+async def failing(talk: Talk) -> None:
+    """A model server that breaks and is asked again, and one that breaks for good."""
+    await talk.open()
+    await talk.say(f"{FLAKY} {talk.tag}\n!say whole")
+    await talk.saw("turn_completed")
+    await talk.say(DOOMED)
+    await talk.saw("turn_failed")
+
+
+async def managed(talk: Talk) -> None:
+    """Named, pinned, let go, and deleted while a turn runs and a message waits."""
+    await talk.open()
+    await talk.here("PATCH", "", {"name": "mine"})
+    await talk.here("PATCH", "", {"pinned": True})
+    await talk.here("PATCH", "", {"pinned": False})
+    await talk.say(script(tool("count", label="slow", seconds=0.8), "!then", "!say never"))
+    await talk.saw("tool_started")
+    await talk.say("!say withdrawn")
+    await talk.here("DELETE", "")
+
+
+async def forgotten(talk: Talk) -> None:
+    """A memory by hand, recalled and forgotten."""
+    memory = await talk.service.ask("POST", "/memories", {"text": f"{talk.tag} feathers"})
+    await talk.open()
+    await talk.say(f"!say yes, {talk.tag}")
+    await talk.saw("turn_completed")
+    await talk.service.ask("DELETE", f"/memories/{memory['id']}")
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    scenario.__name__: scenario
+    for scenario in (
+        everyday,
+        planned,
+        steered,
+        subagents,
+        compressed,
+        failing,
+        managed,
+        forgotten,
+    )
+}
