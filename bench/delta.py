@@ -26,6 +26,7 @@ from navi.domain.commands import CreateSession, ReceiveMessage, RecordOutcome, T
 from navi.domain.event_codec import encode_data, encode_envelope
 from navi.domain.events import ModelCalled, TextDelta
 from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, NodeId, SessionId, TurnId
+from navi.domain.secrets import Secrets
 from navi.http.app import create_app
 from navi.http.outbox import Outbox
 from navi.http.serve import serving
@@ -168,6 +169,7 @@ async def _navi(scene: Scene, dsn: str, *, sessions: int) -> AsyncGenerator[Serv
             SystemClock(),
             RandomIds(),
             speaker,
+            Secrets(),
             capacity=2 * sessions,
         )
         speakers = [

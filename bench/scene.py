@@ -18,6 +18,7 @@ from navi.adapters.system import RandomIds, SystemClock
 from navi.application.record import Record, Records
 from navi.domain.commands import CreateSession
 from navi.domain.ids import LOCAL_OWNER, NodeId, SessionId, uuid7
+from navi.domain.secrets import Secrets
 from tests.support.servers import PostgresServer
 
 
@@ -65,7 +66,7 @@ class Store(Struct, frozen=True, kw_only=True):
 
     def records(self) -> Records:
         """The sessions as a process knows them that has just started."""
-        return Records(self.log, self.read_models, SystemClock(), RandomIds(), self.node)
+        return Records(self.log, self.read_models, SystemClock(), RandomIds(), self.node, Secrets())
 
     async def create(self) -> Record:
         """A new session, with all that a turn keeps up to date."""

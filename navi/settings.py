@@ -9,6 +9,7 @@ import platformdirs
 from msgspec import Struct
 
 from navi.domain.errors import BadInput
+from navi.domain.secrets import secret_values
 from navi.failpoints import Failpoint
 from navi.failpoints import parse as parse_failpoints
 
@@ -26,6 +27,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     Attributes:
         llm_chunk_timeout: seconds; None where it was not set, so that a backend may know better.
         compression_threshold: share of the context window, 0 to 1.
+        secrets: values that must not be logged, by the names of their variables.
     """
 
     host: str
@@ -60,6 +62,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     postgres_bin: Path | None
     nats_bin: Path | None
     log_level: str
+    secrets: Mapping[str, str]
 
     @property
     def files_dir(self) -> Path:
@@ -120,6 +123,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
         nats_bin=read.one("NAVI_NATS_BIN", Path, default=None),
         log_level=read.one("NAVI_LOG_LEVEL", _level, default="info"),
+        secrets=secret_values(environment),
     )
 
 

@@ -7,24 +7,27 @@ from typing import TextIO
 
 import structlog
 
+from navi.domain.secrets import Secrets
 
-def configure_logs(*, level: str, colours: bool) -> None:
+
+def configure_logs(*, level: str, colours: bool, secrets: Secrets) -> None:
     """Set up structlog and the logs of libraries; readable on a terminal, JSON lines elsewhere.
 
     Args:
         level: ``debug``, ``info``, ``warning`` or ``error``.
         colours: whether a person reads them on a terminal.
+        secrets: what is masked in every value.
     """
     sink = Sink(sys.stderr)
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _Mask(secrets),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
-        if colours
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        [structlog.dev.ConsoleRenderer()] if colours else [structlog.processors.JSONRenderer()]
     )
     structlog.configure(
         processors=[*shared, *last],
@@ -65,3 +68,19 @@ class Sink(TextIO):
         """Hand on what is buffered, or leave it to the next line."""
         with suppress(OSError):
             self._file.flush()
+
+
+class _Mask:
+    """Masks secrets in every text of a log entry."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    def __call__(
+        self, logger: object, method: str, entry: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        del logger, method
+        return {
+            key: self._secrets.mask(value).text if isinstance(value, str) else value
+            for key, value in entry.items()
+        }

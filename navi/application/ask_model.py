@@ -15,6 +15,7 @@ from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, Purpo
 from navi.domain.ids import CallId
 from navi.domain.model_choice import Candidate, Failure, failure_of
 from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema, system_of
+from navi.domain.secrets import Secrets
 from navi.domain.turn import Attempt
 from navi.failpoints import failpoint
 from navi.ports import (
@@ -101,12 +102,14 @@ class AskModelOnce:
         clock: Clock,
         ids: Ids,
         settings: CallSettings,
+        secrets: Secrets,
     ) -> None:
         self._servers = servers
         self._texts = texts
         self._clock = clock
         self._ids = ids
         self._settings = settings
+        self._secrets = secrets
 
     async def __call__(
         self,
@@ -124,6 +127,7 @@ class AskModelOnce:
             NoModel: nothing can be asked, so nothing was recorded.
             Fenced: the turn is another's; nothing more may be done.
         """
+        question = self._masked(question)
         target = await self._choose(question)
         think = question.think and await target.model.supports_thinking(target.model_name)
         request = ModelRequest(
@@ -138,7 +142,7 @@ class AskModelOnce:
         )
         body = target.model.render(request)
         called = await self._called(record, target, request, body, question)
-        call = ModelCall(record, called, self._clock)
+        call = ModelCall(record, called, self._clock, self._secrets)
         await record(called)
         await failpoint("model.before_call")
         try:
@@ -157,6 +161,23 @@ class AskModelOnce:
         await record(*call.shown.ending(), reply, *conclude(reply))
         await failpoint("model.after_reply")
         return Replied(reply)
+
+    def _masked(self, question: Question) -> Question:
+        """The question without secrets in what is kept by content; the context has none already."""
+        system = system_of(question.messages)
+        head = () if system is None else (self._masked_message(question.messages[0]),)
+        return replace(
+            question,
+            messages=(*head, *question.messages[len(head) :]),
+            tail=tuple(self._masked_message(message) for message in question.tail),
+            tools=tuple(
+                replace(tool, description=self._secrets.mask(tool.description).text)
+                for tool in question.tools
+            ),
+        )
+
+    def _masked_message(self, message: PromptMessage) -> PromptMessage:
+        return replace(message, content=self._secrets.mask(message.content).text)
 
     async def _choose(self, question: Question) -> Target:
         try:

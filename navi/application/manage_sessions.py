@@ -19,6 +19,7 @@ from navi.domain.commands import (
 from navi.domain.errors import BadInput, ConcurrentAppend, NotFound
 from navi.domain.events import Mode, UserMessageReceived
 from navi.domain.ids import LOCAL_OWNER, MessageId, NodeId, SessionId, TurnId
+from navi.domain.secrets import Secrets
 from navi.domain.session import Session
 from navi.ports import EventLog, Ids, Profiles
 
@@ -49,6 +50,7 @@ class ManageSessions:
         profiles: Profiles,
         ids: Ids,
         node: NodeId,
+        secrets: Secrets,
     ) -> None:
         self._log = event_log
         self._records = records
@@ -56,6 +58,7 @@ class ManageSessions:
         self._profiles = profiles
         self._ids = ids
         self._node = node
+        self._secrets = secrets
 
     async def create(self, *, profile_id: str, name: str | None) -> Session:
         """A new session.
@@ -98,6 +101,8 @@ class ManageSessions:
         """
         record = await self._existing(session_id)
         message_id = message_id or MessageId(self._ids.uuid())
+        # Here and not at the append: the same message once more is compared with what was kept.
+        said = self._secrets.mask(content)
         while True:
             seen = record.seq
             earlier = await self._log.find_receipt(session_id, message_id)
@@ -109,12 +114,13 @@ class ManageSessions:
             )
             command = ReceiveMessage(
                 message_id=message_id,
-                content=content,
+                content=said.text,
                 files=files,
                 mode=mode,
                 earlier=earlier,
                 start=None if self._runs.draining else start,
                 planning=planning,
+                masked=said.names,
             )
             try:
                 rows = await record.try_once(command, seen=seen)

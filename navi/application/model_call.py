@@ -12,6 +12,7 @@ from navi.domain.commands import Aside, Outcome
 from navi.domain.errors import ModelFailure
 from navi.domain.events import ModelCalled, ModelReplied, ToolCall
 from navi.domain.ids import CallId, NodeId
+from navi.domain.secrets import Secrets
 from navi.failpoints import failpoint
 from navi.ports import (
     Clock,
@@ -51,9 +52,11 @@ class Recorder(Protocol):
 class ModelCall:
     """One model call under way."""
 
-    def __init__(self, record: Recorder, called: ModelCalled, clock: Clock) -> None:
+    def __init__(
+        self, record: Recorder, called: ModelCalled, clock: Clock, secrets: Secrets
+    ) -> None:
         self.id = called.call_id
-        self.shown = ShownText(called.call_id)
+        self.shown = ShownText(called.call_id, secrets)
         self.record = record
         self._shows = called.purpose == "turn"
         self._clock = clock
@@ -122,6 +125,7 @@ class ModelCall:
                             tool_calls_came = True
                         case FinalChunk():
                             final = chunk
+                            self.shown.end()
                     if final is None:
                         coming = asyncio.ensure_future(anext(chunks))
                 elif final is None and now >= deadline:

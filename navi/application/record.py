@@ -16,6 +16,7 @@ from navi.domain.errors import ConcurrentAppend, LogUnavailable
 from navi.domain.events import CompressionUndone
 from navi.domain.fold import Fold
 from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
+from navi.domain.secrets import Secrets, masked_event
 from navi.domain.session import Session
 from navi.ports import Append, Clock, EventLog, Ids, NewEvent, ReadModels, Recorded
 from navi.projections.context import Context, ContextState
@@ -45,6 +46,7 @@ class Record:
         clock: Clock,
         ids: Ids,
         node: NodeId,
+        secrets: Secrets,
         *,
         session_id: SessionId,
         session: Fold[Session],
@@ -54,6 +56,7 @@ class Record:
         self._clock = clock
         self._ids = ids
         self._node = node
+        self._secrets = secrets
         self.id = session_id
         self._session = session
         self._context: Fold[ContextState] | None = None
@@ -227,7 +230,7 @@ class Record:
                 at=now,
                 turn_id=next(turns),
                 subagent_id=part.subagent_id,
-                event=event,
+                event=masked_event(event, self._secrets),
             )
             for part in decided
             for event in part.events
@@ -260,6 +263,7 @@ class Records:
     """The sessions this process knows, the latest used ones kept in memory.
 
     Args:
+        secrets: what is masked in every event before it is appended.
         capacity: how many are kept; one that is in use is never dropped, since its user holds it.
     """
 
@@ -270,6 +274,7 @@ class Records:
         clock: Clock,
         ids: Ids,
         node: NodeId,
+        secrets: Secrets,
         *,
         capacity: int = 500,
     ) -> None:
@@ -278,6 +283,7 @@ class Records:
         self._clock = clock
         self._ids = ids
         self._node = node
+        self._secrets = secrets
         self._capacity = capacity
         self._kept: OrderedDict[SessionId, Record] = OrderedDict()
 
@@ -324,6 +330,7 @@ class Records:
             self._clock,
             self._ids,
             self._node,
+            self._secrets,
             session_id=session_id,
             session=fold,
         )

@@ -1,10 +1,13 @@
 """Text of a call while it is being written: what is logged when."""
 
 from collections import deque
-from typing import Literal
+from typing import Literal, NamedTuple
+
+from msgspec import UNSET
 
 from navi.domain.events import TextDelta, ThinkingDelta, ThinkingEnded
 from navi.domain.ids import CallId
+from navi.domain.secrets import CONTEXT, Secrets
 
 MAX_DELTA = 16_384  # characters of one delta: what a client is shown at once
 SLOT = 0.05  # seconds between two deltas of one call: at most 20 a second, of both kinds together
@@ -13,12 +16,26 @@ Kind = Literal["thinking", "text"]
 Shown = ThinkingDelta | TextDelta | ThinkingEnded
 
 
-class ShownText:
-    """Gathers chunks and gives them out as deltas: the first at once, then one a slot."""
+class _Piece(NamedTuple):
+    """Text that may be shown, with the names of the secrets that stood in it."""
 
-    def __init__(self, call_id: CallId) -> None:
+    text: str
+    masked: tuple[str, ...]
+
+
+class ShownText:
+    """Gathers chunks and gives them out as deltas: the first at once, then one a slot.
+
+    Text that may be the beginning of a secret is held back until more of it came.
+    """
+
+    def __init__(self, call_id: CallId, secrets: Secrets) -> None:
         self._call_id = call_id
-        self._waiting: deque[tuple[Kind, list[str]]] = deque()
+        self._secrets = secrets
+        self._waiting: deque[tuple[Kind, list[_Piece]]] = deque()
+        self._held = ""
+        self._held_kind: Kind = "thinking"
+        self._before = ""  # the end of what stands before it
         self._thinking: list[str] = []
         self._text: list[str] = []
         self._thinks = False  # thinking was logged and its end was not
@@ -54,11 +71,26 @@ class ShownText:
         self._text.append(text)
         self._gather("text", text)
 
+    def end(self) -> None:
+        """Nothing more comes: what is held back may be shown."""
+        self._release(len(self._held))
+
     def _gather(self, kind: Kind, text: str) -> None:
-        if self._waiting and self._waiting[-1][0] == kind:
-            self._waiting[-1][1].append(text)
-        else:
-            self._waiting.append((kind, [text]))
+        if kind != self._held_kind:
+            self.end()
+            self._held_kind, self._before = kind, ""
+        self._held += text
+        self._release(self._secrets.open_at(self._held, before=self._before))
+
+    def _release(self, length: int) -> None:
+        text, self._held = self._held[:length], self._held[length:]
+        if not text:
+            return
+        masked = self._secrets.mask(text, before=self._before)
+        self._before = (self._before + text)[-CONTEXT:]
+        if not self._waiting or self._waiting[-1][0] != self._held_kind:
+            self._waiting.append((self._held_kind, []))
+        self._waiting[-1][1].append(_Piece(masked.text, masked.names))
 
     def due(self, now: float) -> float:
         """When the next delta may be logged; far away while nothing waits."""
@@ -70,14 +102,15 @@ class ShownText:
             return ()
         self._next_slot = now + SLOT  # until `logged` knows better
         kind, pieces = self._waiting.popleft()
-        text = "".join(pieces)
+        text = "".join(piece.text for piece in pieces)
+        masked = tuple(dict.fromkeys(name for piece in pieces for name in piece.masked)) or UNSET
         if len(text) > MAX_DELTA:
-            self._waiting.appendleft((kind, [text[MAX_DELTA:]]))
+            self._waiting.appendleft((kind, [_Piece(text[MAX_DELTA:], masked or ())]))
             text = text[:MAX_DELTA]
         if kind == "thinking":
             self._thinks = True
-            return (ThinkingDelta(call_id=self._call_id, text=text),)
-        return (*self.ending(), TextDelta(call_id=self._call_id, text=text))
+            return (ThinkingDelta(call_id=self._call_id, text=text, masked=masked),)
+        return (*self.ending(), TextDelta(call_id=self._call_id, text=text, masked=masked))
 
     def logged(self, now: float) -> None:
         """What ``take`` gave is in the log: the next slot begins here, however long that took."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from navi import failpoints
 from navi.adapters.embedded.servers import Addresses
 from navi.adapters.files.workspaces import Workspaces
-from navi.adapters.llm.detect import Detected, detect
+from navi.adapters.llm.detect import Detected, ModelSettings, detect
 from navi.adapters.llm.embedders import FoundEmbedders
 from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.jetstream import JetStream
@@ -50,6 +50,7 @@ from navi.bootstrap.models import model_settings
 from navi.bootstrap.store import Store, open_store
 from navi.domain.errors import Unavailable
 from navi.domain.ids import NodeId
+from navi.domain.secrets import Secrets, password_in
 from navi.ports import EventLog
 from navi.projections.context import Context
 from navi.projections.messages import Messages
@@ -183,14 +184,16 @@ async def open_node(
         store = await stack.enter_async_context(
             open_store(settings, addresses.database_url, wakes=wakes)
         )
-        models = await detect(await model_settings(settings), clock=clock)
+        servers = await model_settings(settings)
+        models = await detect(servers, clock=clock)
         stack.push_async_callback(models.servers.aclose)
         memories = PostgresMemories(
             store.pool,
             FoundEmbedders(models.embeddings, model=settings.embedding_model, clock=clock, ids=ids),
         )
         keeper = KeepMemories(store.log, memories)
-        records = Records(store.log, store.read_models, clock, ids, node_id)
+        secrets = secrets_of(settings, addresses, servers)
+        records = Records(store.log, store.read_models, clock, ids, node_id, secrets)
         manage_memories = ManageMemories(store.log, store.texts, records, memories, keeper, ids)
         tools = await stack.enter_async_context(
             Tools(
@@ -209,7 +212,7 @@ async def open_node(
         workspaces = Workspaces(settings.files_dir)
         run_tool = RunToolOnce(tools, workspaces, KeptOutputs(), clock)
         stack.push_async_callback(run_tool.close)
-        ask_model = AskModelOnce(models.servers, store.texts, clock, ids, _calls(settings))
+        ask_model = AskModelOnce(models.servers, store.texts, clock, ids, _calls(settings), secrets)
         compress = CompressContext(ask_model, _compression(settings))
         agent = Agent(
             node=node_id,
@@ -243,7 +246,7 @@ async def open_node(
             tools=tools,
             models=models,
             runs=runs,
-            sessions=ManageSessions(store.log, records, runs, profiles, ids, node_id),
+            sessions=ManageSessions(store.log, records, runs, profiles, ids, node_id, secrets),
             fork_session=ForkSession(store.log, store.read_models, records, workspaces, ids),
             contexts=ManageContext(records, compress, profiles, node_id),
             memories=manage_memories,
@@ -265,6 +268,19 @@ async def open_node(
                 for partition in range(settings.log_partitions)
             ),
         )
+
+
+def secrets_of(settings: Settings, addresses: Addresses, models: ModelSettings) -> Secrets:
+    """What is masked in the log: the environment's secrets, and those of the servers in use."""
+    urls = {"NATS_URL": addresses.nats_url or "", "DATABASE_URL": addresses.database_url or ""}
+    headers = (header for backend in models.ollama_backends for header in backend.headers.values())
+    return Secrets(
+        {
+            **{f"OLLAMA_BACKENDS_FILE {n}": h.split()[-1] for n, h in enumerate(headers) if h},
+            **{name: password_in(url) or "" for name, url in urls.items()},
+            **settings.secrets,
+        }
+    )
 
 
 def _calls(settings: Settings) -> CallSettings:

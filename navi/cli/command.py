@@ -13,6 +13,7 @@ import msgspec
 from navi.adapters.embedded.errors import EmbeddedServerError
 from navi.adapters.logs import configure_logs
 from navi.domain.errors import BadInput, NaviError
+from navi.domain.secrets import Secrets
 from navi.settings import Settings, read_settings
 
 HOLDS, DOES_NOT_HOLD, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130  # exit statuses
@@ -70,7 +71,11 @@ json_option = click.option(
 
 def log_to_stderr(settings: Settings, *, level: str | None = None) -> None:
     """Send logs to standard error; ``level`` in place of the one that is set."""
-    configure_logs(level=level or settings.log_level, colours=sys.stderr.isatty())
+    configure_logs(
+        level=level or settings.log_level,
+        colours=sys.stderr.isatty(),
+        secrets=Secrets(settings.secrets),
+    )
 
 
 def run(

@@ -18,6 +18,7 @@ from navi.cli.command import (
 )
 from navi.cli.reading import seq_type
 from navi.domain.ids import NodeId
+from navi.domain.secrets import Secrets
 from navi.http.forks import ForkAnswer, fork_answer
 from navi.http.limits import check_name, session_of
 from navi.settings import Settings
@@ -54,7 +55,8 @@ async def _fork(
         check_name("--name", name)
     clock, ids = SystemClock(), RandomIds()
     async with attached_store(settings) as store:
-        records = Records(store.log, store.read_models, clock, ids, NodeId(ids.uuid()))
+        secrets = Secrets(settings.secrets)
+        records = Records(store.log, store.read_models, clock, ids, NodeId(ids.uuid()), secrets)
         workspaces = Workspaces(settings.files_dir)
         fork_session = ForkSession(store.log, store.read_models, records, workspaces, ids)
         made = fork_answer(await fork_session(origin, at=at, name=name))

@@ -26,6 +26,7 @@ from navi.cli.command import (
 from navi.cli.printable import one_line
 from navi.domain.errors import NotFound
 from navi.domain.ids import LOCAL_OWNER, NodeId
+from navi.domain.secrets import Secrets
 from navi.http.memories import MemoryList, shown
 from navi.settings import Settings
 
@@ -133,7 +134,8 @@ async def _opened(settings: Settings) -> AsyncGenerator[ManageMemories, None]:
     async with attached_store(settings) as store:
         embedders = FoundEmbedders((), model=None, clock=clock, ids=ids)
         kept = PostgresMemories(store.pool, embedders)
-        records = Records(store.log, store.read_models, clock, ids, NodeId(ids.uuid()))
+        secrets = Secrets(settings.secrets)
+        records = Records(store.log, store.read_models, clock, ids, NodeId(ids.uuid()), secrets)
         yield ManageMemories(
             store.log, store.texts, records, kept, KeepMemories(store.log, kept), ids
         )

@@ -71,6 +71,7 @@ class ReceiveMessage(Struct, frozen=True, kw_only=True):
         earlier: the receipt that the log already holds under this id, and its seq.
         start: None in a process that opens no turns, because it drains.
         planning: whether its turn may plan.
+        masked: the secrets that stood in the content.
     """
 
     message_id: MessageId
@@ -80,6 +81,7 @@ class ReceiveMessage(Struct, frozen=True, kw_only=True):
     earlier: tuple[int, UserMessageReceived] | None = None
     start: TurnStart | None = None
     planning: bool = True
+    masked: tuple[str, ...] = ()
 
 
 class RequestStop(Struct, frozen=True, kw_only=True):

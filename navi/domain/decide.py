@@ -212,6 +212,7 @@ def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:
         files=command.files,
         mode=command.mode,
         planning=UNSET if command.planning else False,
+        masked=command.masked or UNSET,
     )
     if session.turn is not None or session.waiting or command.start is None:
         return _one(receipt)

@@ -78,18 +78,24 @@ class TodoItem(Struct, frozen=True, kw_only=True):
 
 
 class Fact(Struct, frozen=True, kw_only=True):
-    """An event that is kept for ever; ``erased`` is true where what it said was taken away."""
+    """An event that is kept for ever.
+
+    ``erased`` is true where what it said was taken away; ``masked`` names the secrets that stood in it
+    before it was appended, by variable or kind of token.
+    """
 
     TYPE: ClassVar[str]
     V: ClassVar[int] = 1
     erased: bool | UnsetType = UNSET
+    masked: tuple[str, ...] | UnsetType = UNSET
 
 
 class Delta(Struct, frozen=True, kw_only=True):
-    """Text in the making; may be pruned once its call has ended."""
+    """Text in the making; may be pruned once its call has ended. ``masked`` as in facts."""
 
     TYPE: ClassVar[str]
     V: ClassVar[int] = 1
+    masked: tuple[str, ...] | UnsetType = UNSET
 
 
 # --- the session itself -------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from navi.application.take_over import TakeOver
 from navi.application.turn_run import Agent
 from navi.domain.events import AgentEvent, Mode
 from navi.domain.ids import MessageId, NodeId, SessionId
+from navi.domain.secrets import Secrets
 from navi.ports import Clock, Embedder, EventLog, Recorded, Tool
 from navi.projections.context import Context
 from navi.projections.messages import Messages
@@ -67,6 +68,7 @@ class World:
         self.texts = InMemoryTextStore()
         self.memories = InMemoryMemories(NoEmbedders())
         self.cluster: dict[NodeId, Any] = {}
+        self.secrets = Secrets()
 
     async def project(self) -> None:
         """Bring the read models up to date."""
@@ -183,6 +185,7 @@ async def agent_node(
             clock,
             ids,
             CallSettings(first_chunk_timeout=first_chunk_timeout, num_ctx=WINDOW),
+            world.secrets,
         )
         compress = CompressContext(
             ask_model,
@@ -202,7 +205,7 @@ async def agent_node(
             memories=world.memories,
             subagent_seconds=subagent_seconds,
         )
-        records = Records(world.log, world.read_models, clock, ids, node_id)
+        records = Records(world.log, world.read_models, clock, ids, node_id, world.secrets)
         after_turn = AfterTurn(
             records,
             (
@@ -215,7 +218,9 @@ async def agent_node(
         )
         following = asyncio.create_task(after_turn.run())
         runs = SessionRuns(world.log, records, agent, completed=after_turn.completed)
-        sessions = ManageSessions(world.log, records, runs, profile_folder, ids, node_id)
+        sessions = ManageSessions(
+            world.log, records, runs, profile_folder, ids, node_id, world.secrets
+        )
         take_over = TakeOver(
             world.log,
             world.read_models,

@@ -1,0 +1,194 @@
+"""What is taken for a secret, what is not, and that a text cut into pieces is masked like the whole."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navi.domain.events import (
+    Delta,
+    Fact,
+    ModelReplied,
+    TextDelta,
+    ToolCall,
+    ToolFinished,
+    Usage,
+    UserMessageReceived,
+)
+from navi.domain.ids import CallId, MessageId
+from navi.domain.secrets import (
+    CONTEXT,
+    KINDS,
+    MASK,
+    Secrets,
+    masked_event,
+    password_in,
+    secret_values,
+)
+
+# Put together here, so that no scanner takes this file for a leak.
+API_KEY = "sk-" + "proj-Ab12" * 5
+JWT = "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkw" + ".dozjgNryP4J3jVmNHl0w5N"
+PEM = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIE\nowIB\n-----END RSA PRIVATE " + "KEY-----"
+TOKENS = {
+    API_KEY: "API key",
+    "github_pat_" + "11ABCDEFG0" * 4: "GitHub token",
+    "glpat-" + "x1Y2" * 5: "GitLab token",
+    "xoxb-" + "1234567890-abcdef": "Slack token",
+    "AKIA" + "IOSFODNN7EXAMPLE": "AWS key",
+    "AIza" + "SyA1" * 8 + "abc": "Google key",
+    "hf_" + "aB3d" * 9: "Hugging Face token",
+    "npm_" + "aB3d" * 9: "npm token",
+    JWT: "JSON web token",
+    PEM: "private key",
+}
+KNOWN = Secrets({"DEPLOY_TOKEN": "hunter2hunter2"})
+
+
+@pytest.mark.parametrize(("token", "kind"), TOKENS.items(), ids=range(len(TOKENS)))
+def test_a_token_is_known_by_its_form(token: str, kind: str) -> None:
+    masked = KNOWN.mask(f"use {token}, it works")
+
+    anchor = next(k.anchor for k in KINDS if token.startswith(k.anchor))
+    assert masked.text == f"use {anchor}{MASK}, it works"
+    assert masked.names == (kind,)
+
+
+def test_only_the_secret_part_is_masked() -> None:
+    said = (
+        "curl -H 'Authorization: Bearer abc123def456ghi7' https://ann:correct-horse@example.org/x"
+    )
+
+    masked = KNOWN.mask(said)
+
+    assert masked.text == f"curl -H 'Authorization: Bearer {MASK}' https://ann:{MASK}@example.org/x"
+    assert masked.names == ("bearer token", "password in a URL")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-abcdefghijklmnopqrstuvwxyz1234",
+        "risk-assessment-of-the-2026-framework",
+        "sk-learn-compatible-estimators",
+        "the bearer of this letter is my friend",
+        "see https://example.org:8080/path?x=1@2",
+        "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+        "hunter2",
+        "",
+    ],
+)
+def test_what_only_looks_similar_stays(text: str) -> None:
+    assert KNOWN.mask(text).text == text
+
+
+def test_values_of_the_environment_are_masked_by_name() -> None:
+    values = secret_values(
+        {
+            "OPENAI_API_KEY": "abcd-1234-efgh",
+            "DB_PASSWORD": "secret",
+            "POSTGRES_PASSWORD": "postgres",
+            "DATABASE_URL": "postgresql://navi:p%40ss-word@db/navi",
+            "NATS_URL": "nats://t0ken-t0ken@127.0.0.1:4222",
+            "SSH_AUTH_SOCK": "/run/agent/socket",
+            "KEYBOARD": "qwertz-layout-1",
+            "LANG": "de_DE.UTF-8",
+        }
+    )
+    secrets = Secrets(values)
+
+    masked = secrets.mask("abcd-1234-efgh p@ss-word t0ken-t0ken secret postgres /run/agent/socket")
+
+    assert masked.text == f"ab{MASK} p@{MASK} t0{MASK} secret postgres /run/agent/socket"
+    assert set(masked.names) == {"OPENAI_API_KEY", "DATABASE_URL", "NATS_URL"}
+
+
+def test_the_longer_of_two_values_is_masked_whole() -> None:
+    secrets = Secrets({"A_KEY": "abcdefgh1", "B_KEY": "abcdefgh12345"})
+
+    assert secrets.mask("abcdefgh12345").text == f"ab{MASK}"
+
+
+@pytest.mark.parametrize(
+    ("url", "password"),
+    [
+        ("nats://token@host:4222", "token"),
+        ("nats://user:word@host:4222", "word"),
+        ("postgresql://user@host/db", None),
+        ("http://[::1", None),
+    ],
+)
+def test_the_password_of_a_url(url: str, password: str | None) -> None:
+    assert password_in(url) == password
+
+
+def test_an_event_says_what_was_masked_in_it_wherever_it_stood() -> None:
+    arguments = {"headers": [{"value": f"x {API_KEY}"}], "depth": 3}
+    reply = ModelReplied(
+        call_id=CallId("c"),
+        content="hunter2hunter2",
+        thinking="",
+        tool_calls=(ToolCall(id=CallId("t"), name="fetch", arguments=arguments),),
+        finish_reason="stop",
+        usage=Usage(),
+        duration_ms=1,
+        first_chunk_ms=1,
+    )
+
+    masked = masked_event(reply, KNOWN)
+
+    assert isinstance(masked, ModelReplied)
+    assert masked.content == f"hu{MASK}"
+    assert masked.tool_calls[0].arguments == {"headers": [{"value": f"x sk-{MASK}"}], "depth": 3}
+    assert masked.masked == ("DEPLOY_TOKEN", "API key")
+    assert masked_event(masked, KNOWN) is masked
+
+
+def test_ids_that_clients_made_are_left_alone() -> None:
+    said = UserMessageReceived(message_id=MessageId("hunter2hunter2"), content="hello")
+
+    assert masked_event(said, KNOWN) is said
+
+
+def test_masking_never_makes_an_event_longer() -> None:
+    output = ToolFinished(
+        call_id=CallId("c"), name="t", outcome="ok", output="hunter2hunter2 " * 9, duration_ms=1
+    )
+    masked = masked_event(output, KNOWN)
+
+    assert isinstance(masked, ToolFinished)
+    assert len(masked.output) < len(output.output)
+
+
+def test_every_event_can_say_that_it_was_masked() -> None:
+    assert "masked" in Fact.__struct_fields__
+    assert "masked" in Delta.__struct_fields__
+    delta = masked_event(TextDelta(call_id=CallId("c"), text="hunter2hunter2"), KNOWN)
+    assert delta == TextDelta(call_id=CallId("c"), text=f"hu{MASK}", masked=("DEPLOY_TOKEN",))
+
+
+PIECES = st.lists(
+    st.one_of(
+        st.sampled_from([*TOKENS, "hunter2hunter2", "Bearer ab1" + "c" * 20, "://u:pass-word-1@"]),
+        st.sampled_from(["sk", "-", "hunter", " ", "\n", "task-", "-----BEGIN ", "eyJ", ":", "//"]),
+        st.text(max_size=6),
+    ),
+    max_size=8,
+)
+
+
+@given(pieces=PIECES, seed=st.integers(0, 2**32))
+def test_a_text_that_comes_in_pieces_is_masked_like_the_whole(pieces: list[str], seed: int) -> None:
+    whole = "".join(pieces)
+    cuts = random.Random(seed)  # noqa: S311 - a test's own dice
+    shown, held, before, rest = "", "", "", whole
+    while rest:
+        size = cuts.randint(1, 9)
+        held, rest = held + rest[:size], rest[size:]
+        at = KNOWN.open_at(held, before=before)
+        shown += KNOWN.mask(held[:at], before=before).text
+        before, held = (before + held[:at])[-CONTEXT:], held[at:]
+    shown += KNOWN.mask(held, before=before).text
+
+    assert shown == KNOWN.mask(whole).text
