@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from bench import append, delta, load, relay, turn, websocket
+from bench import append, delta, fork, load, relay, turn, websocket
 from bench.measure import FULL, QUICK, Figure, Pace
 from bench.scene import Scene, open_scene
 
@@ -26,6 +26,7 @@ ROWS: dict[int, Benchmark] = {
     8: relay.run,
     9: delta.run,
     10: websocket.run,
+    11: fork.run,
 }
 
 
