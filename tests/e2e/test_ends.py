@@ -28,6 +28,11 @@ async def restart(navi: NaviProcess, **settings: str) -> None:
     await navi.start(**settings)
 
 
+async def running_sessions(navi: NaviProcess) -> list[str]:
+    sessions = (await navi.get("/sessions"))["sessions"]
+    return [session["id"] for session in sessions if session["status"] == "running"]
+
+
 def facts_since(events: list[dict[str, Any]], type: str) -> list[str]:  # noqa: A002  # as in the envelope
     """The types from the first event of a type on, without deltas."""
     types = [event["type"] for event in events if not event["type"].endswith("_delta")]
@@ -88,9 +93,29 @@ async def test_a_chat_survives_the_server_it_talks_to(navi: NaviProcess) -> None
         assert await navi.ended() == -signal.SIGKILL
         await navi.start()
         async with asyncio.timeout(20):
-            answer, _ = await chat.communicate()
+            answer, said = await chat.communicate()
 
     assert (chat.returncode, answer.decode().split()) == (0, ["word"] * 30)
+    assert b"waiting for navi to come back" in said
+
+
+async def test_a_chat_survives_a_restart_without_time_for_its_turn(navi: NaviProcess) -> None:
+    await restart(navi, NAVI_DRAIN_SECONDS="0.2")
+
+    async with navi.started("chat", "!pace 0.05\n!repeat 60 word") as chat:
+        async with asyncio.timeout(20):
+            while not (running := await running_sessions(navi)):  # noqa: ASYNC110  # it is another process
+                await asyncio.sleep(0.02)
+        await navi.until(running[0], "text_delta")
+        status = await navi.stop()
+        await navi.start()
+        async with asyncio.timeout(20):
+            answer, said = await chat.communicate()
+
+    assert (status, chat.returncode) == (0, 0)
+    assert answer.decode().split() == ["word"] * 60
+    assert b"waiting for navi to come back" in said
+    assert (await navi.types(running[0])).count("user_message_received") == 1
 
 
 async def test_told_to_end_it_lets_the_running_turn_end(navi: NaviProcess) -> None:
@@ -145,7 +170,10 @@ async def test_a_turn_without_time_to_end_is_handed_over(navi: NaviProcess) -> N
     assert (status, resumed["data"]["reason"]) == (0, "handed_over")
 
 
-async def test_told_twice_it_ends_at_once_and_leaves_nothing(navi: NaviProcess) -> None:
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+async def test_told_twice_it_ends_at_once_and_leaves_nothing(
+    navi: NaviProcess, second: signal.Signals
+) -> None:
     session_id = await navi.new_session()
     await navi.drop(session_id, "!sleep 30\n!say never")
     await navi.until(session_id, "model_called")
@@ -153,9 +181,12 @@ async def test_told_twice_it_ends_at_once_and_leaves_nothing(navi: NaviProcess) 
 
     navi.signal(signal.SIGTERM)
     await navi.has_logged("draining")
-    status = await asyncio.wait_for(navi.stop(), 2)
+    navi.signal(second)
+    status = await asyncio.wait_for(navi.ended(), 2)
 
     _, alive = psutil.wait_procs(family, timeout=10)
-    assert (status, alive) == (128 + signal.SIGTERM, [])
+    assert (status, alive) == (128 + second, [])
     await navi.start()
+    await navi.until(session_id, "turn_resumed")
     await navi.post(f"/sessions/{session_id}/stop")
+    assert (await navi.say(session_id, "!say and on"))["content"] == "and on"
