@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 import pytest
 import pytest_asyncio
 
-from tests.support.model_server import ModelServer
+from tests.support.model_server import ModelServer, demo_parts
 from tests.support.navi_process import NaviProcess, running_navi
 
 
@@ -21,3 +21,10 @@ async def models() -> AsyncGenerator[ModelServer, None]:
     """A scripted model server, shared by the tests of a module."""
     async with ModelServer() as server:
         yield server
+
+
+@pytest.fixture
+def forget_requests(models: ModelServer) -> None:
+    """The model server as at first."""
+    models.requests.clear()
+    models.otherwise = demo_parts

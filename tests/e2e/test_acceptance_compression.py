@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.support.mind import data_of, events_of, is_sound, session, write_profile, writing_files
-from tests.support.model_server import ModelServer, Received, demo_parts, purpose_of
+from tests.support.mind import data_of, events_of, is_sound, session, with_profiles, writing_files
+from tests.support.model_server import ModelServer, Received, purpose_of
 from tests.support.model_wire import Done, Part, Say, Stall, calls
 from tests.support.navi_process import NaviProcess, running_navi
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("forget_requests"),
+]
 
 LIST = calls(("todo", {"action": "list"}))
 PARENT = {
@@ -29,18 +32,11 @@ PARENT = {
 async def navi(
     models: ModelServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[NaviProcess, None]:
-    data = tmp_path_factory.mktemp("navi") / "data"
-    write_profile(data, "parent", PARENT)
+    data = with_profiles(tmp_path_factory.mktemp("navi"), {"parent": PARENT})
     async with running_navi(
         data, NAVI_LLM="ollama", OLLAMA_HOST=models.url, CONTEXT_KEEP_RECENT="1"
     ) as running:
         yield running
-
-
-@pytest.fixture(autouse=True)
-def forget_requests(models: ModelServer) -> None:
-    models.requests.clear()
-    models.otherwise = demo_parts
 
 
 async def said(navi: NaviProcess, models: ModelServer, session_id: str, words: str) -> None:

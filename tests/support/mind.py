@@ -1,7 +1,7 @@
 """What the tests of the agent's mind from outside have in common."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,14 @@ def write_profile(data: Path, name: str, config: dict[str, Any]) -> None:
     """Put a profile into a data directory, or another in its place."""
     (data / "profiles" / name).mkdir(parents=True, exist_ok=True)
     (data / "profiles" / name / "config.json").write_text(json.dumps(config))
+
+
+def with_profiles(directory: Path, profiles: Mapping[str, dict[str, Any]]) -> Path:
+    """A data directory in a directory, with profiles in it."""
+    data = directory / "data"
+    for name, config in profiles.items():
+        write_profile(data, name, config)
+    return data
 
 
 async def session(navi: NaviProcess, profile_id: str = "assistant") -> str:
@@ -47,7 +55,8 @@ async def is_sound(navi: NaviProcess, models: ModelServer, session_id: str) -> N
         assert again["matches"]
         if call_id in got:
             assert again["body"] == got[call_id].body.decode()
-    assert broken_promises(events) == []
+    broken = broken_promises(events)
+    assert broken == [], broken
 
 
 def writing_files(rounds: int) -> Callable[[Received], Sequence[Part]]:

@@ -11,7 +11,6 @@ KEYS = ["session_id", "seq", "id", "type", "v", "at", "turn_id", "subagent_id", 
 AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 ENDS = ("turn_completed", "turn_stopped", "turn_failed")
 SLOT_SECONDS = 0.0499  # between two deltas of a call, less what `at` rounds away
-NEVER_STARTED = ("skipped", "denied")
 
 
 def broken_promises(events: Sequence[Event]) -> list[str]:
@@ -97,7 +96,11 @@ def _tool_calls(events: Sequence[Event]) -> Iterable[str]:
                 wanted[data["call_id"]] = True
             case "tool_finished":
                 started = wanted.pop(data["call_id"], None)
-                if started is None or started == (data["outcome"] in NEVER_STARTED):
+                # A rule may forbid a call before it is started, or in the midst of it.
+                never = data["outcome"] == "skipped" or (
+                    data["outcome"] == "denied" and not started
+                )
+                if started is None or started == never:
                     yield f"seq {seq}: {data['outcome']} for a call with start: {started}"
             case _:
                 pass
