@@ -132,6 +132,14 @@ class Recorded(Struct, frozen=True, kw_only=True, dict=True):
             event=decode_data(self.type, self.v, self.data),
         )
 
+    def decode(self) -> Envelope:
+        """``envelope``, for those who are ready for a damaged payload.
+
+        Raises:
+            LogDamaged: the payload is not what its type says.
+        """
+        return self.envelope
+
     @cached_property
     def wire(self) -> bytes:
         """The envelope as JSON bytes, the same for every reader, encoded once."""
@@ -450,6 +458,7 @@ class SessionChanges(Struct, frozen=True, kw_only=True):
     """What a batch of events changes in the read model of one session.
 
     Attributes:
+        anew: rows stored before are thrown away first.
         listing: None where the projection has no lists or the session stands in none.
     """
 
@@ -458,19 +467,39 @@ class SessionChanges(Struct, frozen=True, kw_only=True):
     seq: int
     state: bytes
     changes: tuple[Change, ...]  # in order; rows are encoded (Put.row is bytes)
+    anew: bool = False
     listing: Listing | None = None
 
 
-class Parked(Struct, frozen=True, kw_only=True):
-    """A session that a projection cannot fold: its events from ``seq`` on are left out."""
+class ParkedEvent(Struct, frozen=True, kw_only=True):
+    """An event that a projection cannot fold: it goes on as if the event were not there."""
 
     session_id: SessionId
     seq: int
+    type: str
     error: str
 
 
+class Build(Struct, frozen=True, kw_only=True):
+    """One time a read model is made from the log.
+
+    Attributes:
+        version: of the projection.
+        state: of a version one at the most is ``live``, it serves, and one at the most is
+            ``building``; that one serves, as far as it is, where none is live. ``retired`` ones are
+            being thrown away.
+        positions: how far it is, by partition; none where it has not begun.
+    """
+
+    projection: str
+    number: int
+    version: int
+    state: Literal["building", "live", "retired"]
+    positions: Mapping[int, int]
+
+
 class ProjectionBatch(Protocol):
-    """One transaction of one projection on one partition, with its checkpoint locked."""
+    """One transaction of one build on one partition, with its checkpoint locked."""
 
     @property
     def position(self) -> int:
@@ -481,24 +510,24 @@ class ProjectionBatch(Protocol):
         """The stored states of those sessions that have one, without their rows."""
         ...
 
-    async def parked(self, session_ids: Sequence[SessionId]) -> frozenset[SessionId]:
-        """Which of those sessions are parked."""
-        ...
-
     async def save(
-        self, sessions: Sequence[SessionChanges], *, parked: Sequence[Parked], position: int
+        self, sessions: Sequence[SessionChanges], *, parked: Sequence[ParkedEvent], position: int
     ) -> None:
-        """Store the changes, park sessions and move the checkpoint, in the transaction."""
+        """Store the changes, park events and move the checkpoint, in the transaction."""
         ...
 
 
 class ReadModels(Protocol):
-    """Where read models are stored; caches of the log, safe to throw away."""
+    """Where read models are stored; caches of the log, safe to throw away.
+
+    Reads are by version and give what stands in the build that serves, of one moment each: a switch
+    falls between two reads, and the later one is never of an earlier position.
+    """
 
     def begin(
-        self, projection: str, version: int, partition: int
+        self, projection: str, build: int, partition: int
     ) -> AbstractAsyncContextManager[ProjectionBatch | None]:
-        """A transaction on the projection's checkpoint; None while another process holds it.
+        """A transaction on a build's checkpoint; None while another process holds it, or if it is retired.
 
         Commits when the block ends, rolls back when it raises.
         """
@@ -555,12 +584,45 @@ class ReadModels(Protocol):
         """States (without rows) of the sessions of all owners whose listing is unfinished."""
         ...
 
-    async def parked(self, projection: str, version: int) -> Sequence[Parked]:
-        """The sessions that the projection cannot fold, by id."""
+    async def parked(
+        self, projection: str, version: int, *, limit: int | None = None
+    ) -> Sequence[ParkedEvent]:
+        """The events that the projection cannot fold, by session and seq."""
         ...
 
-    async def reset(self, projection: str, version: int) -> None:
-        """Forget all that the projection has stored; it starts at the beginning of the log."""
+    async def builds(self, projections: Sequence[str]) -> Sequence[Build]:
+        """All builds of some projections, those of other versions of navi too, by name and number."""
+        ...
+
+    async def open_build(self, projection: str, version: int) -> Build:
+        """The build that serves a version; where there is none, it begins here."""
+        ...
+
+    async def rebuild(self, projection: str, version: int) -> Build:
+        """Begin another build beside the one that serves; gives the one that is under way, if any."""
+        ...
+
+    async def switch(self, projection: str, build: int) -> bool:
+        """Let a build serve in place of the one that does, which is retired, in one transaction.
+
+        False, and nothing is done, where it is behind that one in a partition, while another process
+        works on either of them, or when it is retired; True also where it serves already.
+        """
+        ...
+
+    async def in_use(self, projection: str, version: int) -> None:
+        """Say that a process of that version is at work."""
+        ...
+
+    async def retire_others(self, projection: str, version: int, *, unused_seconds: float) -> None:
+        """Retire the builds of other versions at which no process has been at work for that long.
+
+        Does nothing before the version's own build is live.
+        """
+        ...
+
+    async def drop_retired(self, *, rows: int) -> bool:
+        """Throw away about so many rows of retired builds; whether some are left."""
         ...
 
 

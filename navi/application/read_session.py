@@ -12,7 +12,7 @@ from msgspec import Struct
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.fold import Fold, Rows
 from navi.domain.ids import SessionId
-from navi.domain.projection import Change, Hide, Projection, Show, State
+from navi.domain.projection import UNREADABLE, Change, Hide, Projection, Show, State
 from navi.ports import EventLog, ReadModels, StoredState
 
 
@@ -120,15 +120,18 @@ def _resume(projection: Projection[State], stored: StoredState | None) -> Fold[S
     if stored is None:
         return Fold(projection)
     decode = projection.decode_row
-    return Fold(
-        projection,
-        seq=stored.seq,
-        state=projection.decode_state(stored.state),
-        rows=Rows(
-            visible=((key, decode(row)) for key, row in stored.rows),
-            hidden=((key, by, decode(row)) for key, by, row in stored.hidden),
-        ),
-    )
+    try:
+        return Fold(
+            projection,
+            seq=stored.seq,
+            state=projection.decode_state(stored.state),
+            rows=Rows(
+                visible=((key, decode(row)) for key, row in stored.rows),
+                hidden=((key, by, decode(row)) for key, by, row in stored.hidden),
+            ),
+        )
+    except UNREADABLE:  # a cache is not worth a refusal: the log has it all
+        return Fold(projection)
 
 
 async def _fold_tail(
@@ -141,7 +144,7 @@ async def _fold_tail(
     async with aclosing(log.read(session_id, after=fold.seq, until=until, deltas=False)) as batches:
         async for batch in batches:
             for recorded in batch:
-                changes = fold.apply(recorded.envelope)
+                changes = fold.apply(recorded)
                 moved.extend(change for change in changes if isinstance(change, Hide | Show))
     return moved
 

@@ -102,7 +102,7 @@ class Record:
                 fold = Fold(Context(subagent_id))
                 async for rows in self._log.read(self.id, until=self.seq, deltas=False):
                     for row in rows:
-                        fold.apply(row.envelope)
+                        fold.apply(row)
                 self._subagents[subagent_id] = fold
             return fold
 
@@ -245,7 +245,7 @@ class Record:
         for row in rows:
             for fold in (self._session, self._context, self._todo, *self._subagents.values()):
                 if fold is not None:
-                    fold.apply(row.envelope)
+                    fold.apply(row)
             if row.type == CompressionUndone.TYPE:
                 self._context = None  # it does not know the rows that are back
         turn = self.session.turn

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
+from navi.application.catalogue import unfinished_sessions
 from navi.application.partial_texts import partial_texts
 from navi.application.record import Records
 from navi.application.session_runs import SessionRuns
@@ -22,7 +23,6 @@ from navi.domain.ids import CallId, NodeId, SessionId
 from navi.domain.session import FollowUp, Session
 from navi.domain.turn import OpenTool, Turn, open_operations
 from navi.ports import EventLog, Nodes, ReadModels, ToolBox
-from navi.projections.sessions import Sessions
 
 log = structlog.get_logger()
 
@@ -76,9 +76,7 @@ class TakeOver:
         Raises:
             LogUnavailable: Postgres does not answer.
         """
-        sessions = Sessions()
-        found = await self._read_models.unfinished(sessions.name, sessions.version)
-        states = {sid: sessions.decode_state(stored.state) for sid, stored in found}
+        states = await unfinished_sessions(self._log, self._read_models)
         owners = {node for session in states.values() for node in _nodes(session)} - {self._node}
         alive = await self._nodes.state_of(sorted(owners))
         for session_id, session in states.items():

@@ -63,7 +63,8 @@ log = structlog.get_logger()
 
 PROJECTIONS = (Sessions(), Messages(), Context(), Todo(), PlanningLog())
 RELAY_FLUSH_SECONDS = 5.0  # what a node that ends waits for its last events to reach NATS
-CATCH_UP_SECONDS = 60.0  # what a starting node waits for read models before it looks for open turns
+CATCH_UP_SECONDS = 10.0  # what a starting node waits for read models before it looks for open turns
+BUILD_REST = 1.0  # of the time that building read models takes: turns and reads have the other half
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -262,7 +263,7 @@ async def open_node(
                 node_id,
                 left_behind=after_turn.left_behind,
             ),
-            projector=Projector(store.log, store.read_models, PROJECTIONS, clock),
+            projector=Projector(store.log, store.read_models, PROJECTIONS, clock, rest=BUILD_REST),
             relays=tuple(
                 Relay(store.log, stream, partition, Pace())
                 for partition in range(settings.log_partitions)

@@ -15,12 +15,14 @@ from msgspec import Struct
 from navi import __version__, failpoints
 from navi.adapters.embedded.errors import EmbeddedServerError
 from navi.adapters.nats.examine import examine as examine_nats
-from navi.adapters.postgres.connect import OLDEST_SERVER
+from navi.adapters.postgres.connect import OLDEST_SERVER, open_pool
 from navi.adapters.postgres.examine import examine as examine_postgres
 from navi.adapters.postgres.examine import reason_of
 from navi.adapters.postgres.migrate import pending
+from navi.adapters.postgres.read_models import PostgresReadModels
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.tools.toolbox import Tools
+from navi.bootstrap.node import PROJECTIONS
 from navi.bootstrap.store import Attached, attached_servers
 from navi.cli.command import (
     DOES_NOT_HOLD,
@@ -177,7 +179,10 @@ async def _postgres(settings: Settings, servers: Attached) -> list[Finding]:
     else:
         state, text = "ok", "what is committed is on disk"
     findings.append(Finding(name="durability", state=state, text=text))
-    return [*findings, await _migrations(servers)]
+    migrations = await _migrations(servers)
+    if migrations.state != "ok":
+        return [*findings, migrations]
+    return [*findings, migrations, await _read_models(servers)]
 
 
 async def _migrations(servers: Attached) -> Finding:
@@ -189,6 +194,24 @@ async def _migrations(servers: Attached) -> Finding:
         return Finding(name="migrations", state="ok", text="all applied")
     text = f"{', '.join(missing)} will be applied by `navi serve` or `navi migrate`"
     return Finding(name="migrations", state="warn", text=text)
+
+
+async def _read_models(servers: Attached) -> Finding:
+    try:
+        async with open_pool(servers.database_url, size=1) as pool:
+            read_models = PostgresReadModels(pool)
+            parked = {
+                each.name: len(await read_models.parked(each.name, each.version))
+                for each in PROJECTIONS
+            }
+    except LogUnavailable as error:
+        return Finding(name="read models", state="fail", text=str(error))
+    count = sum(parked.values())
+    if count == 0:
+        return Finding(name="read models", state="ok", text="leave out no event")
+    names = ", ".join(name for name, events in parked.items() if events)
+    text = f"{names} leave out {count} events: `navi projections status` lists them"
+    return Finding(name="read models", state="warn", text=text)
 
 
 async def _nats(settings: Settings, servers: Attached) -> list[Finding]:

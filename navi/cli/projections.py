@@ -1,11 +1,14 @@
 """``navi projections``: how far the read models are, and how they are built anew."""
 
 import asyncio
-import time
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import click
 from msgspec import Struct
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress_bar import ProgressBar
 
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
@@ -22,22 +25,36 @@ from navi.cli.command import (
     run,
     settings_of,
 )
+from navi.cli.printable import printable
 from navi.domain.projection import Projection
+from navi.ports import Build, ParkedEvent
 from navi.settings import Settings
 
 REBUILD_SECONDS = 3600.0  # a log of some ten million events
 LOOK_SECONDS = 0.2  # between two looks at how far it is
+PARKED_SHOWN = 100  # events of a projection that it could not fold
+BAR_WIDTH = 24  # characters
 
-State = Literal["current", "behind", "parked"]
+State = Literal["live", "building", "parked"]
+
+
+class Building(Struct, frozen=True, kw_only=True):
+    """How far a build is that is not complete."""
+
+    position: int
+    lag: int
 
 
 class Standing(Struct, frozen=True, kw_only=True):
     """How far a projection is.
 
     Attributes:
-        state: ``parked`` where it leaves out sessions that it cannot fold.
-        position: events folded in, over all partitions of the log.
+        state: ``building`` while it is made, anew or for the first time; ``parked`` where it goes on
+            without events that it could not fold.
+        position: events folded in by the build that serves, over all partitions of the log.
         lag: events that are not; a read folds them itself, so it is never stale.
+        building: the build under way; its lag is what is left to do.
+        parked: the first events that it could not fold; building it anew tries again.
     """
 
     name: str
@@ -45,6 +62,8 @@ class Standing(Struct, frozen=True, kw_only=True):
     state: State
     position: int
     lag: int
+    building: Building | None
+    parked: tuple[ParkedEvent, ...]
 
 
 class Standings(Struct, frozen=True, kw_only=True):
@@ -62,7 +81,7 @@ def projections() -> None:
 @data_dir_option
 @json_option
 def status(data_dir: str | None, as_json: bool) -> None:
-    """Say how far each read model is; exit status 1 where one leaves out a session."""
+    """Say how far each read model is; exit status 1 where one leaves out an event."""
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
     run(settings, _status(settings, as_json=as_json))
@@ -70,73 +89,149 @@ def status(data_dir: str | None, as_json: bool) -> None:
 
 async def _status(settings: Settings, *, as_json: bool) -> int:
     async with attached_store(settings) as store:
-        found = Standings(
-            projections=tuple([await standing_of(store, each) for each in PROJECTIONS])
-        )
+        found = Standings(projections=await standings_of(store, PROJECTIONS))
     if as_json:
         print_json(found)
     else:
-        for each in found.projections:
-            name = f"{each.name} v{each.version}"
-            click.echo(f"{name:<16} {each.state:<8} {each.position:>10} events, {each.lag} behind")
-    parked = any(each.state == "parked" for each in found.projections)
-    return DOES_NOT_HOLD if parked else HOLDS
+        _print(found.projections)
+    return DOES_NOT_HOLD if any(each.parked for each in found.projections) else HOLDS
 
 
-async def standing_of(store: Store, projection: Projection[Any]) -> Standing:
-    """How far a projection is at this moment."""
+def _print(standings: Sequence[Standing]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for each in standings:
+        name = f"{each.name} v{each.version}"
+        line = f"{name:<16} {each.state:<8} {each.position:>10} events, {each.lag} behind"
+        console.print(line, markup=False, end="" if each.building else "\n")
+        if each.building is not None:
+            done, total = each.building.position, each.building.position + each.building.lag
+            console.print("  ", end="")
+            console.print(ProgressBar(total=total, completed=done, width=BAR_WIDTH), end="")
+            console.print(f" {_percent(done, total)} %")
+    for each in standings:
+        for event in each.parked:
+            what = f"parked: {event.session_id} {event.seq} {event.type}: {event.error}"
+            console.print(printable(f"{each.name} {what}"), markup=False)
+
+
+def _percent(done: int, total: int) -> int:
+    return 100 * done // total if total else 100
+
+
+async def standings_of(
+    store: Store, projections: Sequence[Projection[Any]]
+) -> tuple[Standing, ...]:
+    """How far some projections are at this moment.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    builds = await store.read_models.builds([each.name for each in projections])
+    heads = {
+        partition: (await store.log.read_all(partition, after=0, limit=1)).head
+        for partition in range(store.log.partitions)
+    }
+    return tuple([await _standing_of(store, each, builds, heads) for each in projections])
+
+
+async def _standing_of(
+    store: Store, projection: Projection[Any], builds: Sequence[Build], heads: Mapping[int, int]
+) -> Standing:
     name, version = projection.name, projection.version
-    positions = await store.read_models.positions(name, version)
-    parked = await store.read_models.parked(name, version)
-    position = sum(positions.values())
-    lag = 0
-    for partition in range(store.log.partitions):
-        page = await store.log.read_all(partition, after=0, limit=1)
-        lag += max(0, page.head - positions.get(partition, 0))
-    state: State = "parked" if parked else "behind" if lag else "current"
-    return Standing(name=name, version=version, state=state, position=position, lag=lag)
+    own = {b.state: b for b in builds if (b.projection, b.version) == (name, version)}
+    under_way = own.get("building")
+    position, lag = _far(own.get("live", under_way), heads)
+    building = None
+    if under_way is not None or "live" not in own:
+        done, left = _far(under_way, heads)
+        building = Building(position=done, lag=left)
+    parked = tuple(await store.read_models.parked(name, version, limit=PARKED_SHOWN))
+    state: State = "building" if building else "parked" if parked else "live"
+    return Standing(
+        name=name,
+        version=version,
+        state=state,
+        position=position,
+        lag=lag,
+        building=building,
+        parked=parked,
+    )
+
+
+def _far(build: Build | None, heads: Mapping[int, int]) -> tuple[int, int]:
+    """What is folded into a build, and what is not."""
+    positions: Mapping[int, int] = {} if build is None else build.positions
+    lag = sum(max(0, head - positions.get(part, 0)) for part, head in heads.items())
+    return sum(positions.values()), lag
 
 
 @projections.command()
 @click.argument("name", type=click.Choice([each.name for each in PROJECTIONS]))
+@click.option(
+    "--no-wait", is_flag=True, help="Leave it to the server, or to the next one to start."
+)
 @data_dir_option
 @json_option
-def rebuild(name: str, data_dir: str | None, as_json: bool) -> None:
-    """Throw the read model NAME away and fold it from the log again; readers notice nothing."""
+def rebuild(name: str, no_wait: bool, data_dir: str | None, as_json: bool) -> None:
+    """Fold the read model NAME from the log again, beside the one that serves, and switch.
+
+    What is broken off goes on in the server, or when it is asked for again.
+    """
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
-    run(settings, _rebuild(settings, name, as_json=as_json))
+    run(settings, _rebuild(settings, name, wait=not no_wait, as_json=as_json))
 
 
-async def _rebuild(settings: Settings, name: str, *, as_json: bool) -> int:
+async def _rebuild(settings: Settings, name: str, *, wait: bool, as_json: bool) -> int:
     projection = next(each for each in PROJECTIONS if each.name == name)
     async with attached_store(settings) as store:
-        await store.read_models.reset(projection.name, projection.version)
-        # A server that runs folds as well: for each batch, whoever gets at the checkpoint first.
-        projector = Projector(store.log, store.read_models, (projection,), SystemClock())
-        folding = asyncio.create_task(projector.caught_up(), name="rebuild")
-        try:
-            await _watch(store, projection, folding)
-        finally:
-            folding.cancel()
-            await asyncio.wait({folding})
-        found = await standing_of(store, projection)
+        build = await store.read_models.rebuild(projection.name, projection.version)
+        if wait:
+            # A server that runs builds as well: for each batch, whoever gets at the checkpoint first.
+            projector = Projector(store.log, store.read_models, (projection,), SystemClock())
+            building = asyncio.create_task(projector.build(projection, build), name="rebuild")
+            try:
+                await _watch(store, projection, building)
+            finally:
+                building.cancel()
+                await asyncio.wait({building})
+        (found,) = await standings_of(store, [projection])
     if as_json:
         print_json(found)
-    else:
+    elif wait:
         click.echo(f"{name} is built anew: {found.position} events, {found.lag} behind")
-    return DOES_NOT_HOLD if found.state == "parked" else HOLDS
+        _print([found] if found.parked else [])
+    else:
+        click.echo(
+            f"{name} is built anew by the server; `navi projections status` tells how far it is"
+        )
+    return DOES_NOT_HOLD if found.parked else HOLDS
 
 
-async def _watch(store: Store, projection: Projection[Any], folding: asyncio.Task[None]) -> None:
-    """Wait for the fold, and say now and then how far it is."""
-    deadline = time.monotonic() + REBUILD_SECONDS
-    while True:
-        await asyncio.wait({folding}, timeout=LOOK_SECONDS)
-        if folding.done():
-            folding.result()
-            return
-        if time.monotonic() > deadline:
-            raise Failed(f"{projection.name} is not built after {REBUILD_SECONDS:g} s; again")
-        found = await standing_of(store, projection)
-        click.echo(f"{found.position} of {found.position + found.lag} events", err=True)
+async def _watch(store: Store, projection: Projection[Any], building: asyncio.Task[None]) -> None:
+    """Wait for a build, with a bar that says how far it is."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(BAR_WIDTH),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(projection.name, total=None)
+        try:
+            async with asyncio.timeout(REBUILD_SECONDS):
+                while not building.done():
+                    await asyncio.wait({building}, timeout=LOOK_SECONDS)
+                    (found,) = await standings_of(store, [projection])
+                    far = found.building or Building(position=found.position, lag=found.lag)
+                    total = far.position + far.lag
+                    progress.update(task, completed=far.position, total=total)
+                    if not console.is_terminal:
+                        click.echo(f"{far.position} of {total} events", err=True)
+        except TimeoutError as error:
+            raise Failed(
+                f"{projection.name} is not built after {REBUILD_SECONDS:g} s; "
+                "the server goes on, and so does the same command"
+            ) from error
+    building.result()

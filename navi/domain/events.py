@@ -527,3 +527,7 @@ class Envelope(Struct, frozen=True, kw_only=True):
     turn_id: TurnId | None
     subagent_id: SubagentId | None
     event: AgentEvent
+
+    def decode(self) -> "Envelope":
+        """Itself: to a fold it is a stored event that was read without damage."""
+        return self

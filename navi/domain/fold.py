@@ -1,14 +1,16 @@
 """Folding a projection in memory: the tail of the log on top of what is stored, the past, a replay."""
 
-from collections.abc import Iterable
-from typing import Any, Generic, TypeVar, assert_never
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar, assert_never
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.events import Envelope
 from navi.domain.projection import Change, Hide, Projection, Put, Show, State
 
 Row = TypeVar("Row")
+
+ERROR_LENGTH = 500  # characters of an error that are kept with an event
 
 
 class Rows(Generic[Row]):
@@ -59,6 +61,41 @@ class Rows(Generic[Row]):
         return tuple((key, by, self._rows[key]) for key, by in sorted(self._hidden_by.items()))
 
 
+class StoredEvent(Protocol):
+    """An event as the log holds it."""
+
+    @property
+    def seq(self) -> int: ...
+
+    def decode(self) -> Envelope:
+        """The event; raises ``LogDamaged`` where the payload is not what its type says."""
+        ...
+
+
+class Step(Struct, Generic[State], frozen=True):
+    """What one event does; ``poison`` says why it does nothing where it cannot be folded."""
+
+    state: State
+    changes: tuple[Change, ...] = ()
+    poison: str | None = None
+
+
+def fold_event(
+    fold: Callable[[State, Envelope], tuple[State, tuple[Change, ...]]],
+    state: State,
+    event: StoredEvent,
+) -> Step[State]:
+    """The one way to fold an event in: for what is stored, for the tail on top of it, for the past.
+
+    Total: an event that cannot be read or folded leaves everything as it was.
+    """
+    try:
+        return Step(*fold(state, event.decode()))
+    except Exception as error:  # noqa: BLE001 - a border: one event must not take its session away
+        reason = f"{type(error).__name__}: {error}"
+        return Step(state, poison=reason[:ERROR_LENGTH].replace("\0", "\ufffd"))
+
+
 class Fold(Generic[State]):
     """A projection and how far it is folded over one session.
 
@@ -82,12 +119,12 @@ class Fold(Generic[State]):
         self.state: State = projection.initial() if state is UNSET else state
         self.rows: Rows[Any] = Rows() if rows is None else rows
 
-    def apply(self, envelope: Envelope) -> tuple[Change, ...]:
+    def apply(self, event: StoredEvent) -> tuple[Change, ...]:
         """Fold the next event in; gives what it did to the rows."""
-        if envelope.seq <= self.seq:
+        if event.seq <= self.seq:
             return ()
-        self.state, changes = self._projection.fold(self.state, envelope)
-        self.seq = envelope.seq
-        for change in changes:
+        step = fold_event(self._projection.fold, self.state, event)
+        self.state, self.seq = step.state, event.seq
+        for change in step.changes:
             self.rows.apply(change)
-        return changes
+        return step.changes

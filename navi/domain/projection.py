@@ -3,9 +3,12 @@
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct
 
 from navi.domain.events import Envelope
+
+# What decoding a stored state or row raises where it is not what its projection encoded.
+UNREADABLE = (MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Put(Struct, frozen=True, kw_only=True, tag="put"):

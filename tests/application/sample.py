@@ -43,10 +43,16 @@ class SampleProjection:
     """Messages by seq; compressions hide them and are undone; a withdrawn one changes its row."""
 
     name = "sample"
-    version = 1
 
-    def __init__(self, *, poison: str = POISON) -> None:
+    def __init__(self, *, poison: str = POISON, version: int = 1, prefix: str = "") -> None:
+        """Make it.
+
+        Args:
+            prefix: stands before what was said: what another version of the fold changes.
+        """
+        self.version = version
         self._poison = poison
+        self._prefix = prefix
 
     def initial(self) -> Sample:
         return Sample()
@@ -58,7 +64,9 @@ class SampleProjection:
             case UserMessageReceived(content=content):
                 if content == self._poison:
                     raise KeyError(content)
-                return replace(state, messages=state.messages + 1), (Put(key=seq, row=content),)
+                return replace(state, messages=state.messages + 1), (
+                    Put(key=seq, row=self._prefix + content),
+                )
             case MessageWithdrawn(message_seq=key):
                 return state, (Put(key=key, row="withdrawn"),)
             case ContextCompressed(summary=summary, kept_from_seq=kept):

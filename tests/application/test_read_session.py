@@ -56,7 +56,8 @@ class Scene:
 
     async def repeat_everything(self) -> None:
         """Set the checkpoint back, so that every event comes again."""
-        async with self.read_models.begin(SAMPLE.name, SAMPLE.version, 0) as batch:
+        build = await self.read_models.open_build(SAMPLE.name, SAMPLE.version)
+        async with self.read_models.begin(SAMPLE.name, build.number, 0) as batch:
             assert batch is not None
             await batch.save((), parked=(), position=0)
         await self.projector.caught_up()

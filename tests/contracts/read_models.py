@@ -1,6 +1,7 @@
 """What every implementation of ``ReadModels`` does."""
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from navi.domain.fold import Rows
 from navi.domain.ids import LOCAL_OWNER, Owner, SessionId, uuid7
 from navi.domain.projection import Change, Hide, Listing, Put, Show
-from navi.ports import Parked, ReadModels, SessionChanges, StoredState
+from navi.ports import Build, ParkedEvent, ReadModels, SessionChanges, StoredState
 
+NUMBERS = itertools.count(100)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
@@ -46,15 +48,29 @@ def put(key: int, row: bytes | None = None) -> Put:
     return Put(key=key, row=b'"%d"' % key if row is None else row)
 
 
+def poison(session_id: SessionId = A, *, seq: int = 4) -> ParkedEvent:
+    return ParkedEvent(
+        session_id=session_id, seq=seq, type="user_message_received", error="KeyError: 'b'"
+    )
+
+
 async def save(
     read_models: ReadModels,
     *sessions: SessionChanges,
-    parked: Sequence[Parked] = (),
+    parked: Sequence[ParkedEvent] = (),
     position: int = 1,
+    build: int | None = None,
 ) -> None:
-    async with read_models.begin("sample", 1, 0) as batch:
+    """Store changes in a build, at first in the one that serves version 1."""
+    number = (await read_models.open_build("sample", 1)).number if build is None else build
+    async with read_models.begin("sample", number, 0) as batch:
         assert batch is not None
         await batch.save(sessions, parked=parked, position=position)
+
+
+async def states(read_models: ReadModels) -> dict[tuple[int, int], str]:
+    """The states of the builds, by version and number."""
+    return {(b.version, b.number): b.state for b in await read_models.builds(["sample"])}
 
 
 CHANGES = st.one_of(
@@ -120,6 +136,8 @@ class ReadModelsContract:
         self, read_models: ReadModels
     ) -> None:
         await save(read_models, changes(A, put(1)))
+        await read_models.open_build("sample", 2)
+        await read_models.open_build("other", 1)
 
         assert await read_models.load("sample", 2, A) is None
         assert await read_models.load("other", 1, A) is None
@@ -144,6 +162,7 @@ class ReadModelsContract:
     async def test_nobody_sees_a_batch_before_it_is_committed(
         self, read_models: ReadModels, elsewhere: ReadModels
     ) -> None:
+        await read_models.open_build("sample", 1)
         async with read_models.begin("sample", 1, 0) as batch:
             assert batch is not None
             await batch.save([changes(A, put(1))], parked=(), position=1)
@@ -163,7 +182,7 @@ class ReadModelsContract:
                 assert batch is not None
                 await batch.save(
                     [changes(A, put(2), seq=2)],
-                    parked=[Parked(session_id=B, seq=1, error="no")],
+                    parked=[poison(B)],
                     position=2,
                 )
                 raise AttributeError("the fold is broken")
@@ -181,6 +200,8 @@ class ReadModelsContract:
         self, read_models: ReadModels, elsewhere: ReadModels
     ) -> None:
         await save(read_models, position=1)
+        await read_models.open_build("sample", 2)
+        await read_models.open_build("other", 1)
 
         async with read_models.begin("sample", 1, 0) as batch:
             assert batch is not None
@@ -221,7 +242,7 @@ class ReadModelsContract:
     @settings(
         max_examples=25,
         suppress_health_check=[
-            HealthCheck.function_scoped_fixture,  # each example resets the projection
+            HealthCheck.function_scoped_fixture,  # each example has sessions of its own
             HealthCheck.differing_executors,  # one contract, many implementations
         ],
     )
@@ -232,19 +253,22 @@ class ReadModelsContract:
         histories = data.draw(
             st.lists(
                 st.dictionaries(
-                    st.sampled_from([A, B, C]), st.lists(CHANGES, max_size=8), max_size=3
+                    st.sampled_from([0, 1, 2]), st.lists(CHANGES, max_size=8), max_size=3
                 ),
                 max_size=4,
             )
         )
-        await read_models.reset("sample", 1)
+        example = next(NUMBERS)
         expected: dict[SessionId, Rows[bytes]] = {}
 
         for nth, batch in enumerate(histories, 1):
+            parts_of = {session(10 * example + which): parts for which, parts in batch.items()}
             await save(
-                read_models, *(changes(id_, *parts) for id_, parts in batch.items()), position=nth
+                read_models,
+                *(changes(id_, *parts) for id_, parts in parts_of.items()),
+                position=nth,
             )
-            for session_id, parts in batch.items():
+            for session_id, parts in parts_of.items():
                 rows = expected.setdefault(session_id, Rows())
                 for change in parts:
                     rows.apply(change)
@@ -354,35 +378,188 @@ class ReadModelsContract:
             (C, StoredState(seq=1, state=b"{}")),
         )
 
-    async def test_a_parked_session_is_known_to_later_batches(
-        self, read_models: ReadModels, elsewhere: ReadModels
-    ) -> None:
-        first, second = (Parked(session_id=id_, seq=4, error="KeyError") for id_ in (A, B))
-        await save(read_models, parked=[second, first])
-
-        assert await elsewhere.parked("sample", 1) == (first, second)
-        assert await elsewhere.parked("sample", 2) == ()
-        async with elsewhere.begin("sample", 1, 0) as batch:
-            assert batch is not None
-            assert await batch.parked([A, C]) == {A}
-
-    async def test_a_reset_projection_begins_at_the_beginning(
+    async def test_rows_of_a_session_that_is_made_anew_do_not_stay(
         self, read_models: ReadModels
     ) -> None:
-        everything = changes(A, put(1), listing=listed(unfinished=True))
-        await save(
-            read_models, everything, parked=[Parked(session_id=B, seq=1, error="no")], position=9
+        await save(read_models, changes(A, put(1), put(2)), changes(B, put(1)))
+
+        anew = SessionChanges(
+            session_id=A,
+            owner=LOCAL_OWNER,
+            seq=5,
+            state=b"[5]",
+            changes=(put(2, b'"new"'), put(3)),
+            anew=True,
+        )
+        await save(read_models, anew, changes(B, put(2), seq=2), position=2)
+
+        assert await read_models.load("sample", 1, A, hidden=True) == StoredState(
+            seq=5, state=b"[5]", rows=((2, b'"new"'), (3, b'"3"'))
+        )
+        assert await read_models.load("sample", 1, B) == StoredState(
+            seq=2, state=b"{}", rows=((1, b'"1"'), (2, b'"2"'))
         )
 
-        await read_models.reset("sample", 1)
+    async def test_parked_events_are_kept_once_and_told_by_session_and_seq(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        first, second, third = poison(A, seq=4), poison(A, seq=9), poison(B, seq=2)
+        await save(read_models, parked=[third, second])
+        await save(read_models, parked=[first, second], position=2)
 
-        assert await read_models.load("sample", 1, A) is None
-        assert await read_models.unfinished("sample", 1) == ()
-        assert await read_models.parked("sample", 1) == ()
-        async with read_models.begin("sample", 1, 0) as batch:
-            assert batch is not None
-            assert batch.position == 0
-            await batch.save([changes(A, put(2))], parked=(), position=1)
+        assert await elsewhere.parked("sample", 1) == (first, second, third)
+        assert await elsewhere.parked("sample", 1, limit=1) == (first,)
+        assert await elsewhere.parked("sample", 2) == ()
+
+    # --- builds ---
+
+    async def test_the_first_build_of_a_version_has_its_number_and_serves_while_it_is_made(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        first = await read_models.open_build("sample", 1)
+        await save(read_models, changes(A, put(1)), position=7)
+
+        assert first == Build(
+            projection="sample", number=1, version=1, state="building", positions={}
+        )
+        assert await elsewhere.open_build("sample", 1) == Build(
+            projection="sample", number=1, version=1, state="building", positions={0: 7}
+        )
+        assert await elsewhere.load("sample", 1, A) is not None
+        assert await read_models.switch("sample", 1)
+        assert await elsewhere.switch("sample", 1)
+        assert await states(elsewhere) == {(1, 1): "live"}
+
+    async def test_what_is_built_anew_is_seen_by_nobody_before_the_switch(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        old = changes(A, put(1, b'"old"'), listing=listed(unfinished=True), state=b"[1]")
+        await save(read_models, old, parked=[poison(B)], position=5)
+        await read_models.switch("sample", 1)
+
+        new = await read_models.rebuild("sample", 1)
+        assert await elsewhere.rebuild("sample", 1) == new
+        fresh = changes(A, put(1, b'"new"'), listing=listed(), state=b"[2]")
+        await save(elsewhere, fresh, position=5, build=new.number)
+
+        assert await states(read_models) == {(1, 1): "live", (1, new.number): "building"}
         assert await read_models.load("sample", 1, A) == StoredState(
-            seq=1, state=b"{}", rows=((2, b'"2"'),)
+            seq=1, state=b"[1]", rows=((1, b'"old"'),)
         )
+        assert [id_ for id_, _ in await read_models.unfinished("sample", 1)] == [A]
+        assert await read_models.parked("sample", 1) == (poison(B),)
+
+        assert await read_models.switch("sample", new.number)
+
+        assert await states(elsewhere) == {(1, 1): "retired", (1, new.number): "live"}
+        assert await elsewhere.load("sample", 1, A) == StoredState(
+            seq=1, state=b"[2]", rows=((1, b'"new"'),)
+        )
+        assert await elsewhere.unfinished("sample", 1) == ()
+        assert await elsewhere.parked("sample", 1) == ()
+        assert await elsewhere.positions("sample", 1) == {0: 5}
+        assert await elsewhere.list_sessions(
+            "sample", 1, owner=LOCAL_OWNER, after=None, limit=None
+        ) == ((A, StoredState(seq=1, state=b"[2]")),)
+
+    async def test_a_build_does_not_serve_before_it_is_as_far_as_the_one_that_does(
+        self, read_models: ReadModels
+    ) -> None:
+        await save(read_models, position=5)
+        await read_models.switch("sample", 1)
+        new = await read_models.rebuild("sample", 1)
+
+        assert not await read_models.switch("sample", new.number)
+        await save(read_models, position=4, build=new.number)
+        assert not await read_models.switch("sample", new.number)
+        await save(read_models, position=6, build=new.number)
+        assert await read_models.switch("sample", new.number)
+
+    async def test_nothing_is_switched_under_a_process_at_work(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        await save(read_models, position=1)
+        await read_models.switch("sample", 1)
+        new = await read_models.rebuild("sample", 1)
+        await save(read_models, position=1, build=new.number)
+
+        for number in (1, new.number):
+            async with elsewhere.begin("sample", number, 0):
+                assert not await read_models.switch("sample", new.number)
+
+        assert await read_models.switch("sample", new.number)
+        async with elsewhere.begin("sample", 1, 0) as batch:
+            assert batch is None  # the old one is retired: nobody works on it any more
+
+    async def test_a_build_that_there_is_not_is_not_worked_on(
+        self, read_models: ReadModels
+    ) -> None:
+        async with read_models.begin("sample", 3, 0) as batch:
+            assert batch is None
+        assert not await read_models.switch("sample", 3)
+        assert await read_models.builds(["sample"]) == ()
+
+    async def test_what_is_retired_is_dropped_in_parts_and_the_rest_stays(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        await save(
+            read_models,
+            changes(A, put(1), put(2), put(3)),
+            changes(B, put(1)),
+            parked=[poison(C)],
+            position=5,
+        )
+        await read_models.switch("sample", 1)
+        new = await read_models.rebuild("sample", 1)
+        kept = changes(A, put(9))
+        await save(read_models, kept, parked=[poison(B)], position=5, build=new.number)
+        assert not await read_models.drop_retired(rows=1)
+        await read_models.switch("sample", new.number)
+
+        parts = 1
+        while await elsewhere.drop_retired(rows=1):
+            parts += 1
+
+        assert parts > 1
+        assert await states(read_models) == {(1, new.number): "live"}
+        assert await read_models.load("sample", 1, A) == StoredState(
+            seq=1, state=b"{}", rows=((9, b'"9"'),)
+        )
+        assert await read_models.parked("sample", 1) == (poison(B),)
+
+    async def test_a_version_that_nobody_runs_is_retired_once_the_present_one_is_complete(
+        self, read_models: ReadModels
+    ) -> None:
+        await save(read_models, changes(A, put(1)))
+        await read_models.switch("sample", 1)
+        await read_models.open_build("sample", 2)
+
+        await read_models.retire_others("sample", 2, unused_seconds=0)
+        assert await states(read_models) == {(1, 1): "live", (2, 2): "building"}
+
+        await read_models.switch("sample", 2)
+        await read_models.in_use("sample", 1)
+        await read_models.retire_others("sample", 2, unused_seconds=60)
+        assert await states(read_models) == {(1, 1): "live", (2, 2): "live"}
+        assert await read_models.load("sample", 1, A) is not None
+
+        await read_models.retire_others("sample", 2, unused_seconds=0)
+        assert await states(read_models) == {(1, 1): "retired", (2, 2): "live"}
+        assert await read_models.load("sample", 1, A) is None
+
+    async def test_a_version_that_comes_back_while_it_is_dropped_begins_a_new_build(
+        self, read_models: ReadModels
+    ) -> None:
+        await save(read_models, changes(A, put(1)))
+        await read_models.switch("sample", 1)
+        await read_models.open_build("sample", 2)
+        await read_models.switch("sample", 2)
+        await read_models.retire_others("sample", 2, unused_seconds=0)
+
+        again = await read_models.open_build("sample", 1)
+
+        assert again.number not in (1, 2)
+        assert again.state == "building"
+        while await read_models.drop_retired(rows=100):
+            pass
+        assert await states(read_models) == {(2, 2): "live", (1, again.number): "building"}

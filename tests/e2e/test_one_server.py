@@ -143,7 +143,7 @@ async def test_a_read_model_is_built_anew_beside_the_server(navi: NaviProcess) -
 
     ended = await navi.command("projections", "rebuild", "messages", "--json")
 
-    assert (ended.status, ended.json["name"], ended.json["state"]) == (0, "messages", "current")
+    assert (ended.status, ended.json["name"], ended.json["state"]) == (0, "messages", "live")
     messages = (await navi.get(f"/sessions/{session_id}/messages"))["messages"]
     assert [message["content"] for message in messages] == ["!say hello", "hello"]
 

@@ -1,31 +1,39 @@
 """Read models in the memory of one process, for tests."""
 
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
+from typing import Literal
 
 from navi.domain.fold import Rows
 from navi.domain.ids import Owner, SessionId
-from navi.ports import Parked, ProjectionBatch, SessionChanges, StoredState
+from navi.ports import Build, ParkedEvent, ProjectionBatch, SessionChanges, StoredState
 
 
 class _Stored:
-    """What is stored of one projection in one version."""
+    """What is stored of one build."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int, version: int) -> None:
+        self.number = number
+        self.version = version
+        self.state: Literal["building", "live", "retired"] = "building"
+        self.used_at = time.monotonic()
         self.positions: dict[int, int] = {}
         self.sessions: dict[SessionId, SessionChanges] = {}
         self.rows: dict[SessionId, Rows[bytes]] = {}
-        self.parked: dict[SessionId, Parked] = {}
+        self.parked: dict[tuple[SessionId, int], ParkedEvent] = {}
 
     def commit(self, batch: "_Batch", partition: int) -> None:
         for changes in batch.saved:
             self.sessions[changes.session_id] = changes
+            if changes.anew:
+                self.rows.pop(changes.session_id, None)
             rows = self.rows.setdefault(changes.session_id, Rows())
             for change in changes.changes:
                 rows.apply(change)
         for parked in batch.newly_parked:
-            self.parked.setdefault(parked.session_id, parked)
+            self.parked.setdefault((parked.session_id, parked.seq), parked)
         self.positions[partition] = batch.position
 
 
@@ -36,7 +44,7 @@ class _Batch:
         self._stored = stored
         self._position = stored.positions.get(partition, 0)
         self.saved: list[SessionChanges] = []
-        self.newly_parked: list[Parked] = []
+        self.newly_parked: list[ParkedEvent] = []
 
     @property
     def position(self) -> int:
@@ -46,12 +54,8 @@ class _Batch:
         current = self._stored.sessions | {changes.session_id: changes for changes in self.saved}
         return {id_: _bare(current[id_]) for id_ in session_ids if id_ in current}
 
-    async def parked(self, session_ids: Sequence[SessionId]) -> frozenset[SessionId]:
-        current = self._stored.parked.keys() | {parked.session_id for parked in self.newly_parked}
-        return frozenset(current & frozenset(session_ids))
-
     async def save(
-        self, sessions: Sequence[SessionChanges], *, parked: Sequence[Parked], position: int
+        self, sessions: Sequence[SessionChanges], *, parked: Sequence[ParkedEvent], position: int
     ) -> None:
         self.saved.extend(sessions)
         self.newly_parked.extend(parked)
@@ -62,25 +66,26 @@ class InMemoryReadModels:
     """``ReadModels`` without a server; what a block has not committed, nobody sees."""
 
     def __init__(self) -> None:
-        self._stored: dict[tuple[str, int], _Stored] = {}
+        self._builds: dict[str, dict[int, _Stored]] = {}
         self._held: set[tuple[str, int, int]] = set()
+        self._numbers = 1_000_000
 
     def begin(
-        self, projection: str, version: int, partition: int
+        self, projection: str, build: int, partition: int
     ) -> AbstractAsyncContextManager[ProjectionBatch | None]:
-        return self._begin(projection, version, partition)
+        return self._begin(projection, build, partition)
 
     @asynccontextmanager
     async def _begin(
-        self, projection: str, version: int, partition: int
+        self, projection: str, build: int, partition: int
     ) -> AsyncGenerator[ProjectionBatch | None, None]:
-        checkpoint = (projection, version, partition)
-        if checkpoint in self._held:
+        checkpoint = (projection, build, partition)
+        stored = self._builds.get(projection, {}).get(build)
+        if checkpoint in self._held or stored is None or stored.state == "retired":
             yield None
             return
         self._held.add(checkpoint)
         try:
-            stored = self._of(projection, version)
             batch = _Batch(stored, partition)
             yield batch
             stored.commit(batch, partition)
@@ -97,7 +102,7 @@ class InMemoryReadModels:
         rows_limit: int | None = None,
         hidden: bool = False,
     ) -> StoredState | None:
-        stored = self._of(projection, version)
+        stored = self._serving(projection, version)
         changes = stored.sessions.get(session_id)
         if changes is None:
             return None
@@ -112,12 +117,12 @@ class InMemoryReadModels:
     async def last_row(
         self, projection: str, version: int, session_id: SessionId, *, until: int
     ) -> tuple[int, bytes] | None:
-        rows = self._of(projection, version).rows.get(session_id)
+        rows = self._serving(projection, version).rows.get(session_id)
         found = [] if rows is None else [row for row in rows.visible() if row[0] <= until]
         return found[-1] if found else None
 
     async def positions(self, projection: str, version: int) -> Mapping[int, int]:
-        return dict(self._of(projection, version).positions)
+        return dict(self._serving(projection, version).positions)
 
     async def list_sessions(
         self,
@@ -130,7 +135,7 @@ class InMemoryReadModels:
     ) -> Sequence[tuple[SessionId, StoredState]]:
         places = {
             (listing.pinned, listing.last_active, changes.session_id): changes
-            for changes in self._of(projection, version).sessions.values()
+            for changes in self._serving(projection, version).sessions.values()
             if changes.owner == owner and (listing := changes.listing) is not None
         }
         wanted = sorted((place for place in places if after is None or place < after), reverse=True)
@@ -139,22 +144,107 @@ class InMemoryReadModels:
     async def unfinished(
         self, projection: str, version: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
-        sessions = self._of(projection, version).sessions
+        sessions = self._serving(projection, version).sessions
         return tuple(
             (session_id, _bare(changes))
             for session_id, changes in sorted(sessions.items())
             if changes.listing is not None and changes.listing.unfinished
         )
 
-    async def parked(self, projection: str, version: int) -> Sequence[Parked]:
-        return tuple(parked for _, parked in sorted(self._of(projection, version).parked.items()))
+    async def parked(
+        self, projection: str, version: int, *, limit: int | None = None
+    ) -> Sequence[ParkedEvent]:
+        parked = self._serving(projection, version).parked
+        return tuple(event for _, event in sorted(parked.items()))[:limit]
 
-    async def reset(self, projection: str, version: int) -> None:
-        self._stored.pop((projection, version), None)
+    async def builds(self, projections: Sequence[str]) -> Sequence[Build]:
+        return tuple(
+            _described(projection, stored)
+            for projection in sorted(set(projections))
+            for _, stored in sorted(self._builds.get(projection, {}).items())
+        )
 
-    def _of(self, projection: str, version: int) -> _Stored:
-        return self._stored.setdefault((projection, version), _Stored())
+    async def open_build(self, projection: str, version: int) -> Build:
+        stored = self._find(projection, version, "live", "building")
+        return _described(projection, stored or self._make(projection, version))
+
+    async def rebuild(self, projection: str, version: int) -> Build:
+        stored = self._find(projection, version, "building")
+        return _described(projection, stored or self._make(projection, version))
+
+    async def switch(self, projection: str, build: int) -> bool:
+        new = self._builds.get(projection, {}).get(build)
+        if new is None or new.state != "building":
+            return new is not None and new.state == "live"
+        old = self._find(projection, new.version, "live")
+        both = {build} if old is None else {build, old.number}
+        if any(held[0] == projection and held[1] in both for held in self._held):
+            return False
+        if old is not None:
+            if any(new.positions.get(part, 0) < at for part, at in old.positions.items()):
+                return False
+            old.state = "retired"
+        new.state = "live"
+        return True
+
+    async def in_use(self, projection: str, version: int) -> None:
+        for stored in self._builds.get(projection, {}).values():
+            if stored.version == version:
+                stored.used_at = time.monotonic()
+
+    async def retire_others(self, projection: str, version: int, *, unused_seconds: float) -> None:
+        if self._find(projection, version, "live") is None:
+            return
+        for stored in self._builds[projection].values():
+            idle = time.monotonic() - stored.used_at
+            if stored.version != version and idle >= unused_seconds:
+                stored.state = "retired"
+
+    async def drop_retired(self, *, rows: int) -> bool:
+        for builds in self._builds.values():
+            for number, stored in list(builds.items()):
+                if stored.state != "retired":
+                    continue
+                for session_id in list(stored.sessions)[:rows]:
+                    del stored.sessions[session_id]
+                if not stored.sessions:
+                    del builds[number]
+        return any(
+            s.state == "retired" for builds in self._builds.values() for s in builds.values()
+        )
+
+    def _find(
+        self, projection: str, version: int, *states: Literal["building", "live"]
+    ) -> _Stored | None:
+        """The build of a version in the first of the states in which there is one."""
+        for state in states:
+            for stored in self._builds.get(projection, {}).values():
+                if (stored.version, stored.state) == (version, state):
+                    return stored
+        return None
+
+    def _serving(self, projection: str, version: int) -> _Stored:
+        return self._find(projection, version, "live", "building") or _Stored(0, version)
+
+    def _make(self, projection: str, version: int) -> _Stored:
+        builds = self._builds.setdefault(projection, {})
+        number = version
+        if number in builds:
+            self._numbers += 1
+            number = self._numbers
+        stored = builds[number] = _Stored(number, version)
+        return stored
 
 
 def _bare(changes: SessionChanges) -> StoredState:
     return StoredState(seq=changes.seq, state=changes.state)
+
+
+def _described(projection: str, stored: _Stored) -> Build:
+    return Build(
+        projection=projection,
+        number=stored.number,
+        version=stored.version,
+        state=stored.state,
+        positions=dict(stored.positions),
+    )

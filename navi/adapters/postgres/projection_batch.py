@@ -6,7 +6,7 @@ from navi.adapters.postgres.transaction import LentConnection, answering
 from navi.domain.errors import LogDamaged
 from navi.domain.ids import SessionId
 from navi.domain.projection import Change, Hide, Put, Show
-from navi.ports import Parked, SessionChanges, StoredState
+from navi.ports import ParkedEvent, SessionChanges, StoredState
 
 _MOVE_CHECKPOINT = """
     update navi.checkpoint set position = $5
@@ -15,10 +15,6 @@ _MOVE_CHECKPOINT = """
 
 _STATES = """
     select session_id::text, seq, state from navi.read_state
-    where projection = $1 and version = $2 and session_id = any($3::uuid[])"""
-
-_PARKED_AMONG = """
-    select session_id::text from navi.parked
     where projection = $1 and version = $2 and session_id = any($3::uuid[])"""
 
 _SAVE_STATES = """
@@ -54,10 +50,14 @@ _SHOW_ROWS = """
     where r.projection = $1 and r.version = $2 and r.session_id = c.session_id
       and r.hidden_by = c.by"""
 
+_FORGET_ROWS = """
+    delete from navi.read_row
+    where projection = $1 and version = $2 and session_id = any($3::uuid[])"""
+
 _PARK = """
-    insert into navi.parked (projection, version, session_id, seq, error)
-    select $1, $2, p.* from unnest($3::uuid[], $4::bigint[], $5::text[]) as p
-    on conflict (projection, version, session_id) do nothing"""
+    insert into navi.parked_event (projection, build, session_id, seq, type, error)
+    select $1, $2, p.* from unnest($3::uuid[], $4::bigint[], $5::text[], $6::text[]) as p
+    on conflict (projection, build, session_id, seq) do nothing"""
 
 
 _Step = list[tuple[SessionId, Change]]
@@ -70,13 +70,13 @@ class PostgresProjectionBatch:
         self,
         connection: LentConnection,
         projection: str,
-        version: int,
+        build: int,
         partition: int,
         *,
         position: int,
     ) -> None:
         self._connection = connection
-        self._model = (projection, version)
+        self._model = (projection, build)
         self._partition = partition
         self._position = position
 
@@ -92,17 +92,14 @@ class PostgresProjectionBatch:
             for row in rows
         }
 
-    async def parked(self, session_ids: Sequence[SessionId]) -> frozenset[SessionId]:
-        with answering():
-            rows = await self._connection.fetch(_PARKED_AMONG, *self._model, session_ids)
-        return frozenset(SessionId(row["session_id"]) for row in rows)
-
     async def save(
-        self, sessions: Sequence[SessionChanges], *, parked: Sequence[Parked], position: int
+        self, sessions: Sequence[SessionChanges], *, parked: Sequence[ParkedEvent], position: int
     ) -> None:
         with answering():
             if sessions:
                 await self._save_states(sessions)
+            if anew := [session.session_id for session in sessions if session.anew]:
+                await self._execute(_FORGET_ROWS, anew)
             for step in _steps(sessions):
                 await self._apply(step)
             if parked:
@@ -110,6 +107,7 @@ class PostgresProjectionBatch:
                     _PARK,
                     [one.session_id for one in parked],
                     [one.seq for one in parked],
+                    [one.type for one in parked],
                     [one.error for one in parked],
                 )
             moved = await self._connection.fetchval(

@@ -3,26 +3,14 @@
 import asyncio
 import traceback
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Any
 
 import structlog
-from msgspec import Struct
 
+from navi.application.followers.fold_batch import FoldBatch, Held, Reached
 from navi.domain.errors import Unavailable
-from navi.domain.ids import SessionId
-from navi.domain.projection import Change, ListedProjection, Projection, Put
-from navi.failpoints import failpoint
-from navi.ports import (
-    Clock,
-    EventLog,
-    Parked,
-    ProjectionBatch,
-    ReadModels,
-    Recorded,
-    SessionChanges,
-    StoredState,
-)
+from navi.domain.projection import Projection
+from navi.ports import Build, Clock, EventLog, ReadModels
 
 log = structlog.get_logger()
 
@@ -33,25 +21,18 @@ IDLE_SECONDS = 30.0  # between two looks at a log that says nothing
 HELD_SECONDS = 2.0  # between two looks at a checkpoint that another process holds
 RETRY_SECONDS = (0.1, 0.5, 2.0, 5.0)  # after the 1st, 2nd, ... failure in a row; the last goes on
 BATCHES_AT_ONCE = 2  # each takes a connection of the pool for its transaction, and one to read
-ERROR_LENGTH = 500  # characters of an error that are kept with a parked session
-
-
-class Held(Struct, frozen=True):
-    """Another process holds the checkpoint."""
-
-
-class Reached(Struct, frozen=True, kw_only=True):
-    """The read model is at ``position``; the partition's head was at ``head``."""
-
-    position: int
-    head: int
+LOOK_SECONDS = 2.0  # between two looks for something to build anew
+HOLDER_SECONDS = 0.05  # between two tries where a process holds what is being waited for
+USE_SECONDS = 60.0  # between two words that a process of this version is at work
+UNUSED_SECONDS = 86_400.0  # a day, in which somebody may go back to the version before
+DROP_ROWS = 1000  # in a transaction: some 10 ms
 
 
 class Projector:
     """Folds what is new in the log into the read models, in batches, each one transaction.
 
-    A session that a projection cannot fold is parked for that projection, and the others go on.
-    Any number of processes may run one: for each checkpoint one of them gets its turn.
+    A read model that is to be built anew is made beside the one that serves, and then switched. Any
+    number of processes may run a projector: for each checkpoint one of them gets its turn.
     """
 
     def __init__(
@@ -62,13 +43,26 @@ class Projector:
         clock: Clock,
         *,
         batch_events: int = BATCH_EVENTS,
+        rest: float = 0.0,
+        unused_seconds: float = UNUSED_SECONDS,
     ) -> None:
+        """Put it together.
+
+        Args:
+            rest: after a batch of a read model that is far behind, as a share of the time that it
+                took, so that what else the process has to do goes on.
+            unused_seconds: after that long a version that no process runs any more is thrown away.
+        """
         self._log = log
         self._read_models = read_models
         self._projections = tuple(projections)
         self._clock = clock
         self._batch_events = batch_events
+        self._rest = rest
+        self._unused_seconds = unused_seconds
+        self._batches = FoldBatch(log, read_models, batch_events=batch_events)
         self._slots = asyncio.Semaphore(BATCHES_AT_ONCE)
+        self._serving: dict[str, Build] = {}
 
     async def run(self) -> None:
         """Follow the log until cancelled; survives whatever happens to a batch."""
@@ -79,6 +73,7 @@ class Projector:
                         self._follow(projection, partition),
                         name=f"project-{projection.name}-{partition}",
                     )
+            tasks.create_task(self._look_after_builds(), name="project-builds")
 
     async def caught_up(self) -> None:
         """Bring every projection to where the log is now, whether ``run`` runs or not.
@@ -88,21 +83,64 @@ class Projector:
         Raises:
             LogUnavailable: Postgres does not answer.
         """
-        for partition in range(self._log.partitions):
-            page = await self._log.read_all(partition, after=0, limit=1)
-            for projection in self._projections:
-                await self._catch_up(projection, partition, head=page.head)
+        for projection in self._projections:
+            for partition in range(self._log.partitions):
+                page = await self._log.read_all(partition, after=0, limit=1)
+                while not await self._reaches(projection, partition, head=page.head):
+                    pass
+            await self._go_live(projection)
 
-    async def _catch_up(self, projection: Projection[Any], partition: int, *, head: int) -> None:
+    async def build(self, projection: Projection[Any], build: Build) -> None:
+        """Make a build from where it is to the head of the log, and let it serve.
+
+        Returns where another process has done so, or has retired it. Waits without end for one that
+        works on it: the caller sets a deadline.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
         while True:
-            match await self._advance(projection, partition):
-                case Reached(position=position) if position >= head:
-                    return
-                case Reached():
-                    continue
+            reached = [
+                await self._build_partition(projection, build, partition)
+                for partition in range(self._log.partitions)
+            ]
+            if all(reached) and await self._read_models.switch(projection.name, build.number):
+                log.info("projection_built", projection=projection.name, build=build.number)
+                break
+            if not await self._is_under_way(build):
+                break
+            await asyncio.sleep(HOLDER_SECONDS)
+        self._serving.pop(projection.name, None)
+
+    async def _build_partition(
+        self, projection: Projection[Any], build: Build, partition: int
+    ) -> bool:
+        """Fold a partition in up to its head; False where another process does."""
+        while True:
+            started = self._clock.monotonic()
+            match await self._batches.next(projection, build, partition):
                 case Held():
-                    # The holder is another process, which cannot wake this one.
-                    await asyncio.sleep(0.05)
+                    return False
+                case Reached(position=position, head=head) if position >= head:
+                    return True
+                case Reached():
+                    spent = self._clock.monotonic() - started
+                    await asyncio.sleep(spent * self._rest)
+
+    async def _is_under_way(self, build: Build) -> bool:
+        builds = await self._read_models.builds([build.projection])
+        return any(one.number == build.number and one.state == "building" for one in builds)
+
+    # --- what serves ---
+
+    async def _reaches(self, projection: Projection[Any], partition: int, *, head: int) -> bool:
+        match await self._advance(projection, partition):
+            case Reached(position=position):
+                return position >= head
+            case Held():
+                # The holder is another process, which cannot wake this one.
+                await asyncio.sleep(HOLDER_SECONDS)
+                return False
 
     async def _follow(self, projection: Projection[Any], partition: int) -> None:
         failures = 0
@@ -112,7 +150,7 @@ class Projector:
                 failures = 0
             except Exception as error:  # noqa: BLE001 - the border of a follower: it must go on
                 failures += 1
-                await _report(error, projection, partition, failures=failures)
+                await _report(error, failures, projection=projection.name, partition=partition)
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS)) - 1])
 
     async def _advance_and_wait(self, projection: Projection[Any], partition: int) -> None:
@@ -120,130 +158,87 @@ class Projector:
         started = self._clock.monotonic()
         match await self._advance(projection, partition):
             case Reached(position=position, head=head) if head - position > self._batch_events:
-                return
+                spent = self._clock.monotonic() - started
+                await asyncio.sleep(spent * self._rest)
             case Reached(position=position):
+                idle = IDLE_SECONDS if await self._go_live(projection) else HELD_SECONDS
                 spent = self._clock.monotonic() - started
                 await asyncio.sleep(max(0.0, BATCH_SECONDS - spent))
-                await self._log.wait_beyond(partition, position, timeout=IDLE_SECONDS)
+                await self._log.wait_beyond(partition, position, timeout=idle)
             case Held():
                 await asyncio.sleep(HELD_SECONDS)
 
     async def _advance(self, projection: Projection[Any], partition: int) -> Reached | Held:
-        """Fold the next batch in."""
+        """Fold the next batch into the build that serves."""
+        name = projection.name
+        build = self._serving.get(name)
+        if build is None:
+            build = await self._read_models.open_build(name, projection.version)
+            self._serving[name] = build
         async with self._slots:
-            async with self._read_models.begin(
-                projection.name, projection.version, partition
-            ) as batch:
-                if batch is None:
-                    return Held()
-                page = await self._log.read_all(
-                    partition, after=batch.position, limit=self._batch_events, deltas=False
-                )
-                reached = Reached(position=page.reached, head=page.head)
-                if page.reached <= batch.position:
-                    return reached
-                await self._fold(projection, batch, page.rows, position=page.reached)
-                await failpoint("projection.before_commit")
-            await failpoint("projection.after_commit")
-            return reached
+            reached = await self._batches.next(projection, build, partition)
+        if isinstance(reached, Held) and self._serving.get(name) is build:
+            del self._serving[name]  # held, or another one serves now
+        return reached
 
-    async def _fold(
-        self,
-        projection: Projection[Any],
-        batch: ProjectionBatch,
-        rows: Sequence[Recorded],
-        *,
-        position: int,
-    ) -> None:
-        by_session: dict[SessionId, list[Recorded]] = {}
-        for recorded in rows:
-            by_session.setdefault(recorded.session_id, []).append(recorded)
-        saved: list[SessionChanges] = []
-        parked: list[Parked] = []
-        states = await batch.states(tuple(by_session))
-        left_out = await batch.parked(tuple(by_session))
-        for session_id, recorded in by_session.items():
-            if session_id in left_out:
-                continue
-            stored = states.get(session_id)
-            if stored is None and recorded[0].seq > 1:
-                recorded = [*await self._inherited(recorded[0]), *recorded]  # noqa: PLW2901 - all of it
-            match _fold_session(projection, stored, session_id, recorded):
-                case SessionChanges() as changes:
-                    saved.append(changes)
-                case Parked() as trouble:
-                    parked.append(trouble)
-                case None:
-                    pass
-        await batch.save(saved, parked=parked, position=position)
+    async def _go_live(self, projection: Projection[Any]) -> bool:
+        """Whether the build that serves is complete; the first one is once it is near every head."""
+        build = self._serving.get(projection.name)
+        if build is None or build.state == "live":
+            return True
+        builds = await self._read_models.builds([projection.name])
+        positions = {one.number: one.positions for one in builds}.get(build.number, {})
+        for partition in range(self._log.partitions):
+            page = await self._log.read_all(partition, after=0, limit=1)
+            if page.head - positions.get(partition, 0) > self._batch_events:
+                return False
+        self._serving.pop(projection.name, None)
+        return await self._read_models.switch(projection.name, build.number)
 
-    async def _inherited(self, first: Recorded) -> list[Recorded]:
-        """What a fork has from its origin: it stands elsewhere in the log."""
-        inherited: list[Recorded] = []
-        async with aclosing(
-            self._log.read(first.session_id, until=first.seq - 1, deltas=False)
-        ) as batches:
-            async for batch in batches:
-                inherited.extend(batch)
-        return inherited
+    # --- what is built beside it, and what is not needed any more ---
+
+    async def _look_after_builds(self) -> None:
+        failures = 0
+        said_at: float | None = None
+        while True:
+            try:
+                now = self._clock.monotonic()
+                if said_at is None or now - said_at >= USE_SECONDS:
+                    await self._say_in_use()
+                    said_at = now
+                await self._build_what_is_asked_for()
+                while await self._read_models.drop_retired(rows=DROP_ROWS):  # noqa: ASYNC110 - a pause, not a wait
+                    await asyncio.sleep(HOLDER_SECONDS)
+                failures = 0
+            except Exception as error:  # noqa: BLE001 - the border of a follower: it must go on
+                failures += 1
+                await _report(error, failures)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _build_what_is_asked_for(self) -> None:
+        """One after the other, so that what serves keeps up meanwhile."""
+        found = await self._read_models.builds([one.name for one in self._projections])
+        live = {(one.projection, one.version) for one in found if one.state == "live"}
+        for projection in self._projections:
+            for build in found:
+                own = (build.projection, build.version) == (projection.name, projection.version)
+                if own and build.state == "building" and (projection.name, build.version) in live:
+                    await self.build(projection, build)
+
+    async def _say_in_use(self) -> None:
+        for projection in self._projections:
+            name, version = projection.name, projection.version
+            await self._read_models.in_use(name, version)
+            await self._read_models.retire_others(
+                name, version, unused_seconds=self._unused_seconds
+            )
 
 
-async def _report(
-    error: Exception, projection: Projection[Any], partition: int, *, failures: int
-) -> None:
-    stalled = log.bind(projection=projection.name, partition=partition, failures=failures)
+async def _report(error: Exception, failures: int, **where: str | int) -> None:
+    stalled = log.bind(failures=failures, **where)
     if isinstance(error, Unavailable):
         stalled.warning("projection_stalled", reason=str(error))
         return
     # A traceback quotes source files, which are read: not in the event loop.
     trace = await asyncio.to_thread(traceback.format_exception, error)
     stalled.error("projection_stalled", reason=type(error).__name__, exception="".join(trace))
-
-
-def _fold_session(
-    projection: Projection[Any],
-    stored: StoredState | None,
-    session_id: SessionId,
-    recorded: Sequence[Recorded],
-) -> SessionChanges | Parked | None:
-    """What events change in the read model of their session; None where they are in it already."""
-    seq = stored.seq if stored is not None else 0
-    changes: list[Change] = []
-    news = [event for event in recorded if event.seq > seq]
-    if not news:
-        return None
-    try:
-        state = projection.initial() if stored is None else projection.decode_state(stored.state)
-        for event in news:
-            seq = event.seq
-            state, changed = projection.fold(state, event.envelope)
-            changes.extend(_encode(projection, change) for change in changed)
-        listed = isinstance(projection, ListedProjection)
-        return SessionChanges(
-            session_id=session_id,
-            owner=news[-1].owner,
-            seq=seq,
-            state=projection.encode_state(state),
-            changes=tuple(changes),
-            listing=projection.listing(state) if listed else None,
-        )
-    except Exception as error:  # noqa: BLE001 - the border of a follower: one session must not stop all
-        # Not the error's own words in the logs: they may quote what people wrote.
-        log.error(  # noqa: TRY400 - likewise
-            "session_parked",
-            projection=projection.name,
-            session_id=session_id,
-            seq=seq,
-            reason=type(error).__name__,
-        )
-        return Parked(
-            session_id=session_id,
-            seq=seq,
-            error=f"{type(error).__name__}: {error}"[:ERROR_LENGTH].replace("\0", "\ufffd"),
-        )
-
-
-def _encode(projection: Projection[Any], change: Change) -> Change:
-    if isinstance(change, Put):
-        return Put(key=change.key, row=projection.encode_row(change.row))
-    return change

@@ -66,7 +66,7 @@ async def test_without_postgres_every_call_says_so(
     with pytest.raises(LogUnavailable):
         await on_postgres.load("sample", 1, A)
     with pytest.raises(LogUnavailable):
-        await on_postgres.reset("sample", 1)
+        await on_postgres.rebuild("sample", 1)
 
 
 async def kill_others(dsn: str) -> None:
