@@ -12,7 +12,7 @@ from navi.bootstrap.node import Node
 from navi.domain.errors import StoreRefused, Unavailable
 from navi.http.services import Draining, Readiness, Services
 
-CHECK_SECONDS = 1.5  # what Postgres may take to answer a question for readiness
+CHECK_SECONDS = 2.0  # what Postgres may take to answer a question for readiness
 
 
 def services_of(node: Node, draining: Draining) -> Services:

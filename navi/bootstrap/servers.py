@@ -1,20 +1,26 @@
 """The embedded servers that the settings leave to navi, and the addresses that follow."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import shutil
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 import structlog
 
 from navi.adapters.embedded.errors import DataDirectoryInUse
+from navi.adapters.embedded.nats import NatsServer
 from navi.adapters.embedded.servers import Addresses, EmbeddedServers
 from navi.adapters.system import SystemClock
+from navi.application.followers.relay import Degraded, Relay
 from navi.settings import Settings
 
 log = structlog.get_logger()
 
 READERS_SECONDS = 20.0  # what a server that starts waits for commands that read
 READERS_LOOK_SECONDS = 0.1
+REVIVE_LOOK_SECONDS = 1.0
+REVIVED_SECONDS = 10.0  # what a relay has to get on after NATS was started again
+LEAST_ROOM = 4 * 1024 * 1024  # bytes; with less NATS would soon be where it was
 
 
 @asynccontextmanager
@@ -55,3 +61,37 @@ def addresses_of(settings: Settings, servers: EmbeddedServers | None) -> Address
         database_url=settings.database_url or own.database_url,
         nats_url=settings.nats_url or own.nats_url,
     )
+
+
+@asynccontextmanager
+async def reviving_nats(
+    servers: EmbeddedServers | None, relays: Sequence[Relay]
+) -> AsyncGenerator[None, None]:
+    """Start the embedded NATS again, as long as the block runs, where its streams take nothing more.
+
+    A nats-server whose disk was full answers everything but what is to be stored, for ever.
+    """
+    if servers is None or servers.addresses.nats_url is None:
+        yield
+        return
+    reviver = asyncio.create_task(_revive_nats(servers, relays), name="nats reviver")
+    try:
+        yield
+    finally:
+        reviver.cancel()
+        await asyncio.wait({reviver})
+
+
+async def _revive_nats(servers: EmbeddedServers, relays: Sequence[Relay]) -> None:
+    store = servers.data_dir / NatsServer.name
+    while True:
+        await asyncio.sleep(REVIVE_LOOK_SECONDS)
+        if not any(isinstance(r.state, Degraded) and r.state.stalled for r in relays):
+            continue
+        try:
+            room = (await asyncio.to_thread(shutil.disk_usage, store)).free
+            if room >= LEAST_ROOM:
+                await servers.restart(NatsServer.name)
+        except OSError as error:
+            log.warning("nats_not_revived", reason=error.strerror)
+        await asyncio.sleep(REVIVED_SECONDS)

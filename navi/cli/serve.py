@@ -14,7 +14,7 @@ from navi.adapters.postgres.examine import examine, name_of, reason_of
 from navi.bootstrap.edge import services_of
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.node import Node, open_node
-from navi.bootstrap.servers import addresses_of, open_servers
+from navi.bootstrap.servers import addresses_of, open_servers, reviving_nats
 from navi.cli.command import (
     HOLDS,
     Failed,
@@ -111,7 +111,11 @@ async def _run(settings: Settings, ending: Ending) -> int:
         assert addresses.database_url is not None  # noqa: S101 - given or embedded
         if settings.database_url is not None:
             await _wait_for_postgres(settings.database_url)
-        async with open_node(settings, addresses, environment()) as node, node.running():
+        async with (
+            open_node(settings, addresses, environment()) as node,
+            node.running(),
+            reviving_nats(servers, node.relays),
+        ):
             draining = Draining()
             app = create_app(
                 services_of(node, draining),

@@ -92,6 +92,20 @@ async def test_without_nats_it_waits_and_then_publishes_all() -> None:
     assert stream.positions(0) == upto(15)
 
 
+async def test_a_stream_that_takes_nothing_while_nats_answers_is_stalled() -> None:
+    log, stream = GrowingLog(10), InMemoryEventStream()
+    stream.stores = False
+
+    async with running(log, stream) as relay:
+        await until(lambda: isinstance(relay.state, Degraded) and relay.state.stalled)
+        stream.reachable = False
+        await until(lambda: isinstance(relay.state, Degraded) and not relay.state.stalled)
+        stream.reachable = stream.stores = True
+        await caught_up(relay, 10)
+
+    assert stream.positions(0) == upto(10)
+
+
 async def test_a_stream_ahead_of_the_log_is_refused_until_the_log_is_back() -> None:
     stream = InMemoryEventStream()
     async with running(GrowingLog(10), stream) as relay:

@@ -1,14 +1,14 @@
 """A disk without room, seen from outside: a clear 503, no receipt lost, and it heals by itself.
 
 On a real small file system where this user may mount one, as root or with a ``sudo`` that asks nothing.
-Elsewhere the servers say what they say then: Postgres by a trigger (SQLSTATE 53100), NATS by the limit
-of its stream, the directory of files by its rights.
+Elsewhere Postgres says what it says then, by a trigger (SQLSTATE 53100), and what a full disk does to NATS
+is shown on the stream in memory alone (``tests/application/test_relay.py``).
 """
 
 import asyncio
 import os
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -42,6 +42,8 @@ class Scene(Protocol):
 
     async def free(self) -> None: ...
 
+    async def fill_up_to_the_last_log_file(self) -> None: ...
+
 
 class OnSmallDisk:
     """All that navi keeps and writes stands on one small disk: Postgres, NATS, files, its own log."""
@@ -56,6 +58,15 @@ class OnSmallDisk:
     async def free(self) -> None:
         await asyncio.to_thread(self._disk.free)
 
+    async def fill_up_to_the_last_log_file(self) -> None:
+        """Postgres finds no room for its own log either, which ends it (PANIC)."""
+        await self.fill()
+        url = (await self.navi.command("status", "--json")).json["database_url"]
+        with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+            connection = await asyncpg.connect(url)
+            while True:
+                await connection.execute("select pg_switch_wal(), txid_current()")
+
 
 class OnRefusingServer:
     """Its Postgres says that the disk is full."""
@@ -69,6 +80,9 @@ class OnRefusingServer:
 
     async def free(self) -> None:
         await self._run(TAKE)
+
+    async def fill_up_to_the_last_log_file(self) -> None:
+        await self.fill()
 
     async def _run(self, statement: str) -> None:
         connection = await asyncpg.connect(self._backing.database_url)
@@ -92,10 +106,10 @@ async def scene(directory: Path) -> AsyncGenerator[Scene, None]:
             yield OnRefusingServer(navi, backing)
 
 
-async def speak_until_refused(navi: NaviProcess, session_id: str) -> list[str]:
+async def speak_until_refused(navi: NaviProcess, session_id: str, *, first: int = 0) -> list[str]:
     """Send messages until there is no room for them; gives the ids that were acknowledged."""
     acknowledged: list[str] = []
-    number = refusals = 0
+    number, refusals = first, 0
     async with navi.client() as client, asyncio.timeout(HEAL_SECONDS):
         while refusals < REFUSALS:
             body = {"content": f"!say {number}\n{text()}", "message_id": f"m{number}"}
@@ -129,15 +143,47 @@ async def test_a_full_disk_is_a_503_loses_no_receipt_and_heals(tmp_path: Path) -
         acknowledged = await speak_until_refused(navi, session_id)
         listed = await navi.get("/sessions")  # what is there can be read
         await full.free()
+        await send(navi, session_id, "!pace 0.02\n!repeat 60 word", "between")
+        await full.fill_up_to_the_last_log_file()
+        acknowledged += await speak_until_refused(
+            navi, session_id, first=len(acknowledged) + REFUSALS
+        )
+        await full.free()
 
         assert [session["id"] for session in listed["sessions"]] == [session_id]
         await send(navi, session_id, "!say after", "after")
         stored = received(await events_of(navi, session_id))
         events = await ended(navi, session_id, turns=len(stored))
         assert len(stored) == len(set(stored))
-        assert {*acknowledged, "after"} <= set(stored)
+        assert {*acknowledged, "between", "after"} <= set(stored)
         assert facts(events).count("turn_completed") == len(stored)
         assert broken_promises(events) == []
         verified = await navi.command("verify", "--json")
         assert (verified.status, verified.json["problems"]) == (0, [])
         await assert_published(navi)
+
+
+async def test_a_nats_that_ran_out_of_disk_gets_all_once_it_has_room(tmp_path: Path) -> None:
+    if not can_mount():
+        return  # see above
+    home = tmp_path / "navi"
+    home.mkdir()
+    with small_disk(home / "nats", mebibytes=16) as disk:
+        async with running_navi(home) as navi:
+            await asyncio.to_thread(disk.fill)
+            for number in range(4):
+                outcome = await navi.say(await navi.new_session(), f"!say {number}\n{text()}")
+                assert outcome["content"] == str(number)
+            await readiness(navi, "degraded")
+
+            await asyncio.to_thread(disk.free)
+            await readiness(navi, "ready")
+
+            await assert_published(navi)
+
+
+async def readiness(navi: NaviProcess, wanted: str) -> None:
+    """Wait until the server says this of itself."""
+    async with navi.client() as client, asyncio.timeout(HEAL_SECONDS):
+        while (await client.get("/health/ready")).json()["status"] != wanted:  # noqa: ASYNC110  # it is another process
+            await asyncio.sleep(0.1)

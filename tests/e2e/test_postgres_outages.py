@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ANSWER_SECONDS = (
     7.0  # in which every route answers, whatever Postgres does; 5 of navi's, and the machine's
 )
-READY_SECONDS = 3.0  # the same for readiness: 1.5 of navi's
+READY_SECONDS = 4.0  # the same for readiness: 2 of navi's
 STREAM = "!pace 0.01\n!repeat 60 word"
 STEPS = '!tool todo {"action": "list"}\n!then\n!say done'
 PLACES = ["model_replied", "tool_finished", "turn_completed"]

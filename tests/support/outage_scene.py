@@ -38,6 +38,11 @@ class Backing:
         return self._servers.addresses.nats_url
 
     @property
+    def nats_store(self) -> Path:
+        """Where NATS keeps its streams."""
+        return self._servers.data_dir / "nats" / "jetstream"
+
+    @property
     def settings(self) -> dict[str, str]:
         """The settings of a navi that uses both through their proxies."""
         postgres, nats = self.postgres_proxy, self.nats_proxy

@@ -72,6 +72,7 @@ class EmbeddedServers:
         self._guest = guest
         self.waits_for_guests = False
         self._keepers: list[asyncio.Task[None]] = []
+        self._running: dict[str, tuple[Server, Child]] = {}
         self._stopping = asyncio.Event()
 
     @property
@@ -172,6 +173,13 @@ class EmbeddedServers:
         self._lock.release()
         self._lock = None
 
+    async def restart(self, name: str) -> None:
+        """Stop a server; it is started again at once. Nothing where it is not running."""
+        if name in self._running:
+            log.warning("embedded_server_restarted", server=name)
+            server, child = self._running[name]
+            await server.stop(child)
+
     async def _wait_for_guests(self) -> None:
         """Let those finish that came in before the record was removed; nobody comes in any more."""
         deadline = time.monotonic() + GUESTS_TIMEOUT
@@ -216,7 +224,9 @@ class EmbeddedServers:
         since = time.monotonic()
         while not self._stopping.is_set():
             if running is not None:
+                self._running[server.name] = server, running
                 await _first_of(running.wait(), self._stopping.wait())
+                del self._running[server.name]
                 if self._stopping.is_set():
                     break
                 log.warning("embedded_server_ended", server=server.name, status=running.exit_status)

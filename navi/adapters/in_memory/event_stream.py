@@ -20,10 +20,15 @@ class _Stream(Struct):
 
 
 class InMemoryEventStream:
-    """The streams of a log; ``reachable`` may be switched off and on again."""
+    """The streams of a log; ``reachable`` may be switched off and on again.
+
+    Attributes:
+        stores: off for a server that answers and takes nothing, as one whose disk was full.
+    """
 
     def __init__(self) -> None:
         self.reachable = True
+        self.stores = True
         self._streams: dict[int, _Stream] = {}
 
     async def open(self, partition: int) -> int:
@@ -39,6 +44,8 @@ class InMemoryEventStream:
 
     async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
         self._reach()
+        if not self.stores:
+            raise BusUnavailable("NATS does not answer: no answer within 5 s")
         stream = self._streams.get(partition)
         for row in rows:
             if stream is None or row.position != stream.last + 1:

@@ -28,6 +28,8 @@ from navi.ports import EventLog, EventStream, Recorded
 PAGE_ROWS = 500
 PAGE_BYTES = 2 * 1024 * 1024  # aimed at: what the next page will weigh is not known
 
+STALLED_AFTER = 2  # batches in a row without an answer, each right after NATS has answered
+
 log = structlog.get_logger()
 
 
@@ -65,9 +67,15 @@ class StandingBy(Struct, frozen=True, kw_only=True):
 
 
 class Degraded(Struct, frozen=True, kw_only=True):
-    """Nothing is published; ``reason`` is a sentence for people."""
+    """Nothing is published; ``reason`` is a sentence for people.
+
+    Attributes:
+        stalled: NATS answers and takes no events: a nats-server whose disk was full stores nothing
+            more in a stream until it is started again.
+    """
 
     reason: str
+    stalled: bool = False
 
 
 RelayState = Starting | Following | StandingBy | Degraded
@@ -83,6 +91,7 @@ class Relay:
         self._pace = pace
         self._retry = pace.first_retry
         self._reported: type[Exception] | None = None
+        self._unanswered = 0
         self.state: RelayState = Starting()
 
     @property
@@ -107,7 +116,11 @@ class Relay:
 
         Gives whether it went forward, that is, whether another relay is at work.
         """
-        position = await _open(self._events, self._stream, self._partition)
+        try:
+            position = await _open(self._events, self._stream, self._partition)
+        except BusUnavailable:
+            self._unanswered = 0  # it answers nothing at all
+            raise
         rows_at_once = 1  # a lone event that NATS refuses is answered with the reason
         while True:
             page = await self._events.read_all(self._partition, after=position, limit=rows_at_once)
@@ -126,6 +139,10 @@ class Relay:
                 await self._publish(page.rows)
             except StreamMoved:
                 return await self._stream.open(self._partition) > position
+            except BusUnavailable:
+                self._unanswered += 1
+                raise
+            self._unanswered = 0
             position = page.rows[-1].position
             self._set_following(position, page.head)
             rows_at_once = _next_limit(rows_at_once, page.rows)
@@ -160,9 +177,13 @@ class Relay:
             self._reported = None
 
     async def _pause(self, error: Exception, reason: str) -> None:
-        self.state = Degraded(reason=reason)
+        stalled = self._unanswered >= STALLED_AFTER
+        if stalled:
+            reason = f"{reason}; it takes no events although it is there: once its disk has room, start it again"
+        self.state = Degraded(reason=reason, stalled=stalled)
         # That NATS is away is told once, where the connection is kept.
-        if not isinstance(error, BusUnavailable) and self._reported is not type(error):
+        is_told = isinstance(error, BusUnavailable) and not stalled
+        if not is_told and self._reported is not type(error):
             log.warning("relay_degraded", partition=self._partition, reason=reason)
             self._reported = type(error)
         await asyncio.sleep(self._retry)
