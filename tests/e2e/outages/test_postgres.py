@@ -3,14 +3,12 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
-from tests.support.navi_process import NaviProcess, running_navi
-from tests.support.outage_scene import Backing, backing_servers
+from tests.support.navi_process import NaviProcess
+from tests.support.outage_scene import Backing
 from tests.support.promises import broken_promises, facts
 from tests.support.stubborn_client import ended, events_of, healed, received, send, watch
 
@@ -23,22 +21,6 @@ READY_SECONDS = 4.0  # the same for readiness: 2 of navi's
 STREAM = "!pace 0.01\n!repeat 60 word"
 STEPS = '!tool todo {"action": "list"}\n!then\n!say done'
 PLACES = ["model_replied", "tool_finished", "turn_completed"]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def backing(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Backing, None]:
-    async with backing_servers(tmp_path_factory.mktemp("servers")) as servers:
-        yield servers
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def navi(
-    backing: Backing, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncGenerator[NaviProcess, None]:
-    async with running_navi(
-        tmp_path_factory.mktemp("navi") / "data", **backing.settings
-    ) as running:
-        yield running
 
 
 @pytest.mark.parametrize("fault", ["lose_reply", "lose_request"])

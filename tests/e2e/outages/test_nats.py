@@ -11,10 +11,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import nats
 import pytest
-import pytest_asyncio
 
-from tests.support.navi_process import NaviProcess, running_navi
-from tests.support.outage_scene import Backing, backing_servers
+from tests.support.navi_process import NaviProcess
+from tests.support.outage_scene import Backing
 from tests.support.promises import broken_promises
 from tests.support.published import assert_published
 from tests.support.stubborn_client import events_of
@@ -23,22 +22,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TURN_SECONDS = 4.0  # a turn without NATS; a tenth of it, and the machine's
 FLAPS = 15
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def backing(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Backing, None]:
-    async with backing_servers(tmp_path_factory.mktemp("servers")) as servers:
-        yield servers
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def navi(
-    backing: Backing, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncGenerator[NaviProcess, None]:
-    async with running_navi(
-        tmp_path_factory.mktemp("navi") / "data", **backing.settings
-    ) as running:
-        yield running
 
 
 @asynccontextmanager
