@@ -1,6 +1,6 @@
 """Every seam on one page: the protocols the application speaks, and the values that cross them."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import cached_property
@@ -642,6 +642,13 @@ class Nodes(Protocol):
 
     async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
         """Whether each is ``alive``, ``gone`` (its lease ran out or its session ended) or ``left``."""
+        ...
+
+    async def forget_ended(self, *, but: Collection[NodeId]) -> None:
+        """Drop what is kept about processes that ended more than an hour ago, except those named.
+
+        A process that is not known is ``gone``.
+        """
         ...
 
 

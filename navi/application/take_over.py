@@ -27,6 +27,7 @@ from navi.ports import EventLog, Nodes, ReadModels, ToolBox
 log = structlog.get_logger()
 
 LOOK_EVERY = 2.0  # seconds; with a lease of 10 s a dead node's turns go on within 15 s
+FORGET_EVERY = 300  # looks: processes that ended are forgotten every ten minutes, and at the start
 MAX_TRIES = 10  # a look, against somebody who appends all the time; then the next look tries
 
 
@@ -57,6 +58,7 @@ class TakeOver:
         self._nodes = nodes
         self._tools = tools
         self._node = node
+        self._looks = 0
         self._left_behind = left_behind
 
     async def run(self) -> None:
@@ -79,6 +81,9 @@ class TakeOver:
         states = await unfinished_sessions(self._log, self._read_models)
         owners = {node for session in states.values() for node in _nodes(session)} - {self._node}
         alive = await self._nodes.state_of(sorted(owners))
+        if self._looks % FORGET_EVERY == 0:
+            await self._nodes.forget_ended(but=owners)
+        self._looks += 1
         for session_id, session in states.items():
             gone = frozenset(n for n in _aside_nodes(session) if alive.get(n, "gone") != "alive")
             if gone - {self._node}:

@@ -48,6 +48,16 @@ class NodesContract:
         assert await nodes.state_of([C]) == {C: "gone"}
         assert await nodes.state_of([]) == {}
 
+    async def test_who_left_is_remembered_for_a_while(self, nodes: Nodes, elsewhere: Nodes) -> None:
+        await nodes.join(A)
+        await elsewhere.join(B)
+        await nodes.leave()
+
+        await elsewhere.forget_ended(but=())
+
+        assert await elsewhere.state_of([A, B]) == {A: "left", B: "alive"}
+        await elsewhere.leave()
+
     async def test_leaving_twice_or_without_having_joined_does_nothing(self, nodes: Nodes) -> None:
         await nodes.leave()
         await nodes.join(A)

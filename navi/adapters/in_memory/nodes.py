@@ -1,6 +1,6 @@
 """The nodes of a service whose processes are objects, for tests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from navi.domain.ids import NodeId
 from navi.ports import NodeState
@@ -30,3 +30,6 @@ class InMemoryNodes:
 
     async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
         return {node_id: self._cluster.get(node_id, "gone") for node_id in node_ids}
+
+    async def forget_ended(self, *, but: Collection[NodeId]) -> None:
+        """Nothing: no process lives for an hour here."""

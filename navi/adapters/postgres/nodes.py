@@ -5,7 +5,7 @@ stopped or cut off, whose connection may stand for hours.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import asyncpg
 import structlog
@@ -49,6 +49,10 @@ _STATES = """
       else 'gone' end as state
     from navi.node n where n.id = any($1::uuid[])"""
 
+_FORGET_ENDED = """
+    delete from navi.node
+    where coalesce(left_at, expires_at) < now() - interval '1 hour' and id <> all($1::uuid[])"""
+
 
 class PostgresNodes:
     """``Nodes`` in Postgres: reads on the caller's pool, the lock on a connection of its own."""
@@ -83,6 +87,10 @@ class PostgresNodes:
         rows = await fetch(self._pool, _STATES, node_ids, _LOCKS)
         known = {row["id"]: row["state"] for row in rows}
         return {node_id: known.get(node_id, "gone") for node_id in node_ids}
+
+    async def forget_ended(self, *, but: Collection[NodeId]) -> None:
+        # One that was only frozen writes its row again when it renews its lease.
+        await fetch(self._pool, _FORGET_ENDED, list(but))
 
 
 class _Membership:

@@ -12,18 +12,22 @@ from navi.adapters.postgres.nodes import PostgresNodes
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import NodeId
 from navi.ports import Nodes, NodeState
-from tests.contracts.nodes import A, B, NodesContract
+from tests.contracts.nodes import A, B, C, NodesContract, node
 from tests.support.servers import PostgresServer
 
 NOTICED_SECONDS = 10.0
+D = node(4)
 
-# A process of its own, so that it can be killed and stopped: dsn, node id, seconds of its lease.
+# A process of its own, so that it can be killed and stopped: dsn, node id, seconds of its lease, and
+# seconds that its clock is ahead.
 CHILD = """
-import asyncio, sys
+import asyncio, sys, time
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.nodes import PostgresNodes
 
-async def main(dsn, node_id, lease):
+async def main(dsn, node_id, lease, ahead):
+    real_time = time.time
+    time.time = lambda: real_time() + float(ahead)
     async with open_pool(dsn, size=1) as pool:
         await PostgresNodes(dsn, pool, lease_seconds=float(lease)).join(node_id)
         print("joined", flush=True)
@@ -80,16 +84,42 @@ async def test_a_stopped_process_is_gone_when_its_lease_ends_and_comes_back(
         await becomes(nodes, A, "alive")
 
 
+@pytest.mark.parametrize("ahead", [-86400.0, 86400.0])
+async def test_a_wrong_clock_makes_no_difference(dsn: str, pool: Pool, ahead: float) -> None:
+    nodes = PostgresNodes(dsn, pool)
+    async with child(dsn, A, lease_seconds=1.0, ahead=ahead) as process:
+        await outlives_its_lease(nodes, pool)
+
+        process.send_signal(signal.SIGSTOP)
+        await becomes(nodes, A, "gone")
+
+
+async def test_nodes_that_ended_are_forgotten_unless_they_left_something_open(
+    dsn: str, pool: Pool
+) -> None:
+    for node_id in (A, B, C):
+        nodes = PostgresNodes(dsn, pool)
+        await nodes.join(node_id)
+        await nodes.leave()
+    alive = PostgresNodes(dsn, pool)
+    await alive.join(D)
+    await pool.execute(
+        "update navi.node set left_at = left_at - interval '2 hours' where id = any($1::uuid[])",
+        [A, B],
+    )
+
+    await alive.forget_ended(but=[B])
+
+    known = await pool.fetch("select id::text from navi.node order by id")
+    assert [row["id"] for row in known] == [B, C, D]
+    await alive.leave()
+
+
 async def test_the_lease_of_a_living_node_never_runs_out(dsn: str, pool: Pool) -> None:
     nodes = PostgresNodes(dsn, pool, lease_seconds=1.0)
     await nodes.join(A)
-    granted = await pool.fetchval("select expires_at from navi.node")
 
-    async with asyncio.timeout(NOTICED_SECONDS):
-        while await pool.fetchval("select now()") <= granted:
-            assert await nodes.state_of([A]) == {A: "alive"}
-            await asyncio.sleep(0.02)
-    assert await nodes.state_of([A]) == {A: "alive"}
+    await outlives_its_lease(nodes, pool)
 
     await nodes.leave()
 
@@ -142,7 +172,7 @@ async def test_without_postgres_joining_and_leaving_say_so_and_leave_no_task(
 
 @asynccontextmanager
 async def child(
-    dsn: str, node_id: NodeId, *, lease_seconds: float
+    dsn: str, node_id: NodeId, *, lease_seconds: float, ahead: float = 0.0
 ) -> AsyncGenerator[asyncio.subprocess.Process, None]:
     """A process that has joined; killed when the block ends."""
     process = await asyncio.create_subprocess_exec(
@@ -152,6 +182,7 @@ async def child(
         dsn,
         node_id,
         str(lease_seconds),
+        str(ahead),
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
@@ -171,3 +202,13 @@ async def becomes(nodes: Nodes, node_id: NodeId, state: NodeState) -> None:
     async with asyncio.timeout(NOTICED_SECONDS):
         while await nodes.state_of([node_id]) != {node_id: state}:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.02)
+
+
+async def outlives_its_lease(nodes: Nodes, pool: Pool) -> None:
+    """See that the only node is alive as long as its lease runs, and after it."""
+    granted = await pool.fetchval("select expires_at from navi.node")
+    async with asyncio.timeout(NOTICED_SECONDS):
+        while await pool.fetchval("select now()") <= granted:
+            assert await nodes.state_of([A]) == {A: "alive"}
+            await asyncio.sleep(0.02)
+    assert await nodes.state_of([A]) == {A: "alive"}
