@@ -109,8 +109,8 @@ def _keep(run: Run, asked: object) -> None:
 
 async def _limits(run: Run, subagent_id: SubagentId | None, profile: Profile) -> Limits:
     turn = run.record.session.turn
-    planning = (
-        turn is not None and turn.planning if subagent_id is None else profile.planning_enabled
+    planning = turn is not None and (
+        turn.planning if subagent_id is None else profile.planning_enabled and not turn.plain
     )
     context = await patiently(lambda: run.record.context_of(subagent_id))
     return Limits(

@@ -172,8 +172,8 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
         case MessageWithdrawn(message_seq=seq):
             return replace(session, waiting=_without(session.waiting, seq))
         case MessageDelivered(message_seq=seq):
-            session = replace(session, waiting=_without(session.waiting, seq))
-            return _in_turn(session, envelope)
+            session = _in_turn(_without_planning(session, seq), envelope)
+            return replace(session, waiting=_without(session.waiting, seq))
         case TurnStarted(node=node, planning=planning) if envelope.turn_id is not None:
             agent = Actor(progress=Progress(statuses=session.todo))
             turn = Turn(id=envelope.turn_id, node=node, planning=planning, actors={"": agent})
@@ -272,6 +272,15 @@ def _settled(session: Session, purpose: Purpose, *, called_at: int) -> Session:
         return session
     due = tuple(p for p in follow_up.due if p != purpose)
     return replace(session, follow_up=replace(follow_up, due=due) if due else None)
+
+
+def _without_planning(session: Session, message_seq: int) -> Session:
+    """The session, its turn told where the message that opened it wants no plan made of it."""
+    turn = session.turn
+    if turn is None or turn.delivered:
+        return session
+    plain = any(w.seq == message_seq and not w.planning for w in session.waiting)
+    return replace(session, turn=replace(turn, plain=plain))
 
 
 def _without(waiting: tuple[Waiting, ...], seq: int) -> tuple[Waiting, ...]:

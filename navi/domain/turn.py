@@ -37,7 +37,7 @@ SPAWN_AGENT = "spawn_agent"
 MAX_SIDE_BY_SIDE = 4  # subagents of one reply that are at work at the same time
 MAX_DEPTH = 2  # a subagent of a subagent is the last
 MAX_SPAWNED = 32  # subagents a turn may have in all
-COMPRESS_AGAIN = 5  # iterations after a summary that was of no use: the context has grown by then
+COMPRESS_AGAIN = 2  # iterations after a summary that was of no use: the context has grown by then
 MAX_DEATHS = 3  # processes a turn may take with it before it is given up
 HANDED_OVER = "handed_over"  # reason of a turn_resumed after a clean good-bye
 DIED = "node_died"
@@ -124,6 +124,7 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     Attributes:
         attempt: 1 for the process that opened it, one more for each that took it over.
+        plain: whoever sent its message waits for the answer: nobody plans, no subagent either.
         deaths: processes that died over it.
         usage: tokens of all its calls so far.
         actors: by subagent id; the agent itself under the empty name. Subagents that came back are
@@ -137,6 +138,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     id: TurnId
     node: NodeId
     planning: bool
+    plain: bool = False
     attempt: int = 1
     deaths: int = 0
     stop_by: str | None = None

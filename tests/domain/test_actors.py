@@ -4,6 +4,7 @@ from typing import Literal
 
 import pytest
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from navi.domain.commands import (
     AnswerAsides,
@@ -21,6 +22,7 @@ from navi.domain.events import (
     CompressionFailed,
     ContextCompressed,
     MemoryRecalled,
+    MessageDelivered,
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
@@ -39,7 +41,7 @@ from navi.domain.events import (
     TurnStopped,
     Usage,
 )
-from navi.domain.ids import CallId, NodeId, SubagentId
+from navi.domain.ids import CallId, MessageId, NodeId, SubagentId
 from navi.domain.session import Session, evolve
 from navi.domain.turn import (
     COMPRESS_AGAIN,
@@ -63,7 +65,7 @@ from tests.domain.specification import (
     next_of,
     perform,
 )
-from tests.domain.test_session import DELIVERED, HELLO, OPEN, STARTED
+from tests.domain.test_session import CREATED, DELIVERED, HELLO, OPEN, STARTED
 
 SUB = SubagentId("subagent_00000000000a")
 DEEPER = SubagentId("subagent_00000000000b")
@@ -442,3 +444,15 @@ def test_a_memory_that_is_forgotten_leaves_the_recall_of_the_open_turn() -> None
     assert appended[0].turn_id == TURN
     assert perform(session, ReviseRecall(memory_id="a", old="tea", new=None))[1] == []
     assert perform(fold(COMPLETED), ReviseRecall(memory_id="a", old="tea", new=None))[1] == []
+
+
+@pytest.mark.parametrize("planning", [True, False])
+def test_a_turn_knows_whether_whoever_asked_wants_no_plan(planning: bool) -> None:
+    said = replace(HELLO, planning=planning)
+    session = after(fold((CREATED, said, STARTED)), DELIVERED)
+    steered = replace(HELLO, message_id=MessageId("m9"), mode="steer", planning=False)
+    session = after(session, steered)
+    session = after(session, MessageDelivered(message_seq=session.seq))
+
+    assert session.turn is not None
+    assert session.turn.plain is not planning
