@@ -200,6 +200,23 @@ async def test_a_session_deleted_through_b_ends_on_a_at_once(nodes: TwoNodes) ->
     assert '"session_deleted"' in printed.stdout.splitlines()[-1]
 
 
+async def test_b_forks_what_a_runs_and_a_goes_on(nodes: TwoNodes) -> None:
+    session_id = await nodes.a.new_session()
+    await nodes.a.drop(session_id, SHORT_NAP)
+    started = await nodes.b.until(session_id, "tool_started")
+
+    fork = await nodes.b.post(f"/sessions/{session_id}/fork", {"at": started["seq"]})
+    async with nodes.b.client() as client:
+        unknown = f"/sessions/{started['id']}/fork"
+        of_nothing = await client.post(unknown, json={"at": 1})
+    answer = await nodes.a.say(fork["id"], "!say from the fork")
+    origin = (await nodes.b.until(session_id, "turn_completed"))["turn_id"]
+
+    assert (fork["forked_from"]["session_id"], fork["status"]) == (session_id, "idle")
+    assert (of_nothing.status_code, answer["content"]) == (404, "from the fork")
+    assert origin == started["turn_id"]
+
+
 async def test_b_compresses_what_was_said_on_a(nodes: TwoNodes) -> None:
     session_id = await nodes.a.new_session()
     for n in range(13):
