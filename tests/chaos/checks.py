@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -16,13 +17,14 @@ from nats.js.errors import NotFoundError
 from navi.cli.reading import replayed
 from navi.cli.verify import verify_session
 from navi.domain.ids import SessionId
+from navi.domain.turn import HANDED_OVER, MAX_DEATHS
 from navi.ports import EventLog, Recorded
 from tests.chaos.service import Service
 from tests.chaos.talk import Talk, refused
 from tests.support.promises import Event, broken_promises
 
-PUBLISHED_SECONDS = 20.0
-QUIET_SECONDS = 20.0
+PUBLISHED_SECONDS = 30.0
+QUIET_SECONDS = 30.0
 NOT_FOUND = 404
 QUOTES_MEMORIES = ("memory_saved", "memory_recalled")  # what forgetting erases
 
@@ -55,7 +57,7 @@ async def inspected(talk: Talk, log: EventLog, *, after: int) -> list[str]:
     events = [read(row) for row in rows]
     touched = {row.session_id for row in await rows_after(log, after)} | {session_id}
     problems = [*talk.problems, *_seen(frames, rows), *_receipts(talk, events)]
-    problems += _tools(service, events)
+    problems += [*_attempts(events), *_tools(service, events)]
     for other in touched:
         found = [read(row) for row in await rows_of(log, other)]
         problems += [f"{other}: {broken}" for broken in broken_promises(found)]
@@ -141,6 +143,18 @@ def _receipts(talk: Talk, events: Sequence[Event]) -> Iterable[str]:
     for event in received:
         if fates.count(event["seq"]) != 1:
             yield f"the message at seq {event['seq']} has {fates.count(event['seq'])} fates"
+
+
+def _attempts(events: Sequence[Event]) -> Iterable[str]:
+    """A turn that kills its process again and again is given up."""
+    deaths = Counter(
+        event["turn_id"]
+        for event in events
+        if event["type"] == "turn_resumed" and event["data"]["reason"] != HANDED_OVER
+    )
+    for turn_id, times in deaths.items():
+        if times >= MAX_DEATHS:
+            yield f"turn {turn_id} was taken up {times} times"
 
 
 def _tools(service: Service, events: Sequence[Event]) -> Iterable[str]:

@@ -89,45 +89,34 @@ def once() -> list[Cut]:
     return [*MIGRATION_CUTS, *AGAIN, *(cut for row in rows for cut in row if cut is not None)]
 
 
-_TALK = (
-    *("session_created", "user_message_received", "turn_started", "message_delivered"),
-    *("model_called", "text_delta", "model_replied", "turn_completed", "session_renamed"),
-)
-_TOOLS = ("tool_started", "tool_finished")
-_THINKING = ("thinking_delta", "thinking_ended")
-
-# What each scenario brings about.
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "everyday": (*_TALK, *_THINKING, *_TOOLS, "todo_updated", "memory_saved"),
-    "planned": (
-        *(*_TALK, *_THINKING, *_TOOLS),
-        *("planning_phase_completed", "plan_ready", "todo_updated"),
-    ),
-    "steered": (
-        *(*_TALK, *_TOOLS, "profile_switched", "planning_phase_completed"),
-        *("stop_requested", "model_call_failed", "turn_stopped"),
-    ),
-    "subagents": (*_TALK, *_THINKING, *_TOOLS, "subagent_started", "subagent_finished"),
-    "compressed": (
-        *(*_TALK, *_TOOLS, "guidance_given", "context_compressed"),
-        *("compression_undone", "compression_failed"),
-    ),
-    "failing": (*_TALK, "model_call_failed", "turn_failed"),
-    "managed": (
-        *("session_created", "session_renamed", "session_pinned", "user_message_received"),
-        *("turn_started", "message_delivered", "model_called", "model_replied", *_TOOLS),
-        *("turn_stopped", "message_withdrawn", "session_deleted"),
-    ),
-    "forgotten": (*_TALK, "memory_recalled", "memory_forgotten"),
+# How often each scenario brings about what, at the least: so that the n-th can be cut as well.
+TIMES: Mapping[str, str] = {
+    "everyday": """session_created user_message_received turn_started message_delivered
+        model_called*4 thinking_delta*2 thinking_ended text_delta*3 model_replied*4 tool_started*4
+        tool_finished*4 todo_updated turn_completed session_renamed memory_saved""",
+    "planned": """session_created user_message_received turn_started message_delivered
+        model_called*6 model_replied*6 planning_phase_completed*3 plan_ready todo_updated
+        thinking_delta thinking_ended tool_started tool_finished text_delta*2 turn_completed
+        session_renamed""",
+    "steered": """session_created user_message_received*3 turn_started*2 message_delivered*3
+        model_called*5 model_replied*4 tool_started*3 tool_finished*3 profile_switched*2 text_delta
+        turn_completed planning_phase_completed stop_requested model_call_failed turn_stopped""",
+    "subagents": """session_created user_message_received turn_started message_delivered
+        model_called*8 model_replied*8 tool_started*5 tool_finished*5 subagent_started*3
+        subagent_finished*3 thinking_delta thinking_ended text_delta*4 turn_completed""",
+    "compressed": """session_created user_message_received*7 turn_started*7 message_delivered*7
+        model_called*9 model_replied*9 text_delta*7 turn_completed*7 tool_started*5 tool_finished*5
+        guidance_given*4 context_compressed*2 compression_undone compression_failed*2""",
+    "failing": """session_created user_message_received*2 turn_started*2 message_delivered*2
+        model_called*3 text_delta*2 model_replied model_call_failed*2 turn_completed turn_failed""",
+    "managed": """session_created session_renamed session_pinned*2 user_message_received*2
+        turn_started message_delivered model_called model_replied tool_started tool_finished
+        turn_stopped message_withdrawn session_deleted""",
+    "forgotten": """session_created user_message_received turn_started message_delivered
+        memory_recalled model_called*2 text_delta model_replied*2 turn_completed
+        memory_forgotten""",
 }
 
-# How often each scenario brings about what can be cut, so that the n-th can be cut as well.
-MAX_HITS = {
-    **dict.fromkeys(("text_delta", "model_called", "model_replied"), 6),
-    **dict.fromkeys(("tool_started", "tool_finished", "message_delivered"), 4),
-    **dict.fromkeys(("planning_phase_completed", "subagent_started", "subagent_finished"), 3),
-    **dict.fromkeys(("thinking_delta", "guidance_given", "turn_completed"), 2),
-}
 PLACE_HITS = 6
 RECOVERED_AT = (
     "committed.turn_resumed",
@@ -150,9 +139,9 @@ def many(random: Random) -> list[Cut]:
     """
     cuts = [
         Cut(scenario, (f"committed.{kind}@{hit}",))
-        for scenario, kinds in KINDS.items()
-        for kind in kinds
-        for hit in range(1, MAX_HITS.get(kind, 1) + 1)
+        for scenario, kinds in TIMES.items()
+        for kind, _, times in (word.partition("*") for word in kinds.split())
+        for hit in range(1, int(times or 1) + 1)
     ]
     places = [place for place in PLACES if not place.startswith("migrate.")]
     scenarios = list(SCENARIOS)

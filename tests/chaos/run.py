@@ -18,9 +18,9 @@ from tests.chaos.scenarios import SCENARIOS
 from tests.chaos.service import Service
 from tests.chaos.talk import Talk
 
-DRIVE_SECONDS = 25.0
+DRIVE_SECONDS = 40.0
 AFTERWARDS_SECONDS = 8.0  # what followers of the log have to reach their failpoint
-RECOVER_SECONDS = 45.0
+RECOVER_SECONDS = 90.0
 LOG_TAIL = 4_000  # characters of the server's log with what is wrong
 
 # What every recovery and the message after it come by, and what counts hits from the start.
@@ -210,6 +210,8 @@ class Matrix:
             looking.cancel()
             death.cancel()
             await asyncio.wait({looking, death})
+            if service.is_embedded:
+                await service.close_log()
 
     async def _look_over(self, talk: Talk) -> list[str]:
         log = await self._service.log()
