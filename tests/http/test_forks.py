@@ -359,3 +359,25 @@ async def test_a_fork_is_one_append(own_app: RunningApp, monkeypatch: pytest.Mon
     await fork(app, origin, called)
 
     assert appended == [2]
+
+
+async def test_the_context_of_a_subagent_is_read_at_any_moment_in_a_fork_too(
+    app: RunningApp,
+) -> None:
+    origin = await app.session()
+    task = '!tool spawn_agent {"task": "!say found"}\n!then\n!say Done.'
+    head = (await say(app, origin, task))["seq"]
+    started = next(e for e in await events(app, origin) if e["type"] == "subagent_started")
+    fork_id = (await fork(app, origin, head))["id"]
+    route = f"/context?subagent_id={started['subagent_id']}"
+
+    for session_id in (origin, fork_id):
+        now = await get(app, session_id, route)
+        then = await get(app, session_id, f"{route}&at={started['seq']}")
+        before = await get(app, session_id, f"{route}&at={started['seq'] - 1}")
+        beyond = await app.client.get(f"/sessions/{session_id}{route}&at={head + 99}")
+
+        assert [m["content"] for m in now["messages"]] == ["!say found", "found"]
+        assert [m["content"] for m in then["messages"]] == ["!say found"]
+        assert before["messages"] == []
+        assert beyond.status_code == 400
