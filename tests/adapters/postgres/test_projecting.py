@@ -50,6 +50,9 @@ async def main(dsn, rules):
 
 asyncio.run(main(*sys.argv[1:]))
 """
+CHILD_THAT_REBUILDS = CHILD.replace(
+    ".caught_up()", '.build(SAMPLE, await read_models.rebuild("sample", 1))'
+)
 
 
 @asynccontextmanager
@@ -79,6 +82,29 @@ async def test_a_projector_killed_in_a_batch_loses_and_doubles_nothing(dsn: str)
 
         # Two batches of four before the first kill, and two before the second.
         assert positions == {0: 16}
+        for session_id in SESSIONS:
+            await check_stored(log, read_models, session_id)
+
+
+async def test_a_rebuild_killed_in_a_batch_goes_on_where_it_was(dsn: str) -> None:
+    async with stores(dsn) as (log, read_models):
+        for session_id in SESSIONS:
+            await append(log, session_id, CREATED, said("one"), DELTA, said("two"), compressed(3))
+        projector = Projector(log, read_models, [SAMPLE], SystemClock())
+        await projector.caught_up()
+        build = await read_models.rebuild("sample", 1)
+
+        killed = await run_child(dsn, "projection.after_commit@2=kill", CHILD_THAT_REBUILDS)
+        (old, new) = await read_models.builds(["sample"])
+        await projector.build(SAMPLE, build)
+        while await read_models.drop_retired(rows=7):
+            pass
+
+        assert killed == -signal.SIGKILL
+        # Two batches of four.
+        assert (old.state, new.state, new.positions) == ("live", "building", {0: 8})
+        (left,) = await read_models.builds(["sample"])
+        assert (left.number, left.state, left.positions) == (build.number, "live", {0: 50})
         for session_id in SESSIONS:
             await check_stored(log, read_models, session_id)
 
@@ -119,10 +145,10 @@ async def test_projectors_whose_connections_are_killed_reach_the_head_of_a_growi
             await check_stored(log, read_models, session_id)
 
 
-async def run_child(dsn: str, failpoint: str) -> int:
+async def run_child(dsn: str, failpoint: str, program: str = CHILD) -> int:
     """The exit status of a process that projects; minus the signal that ended it."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CHILD, dsn, failpoint, cwd=ROOT
+        sys.executable, "-c", program, dsn, failpoint, cwd=ROOT
     )
     async with asyncio.timeout(20):
         return await process.wait()

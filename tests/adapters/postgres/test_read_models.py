@@ -1,14 +1,16 @@
+import shutil
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import asyncpg
 import pytest
 
 from navi.adapters.postgres.connect import open_pool
-from navi.adapters.postgres.migrate import migrate
+from navi.adapters.postgres.migrate import default_directory, migrate
 from navi.adapters.postgres.read_models import PostgresReadModels
 from navi.domain.errors import LogUnavailable
-from navi.ports import ReadModels
-from tests.contracts.read_models import A, ReadModelsContract, changes, put, save
+from navi.ports import ReadModels, StoredState
+from tests.contracts.read_models import A, B, ReadModelsContract, changes, put, save
 from tests.support.servers import PostgresServer
 
 
@@ -79,3 +81,40 @@ async def kill_others(dsn: str) -> None:
         )
     finally:
         await connection.close()
+
+
+@pytest.fixture
+def before_builds(tmp_path: Path) -> Path:
+    """The migrations as they were before read models were stored by build."""
+    for path in default_directory().glob("000[1-5]_*.sql"):
+        shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+async def test_what_an_older_navi_stored_serves_on_and_what_left_out_sessions_begins_again(
+    empty_database: str, before_builds: Path
+) -> None:
+    await migrate(empty_database, directory=before_builds)
+    connection = await asyncpg.connect(empty_database)
+    try:
+        for name in ("sample", "broken"):
+            await connection.execute("insert into navi.checkpoint values ($1, 1, 0, 5)", name)
+            await connection.execute(
+                "insert into navi.read_state (projection, version, session_id, owner, seq, state)"
+                " values ($1, 1, $2, 'somebody', 3, '{}')",
+                name,
+                A,
+            )
+        await connection.execute("insert into navi.parked values ('broken', 1, $1, 4, 'no')", B)
+    finally:
+        await connection.close()
+
+    await migrate(empty_database)
+
+    async with open_pool(empty_database, size=2) as pool:
+        read_models = PostgresReadModels(pool)
+        (build,) = await read_models.builds(["sample", "broken"])
+        assert (build.projection, build.state, build.positions) == ("sample", "live", {0: 5})
+        assert await read_models.load("sample", 1, A) == StoredState(seq=3, state=b"{}")
+        assert (await read_models.open_build("broken", 1)).positions == {}
+        assert await read_models.load("broken", 1, A) is None
