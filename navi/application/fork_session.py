@@ -1,15 +1,16 @@
 """Begin a session where another one stood at some event, without copying or touching that one."""
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from msgspec import Struct
 
 from navi.application.record import Record, Records
 from navi.domain import commands
-from navi.domain.errors import BadInput, NotFound
+from navi.domain.errors import BadInput, LogDamaged, NotFound
 from navi.domain.events import Envelope, Origin, SessionCreated
 from navi.domain.fork import last_forkable
 from navi.domain.ids import SessionId
+from navi.domain.projection import UNREADABLE
 from navi.domain.session import Session
 from navi.ports import EventLog, Ids, ReadModels, Workspaces
 from navi.projections.sessions import Sessions
@@ -86,24 +87,37 @@ class ForkSession:
 
     async def _forkable(self, session_id: SessionId, at: int) -> Session:
         """The session as it was where it can be forked, at ``at`` or below."""
-        projection = Sessions()
         until = at
         while True:
-            kept = await self._read_models.last_row(
-                projection.name, projection.version, session_id, until=until
-            )
-            start = Session() if kept is None else projection.decode_row(kept[1])
+            start = await self._kept(session_id, until)
             found = last_forkable(start, await self._facts(session_id, start.seq, until))
             if found is not None:
                 return found
             # A call is open from here on: where did it begin? At seq 0 none is.
             until = start.seq - 1
 
+    async def _kept(self, session_id: SessionId, until: int) -> Session:
+        """The nearest state that is kept; the beginning where there is none, or none that is read."""
+        projection = Sessions()
+        kept = await self._read_models.last_row(
+            projection.name, projection.version, session_id, until=until
+        )
+        if kept is not None:
+            with suppress(*UNREADABLE):  # a cache is not worth a refusal: the log has it all
+                return projection.decode_row(kept[1])
+        return Session()
+
     async def _facts(self, session_id: SessionId, after: int, until: int) -> list[Envelope]:
+        """The facts of a stretch; one that cannot be read changes nothing, as in every fold."""
+        facts: list[Envelope] = []
         async with aclosing(
             self._log.read(session_id, after=after, until=until, deltas=False)
         ) as batches:
-            return [row.envelope async for batch in batches for row in batch]
+            async for batch in batches:
+                for row in batch:
+                    with suppress(LogDamaged):
+                        facts.append(row.envelope)
+        return facts
 
     async def _first_profile(self, origin: Record) -> str:
         """Who answered when the session began."""

@@ -98,6 +98,25 @@ async def holds_what_was(world: World, origin: SessionId, fork: SessionId, cut: 
     assert [row.seq for row in now.rows] == [row.seq for row in was.rows]
 
 
+async def test_a_kept_state_that_cannot_be_read_is_made_again_from_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+
+    async def last_row(*_: Any, until: int) -> tuple[int, bytes]:
+        return until, b'{"turn": "of a navi that kept something else"}'
+
+    monkeypatch.setattr(world.read_models, "last_row", last_row)
+    async with ModelServer() as server, agent_node(world, tmp_path, [server.url]) as node:
+        origin = await node.session()
+        head = (await node.ask(origin, "!say One")).seq
+
+        made = await node.fork_session(origin, at=head)
+
+        assert made.session.forked_from == Origin(session_id=origin, seq=head)
+        assert (await node.ask(made.session.id, "!say Two")).content == "Two"
+
+
 async def test_a_fork_stands_in_a_partition_of_its_own(empty_database: str, tmp_path: Path) -> None:
     await migrate(empty_database)
     async with (
