@@ -27,6 +27,7 @@ from navi.cli.command import (
 from navi.cli.model import Model, model_in_use
 from navi.domain.errors import BusUnavailable, LogUnavailable
 from navi.http.app import create_app
+from navi.http.crowd import take_files
 from navi.http.serve import serving
 from navi.http.services import Draining
 from navi.settings import Settings
@@ -105,6 +106,7 @@ async def _serve(settings: Settings) -> int:
 
 
 async def _run(settings: Settings, ending: Ending) -> int:
+    take_files()
     await model_settings(settings)  # what cannot be right is told before servers are started
     async with open_servers(settings) as servers:
         addresses = addresses_of(settings, servers)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from navi.http.bodies import MAX_BODY_BYTES, answer
 from navi.http.contexts import compress_context, get_planning, undo_compression
+from navi.http.crowd import Crowd
 from navi.http.errors import EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.events import get_events, get_request
 from navi.http.forks import fork_session
@@ -96,4 +97,4 @@ def create_app(services: Services, *, host: str, allowed_hosts: Iterable[str] = 
         logging_config=None,
         debug=False,
     )
-    return Guard(app, host=host, allowed_hosts=allowed_hosts)
+    return Guard(Crowd(app), host=host, allowed_hosts=allowed_hosts)

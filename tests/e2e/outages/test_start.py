@@ -1,0 +1,63 @@
+"""Commands that begin while Postgres or NATS is away: they wait, or say in a line what is wrong."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.support.navi_process import NaviProcess
+from tests.support.outage_scene import Backing
+from tests.support.published import assert_published
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_node_that_starts_first_waits_for_postgres_and_nats(
+    backing: Backing, tmp_path: Path
+) -> None:
+    node = NaviProcess(tmp_path / "data", backing.settings)
+    backing.postgres_proxy.add("drop")
+    backing.nats_proxy.add("drop")
+    try:
+        starting = asyncio.create_task(node.start())
+        async with asyncio.timeout(20):
+            while "waiting_for_postgres" not in node.log:  # noqa: ASYNC110  # it is another process
+                await asyncio.sleep(0.05)
+        backing.postgres_proxy.clear()
+        await starting
+        ready = await node.get("/health/ready")
+        outcome = await node.say(await node.new_session(), "!say hello")
+        backing.nats_proxy.clear()
+
+        assert (ready["status"], outcome["content"]) == ("degraded", "hello")
+        await assert_published(node, backing.nats_url)
+    finally:
+        await node.end()
+
+
+@pytest.mark.parametrize(("command", "fault"), [("sessions", "drop"), ("verify", "blackhole")])
+async def test_commands_that_read_say_in_a_line_that_postgres_is_away(
+    backing: Backing, tmp_path: Path, command: str, fault: str
+) -> None:
+    node = NaviProcess(tmp_path / "data", backing.settings)
+    broken = backing.postgres_proxy.add(fault)
+    try:
+        ended = await node.command(command, "--json")
+    finally:
+        backing.postgres_proxy.clear()
+
+    assert (ended.status, ended.stdout, len(ended.stderr.splitlines())) == (1, "", 1)
+    assert ended.stderr.startswith("navi: Postgres")
+    assert broken.fired >= 1
+
+
+async def test_publishing_without_nats_is_told_in_a_line(backing: Backing, tmp_path: Path) -> None:
+    node = NaviProcess(tmp_path / "data", backing.settings)
+    backing.nats_proxy.add("drop")
+    try:
+        ended = await node.command("publish", "--from", "0-1")
+    finally:
+        backing.nats_proxy.clear()
+
+    assert (ended.status, ended.stdout) == (1, "")
+    assert ended.stderr.splitlines()[-1].startswith("navi: NATS is not reachable")
