@@ -191,6 +191,7 @@ async def test_the_doctor_finds_nothing_wrong(navi: NaviProcess) -> None:
             "pgvector": "ok",
             "durability": "ok",
             "migrations": "ok",
+            "read models": "ok",
             "NATS": "ok",
             "JetStream": "ok",
             "model": "warn",
