@@ -22,6 +22,7 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.export import StoredEvent
+from navi.domain.heads import SignedHead
 from navi.domain.ids import (
     CallId,
     EventId,
@@ -385,6 +386,42 @@ class Signer(Protocol):
         ...
 
 
+class HeadsJournal(Protocol):
+    """Signed heads of one log on disk; lines are only ever added."""
+
+    async def last(self) -> tuple[SignedHead, bytes] | None:
+        """The last line, read and as it stands; None where there is none."""
+        ...
+
+    async def append(self, line: bytes) -> None:
+        """Add a line, with its line break, durably."""
+        ...
+
+    async def end_of(self, line: bytes | None) -> int:
+        """The offset behind a line; of the end where it is not there, 0 for None."""
+        ...
+
+    async def read(self, offset: int) -> tuple[tuple[bytes, ...], int]:
+        """Some of the lines from an offset on, and the offset behind them; itself at the end."""
+        ...
+
+
+class Turnstile(Protocol):
+    """Lets one process of the service through at a time."""
+
+    async def enter(self) -> bool:
+        """Whether this process is through, until it leaves or Postgres goes away.
+
+        Raises:
+            LogUnavailable: Postgres does not answer; nobody is through.
+        """
+        ...
+
+    def leave(self) -> None:
+        """Make way for another."""
+        ...
+
+
 # --- NATS ---------------------------------------------------------------------------------------
 
 
@@ -433,6 +470,22 @@ class EventStream(Protocol):
             BusUnavailable: NATS does not answer.
             StreamRefused: NATS will not make it.
         """
+        ...
+
+
+class HeadsBus(Protocol):
+    """Signed heads on the bus, so that a copy is out of reach of whoever has the file."""
+
+    async def last(self) -> bytes | None:
+        """The last line that it keeps; None where it keeps none.
+
+        Raises:
+            BusUnavailable: NATS does not answer, or keeps no heads.
+        """
+        ...
+
+    async def publish(self, line: bytes) -> None:
+        """Keep a line, durably; raises as `last`."""
         ...
 
 

@@ -9,14 +9,19 @@ from msgspec import Struct
 
 from navi import failpoints
 from navi.adapters.embedded.servers import Addresses
+from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
+from navi.adapters.files.heads_file import HeadsFile
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.llm.detect import Detected, ModelSettings, detect
 from navi.adapters.llm.embedders import FoundEmbedders
 from navi.adapters.nats.connect import NatsConnection, connect
+from navi.adapters.nats.heads_stream import HeadsStream
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.nats.wake_ups import wake_ups
+from navi.adapters.postgres.lock import HEADS_LOCK, PostgresLock
 from navi.adapters.postgres.memories import PostgresMemories
 from navi.adapters.profiles.folder import FolderProfiles
+from navi.adapters.signing import open_signer
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.memory import MemoryTool
@@ -37,6 +42,7 @@ from navi.application.followers.relay import (
     StandingBy,
 )
 from navi.application.followers.remember import Remember
+from navi.application.followers.sign_heads import SignHeads
 from navi.application.fork_session import ForkSession
 from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import AgentMemories, ManageMemories
@@ -88,6 +94,7 @@ class Node(Struct, frozen=True, kw_only=True):
     after_turn: AfterTurn
     take_over: TakeOver
     projector: Projector
+    heads: SignHeads
     relays: tuple[Relay, ...]
 
     @asynccontextmanager
@@ -99,6 +106,7 @@ class Node(Struct, frozen=True, kw_only=True):
             asyncio.create_task(self._take_over(), name="take over"),
             asyncio.create_task(self.keeper.run(), name="memories"),
             asyncio.create_task(self.after_turn.run(), name="after turns"),
+            asyncio.create_task(self.heads.run(), name="signed heads"),
             *(asyncio.create_task(relay.run(), name="relay") for relay in self.relays),
         ]
         try:
@@ -110,6 +118,7 @@ class Node(Struct, frozen=True, kw_only=True):
             for follower in followers:
                 follower.cancel()
             await asyncio.gather(*followers, return_exceptions=True)
+            await self.heads.finish()
             await self._leave()
 
     async def drain(self) -> None:
@@ -263,12 +272,28 @@ async def open_node(
                 node_id,
                 left_behind=after_turn.left_behind,
             ),
+            heads=await _sign_heads(settings, store, nats, clock),
             projector=Projector(store.log, store.read_models, PROJECTIONS, clock, rest=BUILD_REST),
             relays=tuple(
                 Relay(store.log, stream, partition, Pace())
                 for partition in range(settings.log_partitions)
             ),
         )
+
+
+async def _sign_heads(
+    settings: Settings, store: Store, nats: NatsConnection, clock: SystemClock
+) -> SignHeads:
+    log_id = store.log.log_id
+    return SignHeads(
+        store.log,
+        HeadsFile(settings.data_dir / HEADS_FILE, log_id=log_id),
+        HeadsStream(nats),
+        await asyncio.to_thread(open_signer, settings.keys_dir),
+        PostgresLock(store.database_url, HEADS_LOCK),
+        clock,
+        log_id=log_id,
+    )
 
 
 def secrets_of(settings: Settings, addresses: Addresses, models: ModelSettings) -> Secrets:

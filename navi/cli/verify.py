@@ -1,15 +1,16 @@
-"""``navi verify``: the hash chain of sessions, and the dense positions of the log."""
+"""``navi verify``: whether the log, one session of it, or an export is what was written."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
 from pathlib import Path
 
 import click
-from msgspec import Struct
 
 from navi.adapters.files.export_file import lines_of
+from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
+from navi.adapters.files.heads_file import heads_of
+from navi.adapters.signing import known_keys, open_signer
 from navi.adapters.signing import verify as verify_signature
+from navi.application.verify_log import verify_log, verify_session
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,
@@ -21,63 +22,92 @@ from navi.cli.command import (
     run,
     settings_of,
 )
-from navi.cli.reading import find
 from navi.cli.transfer import warn_of_stranger
-from navi.domain.check_export import check_export
-from navi.domain.errors import LogDamaged
-from navi.domain.hash_chain import GENESIS, verify_chain
-from navi.domain.ids import SessionId, is_uuid
-from navi.domain.subjects import format_position
-from navi.domain.verdict import MAX_PROBLEMS, Problem, Verdict, verdict_of
-from navi.ports import EventLog, Recorded
+from navi.domain.check_export import ExportCheck
+from navi.domain.errors import NotFound
+from navi.domain.heads import Witness
+from navi.domain.ids import is_uuid
+from navi.domain.verdict import Verdict
+from navi.http.limits import session_of
 from navi.settings import Settings
-
-PAGE_ROWS = 1_000
-
-
-class _Chain(Struct):
-    """How far the chain of a session has been followed."""
-
-    seq: int = 0
-    hash: bytes = GENESIS
 
 
 @click.command(
     epilog="\b\nExamples:\n  navi verify\n  navi verify SESSION --json\n  navi verify session.jsonl"
 )
 @click.argument("what", metavar="[SESSION|FILE]", required=False)
+@click.option(
+    "--heads",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Signed heads to hold it against, in place of those in the data directory.",
+)
 @data_dir_option
 @json_option
-def verify(what: str | None, data_dir: str | None, as_json: bool) -> None:
+def verify(what: str | None, heads: Path | None, data_dir: str | None, as_json: bool) -> None:
     """Check the hash chain of SESSION, of an export, or of all sessions and the log they stand in.
 
     Every event is tied to the one before it by a hash: what was changed, removed or put in
-    afterwards shows. An export in FILE needs no server. Exit status 1 where something does not hold.
+    afterwards shows; what was cut off or removed shows against the signed heads (heads.jsonl).
+    An export in FILE needs no server. Exit status 1 where something does not hold.
     """
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
-    run(settings, _verify(settings, what, as_json=as_json))
+    run(settings, _verify(settings, what, heads=heads, as_json=as_json))
 
 
-async def _verify(settings: Settings, what: str | None, *, as_json: bool) -> int:
+async def _verify(
+    settings: Settings, what: str | None, *, heads: Path | None, as_json: bool
+) -> int:
     if what is not None and not is_uuid(what) and await asyncio.to_thread(Path(what).is_file):
-        verdict = await _verify_export(settings, Path(what))
+        verdict = await _verify_export(settings, Path(what), heads)
     else:
-        async with attached_store(settings) as store:
-            if what is None:
-                verdict = await verify_log(store.log)
-            else:
-                session_id, _ = await find(store.log, what)
-                verdict = await verify_session(store.log, session_id)
+        verdict = await _verify_stored(settings, what, heads)
     _print(verdict, as_json=as_json)
     return HOLDS if verdict.ok else DOES_NOT_HOLD
 
 
-async def _verify_export(settings: Settings, file: Path) -> Verdict:
-    check = await asyncio.to_thread(lambda: check_export(lines_of(file), verify_signature))
+async def _verify_stored(settings: Settings, what: str | None, heads: Path | None) -> Verdict:
+    async with attached_store(settings) as store:
+        # Before the log is looked at: what is signed meanwhile is none of this.
+        witness = await asyncio.to_thread(_witness, settings, heads, store.log.log_id)
+        if witness.lines == 0:
+            click.echo(
+                "navi: nothing of this log is signed yet: what was cut off at its end cannot be seen",
+                err=True,
+            )
+        if what is None:
+            return await verify_log(store.log, witness)
+        session_id = session_of(what)
+        if await store.log.head(session_id) == 0 and not witness.knows(session_id):
+            raise NotFound(f"no session {session_id}")
+        return await verify_session(store.log, session_id, witness)
+
+
+async def _verify_export(settings: Settings, file: Path, heads: Path | None) -> Verdict:
+    check = await asyncio.to_thread(_check_export, settings, file, heads)
     if check.verdict.ok and check.header is not None:
         await warn_of_stranger(settings, check.header.public_key)
     return check.verdict
+
+
+def _check_export(settings: Settings, file: Path, heads: Path | None) -> ExportCheck:
+    check = ExportCheck(verify_signature)
+    witness: Witness | None = None
+    for event in check.read(lines_of(file)):
+        if witness is None and check.header is not None:
+            witness = _witness(settings, heads, check.header.log_id)
+        if witness is not None:
+            check.found(witness.see(event.session_id, event.seq, event.hash))
+    return check
+
+
+def _witness(settings: Settings, heads: Path | None, log_id: str) -> Witness:
+    """The signed heads of a log: those of this navi, or in the file that was named."""
+    lines = heads_of(heads or settings.data_dir / HEADS_FILE)
+    trusted = (key.public_key for key in known_keys(settings.keys_dir))
+    own = open_signer(settings.keys_dir).public_key
+    return Witness(lines, log_id=log_id, verify=verify_signature, trusted={own, *trusted})
 
 
 def _print(verdict: Verdict, *, as_json: bool) -> None:
@@ -91,86 +121,3 @@ def _print(verdict: Verdict, *, as_json: bool) -> None:
         count = f"sessions: {verdict.sessions}, events: {verdict.events}"
         state = "all hold" if verdict.ok else f"{len(verdict.problems)} problems"
         click.secho(f"{count}: {state}", fg="green" if verdict.ok else "red")
-
-
-async def verify_session(log: EventLog, session_id: SessionId) -> Verdict:
-    """Follow the chain of one session; of a fork through its origin."""
-    chain = _Chain()
-    problems: list[Problem] = []
-    events = 0
-    head = await log.head(session_id)
-    reached, stretch = 0, PAGE_ROWS
-    while reached < head and len(problems) < MAX_PROBLEMS:
-        until = min(reached + stretch, head)
-        try:
-            rows = [row async for row in _rows(log, session_id, after=reached, until=until)]
-        except LogDamaged:
-            # An event is missing: shorter and shorter stretches find it, and then pass over it.
-            if until - reached == 1:
-                reached += 1
-            stretch = max(1, stretch // 2)
-            continue
-        problems += _follow(chain, session_id, rows)
-        events += len(rows)
-        reached, stretch = until, min(2 * stretch, PAGE_ROWS)
-    if chain.seq < head and len(problems) < MAX_PROBLEMS:
-        reason = f"seq {chain.seq + 1} is missing"
-        problems.append(Problem(session_id=session_id, seq=chain.seq + 1, reason=reason))
-    return verdict_of(sessions=1, events=events, problems=problems)
-
-
-async def verify_log(log: EventLog) -> Verdict:
-    """Read every partition once, in order of positions, and follow all chains on the way."""
-    chains: dict[SessionId, _Chain] = {}
-    problems: list[Problem] = []
-    events = 0
-    for partition in range(log.partitions):
-        head = (await log.read_all(partition, after=0, limit=1)).head
-        reached, stretch = 0, PAGE_ROWS
-        while reached < head and len(problems) < MAX_PROBLEMS:
-            try:
-                page = await log.read_all(partition, after=reached, limit=stretch)
-            except LogDamaged:
-                if stretch == 1:  # as for a session
-                    reached += 1
-                    place = format_position(partition, reached)
-                    reason = f"position {place} is missing"
-                    problems.append(Problem(session_id=None, seq=None, reason=reason))
-                stretch = max(1, stretch // 2)
-                continue
-            for row in page.rows:
-                chain = chains.get(row.session_id)
-                if chain is None:
-                    chain = chains[row.session_id] = await _start(log, row.session_id, row.seq)
-                problems += _follow(chain, row.session_id, (row,))
-            events += len(page.rows)
-            reached, stretch = page.reached, min(2 * stretch, PAGE_ROWS)
-    return verdict_of(sessions=len(chains), events=events, problems=problems)
-
-
-def _follow(chain: _Chain, session_id: SessionId, rows: Sequence[Recorded]) -> list[Problem]:
-    """What does not hold in the next rows of a chain, which then ends with the last of them."""
-    found = verify_chain(rows, after=chain.seq, previous=chain.hash)
-    problems = [Problem(session_id=session_id, seq=at, reason=why) for at, why in found]
-    if rows:
-        chain.seq, chain.hash = rows[-1].seq, rows[-1].hash
-    return problems
-
-
-async def _rows(
-    log: EventLog, session_id: SessionId, *, after: int, until: int
-) -> AsyncGenerator[Recorded, None]:
-    async with aclosing(log.read(session_id, after=after, until=until)) as batches:
-        async for batch in batches:
-            for row in batch:
-                yield row
-
-
-async def _start(log: EventLog, session_id: SessionId, first: int) -> _Chain:
-    """Where the chain of a session begins: at nothing, or at the event that it was forked from."""
-    chain = _Chain()
-    if first > 1:
-        with suppress(LogDamaged):  # then it is told where it is missed
-            async for row in _rows(log, session_id, after=first - 2, until=first - 1):
-                chain = _Chain(seq=row.seq, hash=row.hash)
-    return chain

@@ -73,6 +73,11 @@ class ExportCheck:
         sessions = () if self.header is None else self.header.sessions
         return verdict_of(sessions=len(sessions), events=self.events, problems=self._problems)
 
+    def found(self, problem: Problem | None) -> None:
+        """Take in what somebody else found wrong with an event, if anything."""
+        if problem is not None:
+            self._problems.append(problem)
+
     @property
     def digest(self) -> bytes:
         """The SHA-256 of what was read."""

@@ -10,6 +10,9 @@ from navi.domain.ids import SessionId
 MESSAGE_ID_HEADER = "Nats-Msg-Id"
 POSITION_HEADER = "Navi-Position"
 
+HEADS_STREAM = "NAVI_HEADS"
+HEADS_SUBJECT = "navi.heads"
+
 _POSITION = re.compile(r"(0|[1-9]\d{0,5})-(0|[1-9]\d{0,15})", re.ASCII)
 _NOT_A_TOKEN = re.compile(r"[^A-Za-z0-9_-]")
 

@@ -1,16 +1,26 @@
 """What ``navi verify`` finds where somebody has changed history behind navi's back."""
 
 from collections.abc import AsyncGenerator
+from typing import TypeAlias
 
 import asyncpg
 import pytest
 
+from navi.adapters.in_memory.heads_bus import InMemoryHeadsBus
 from navi.adapters.postgres.event_log import PostgresEventLog
 from navi.adapters.postgres.migrate import migrate
-from navi.cli.verify import verify_log, verify_session
+from navi.adapters.signing import verify
+from navi.application.followers.sign_heads import SignHeads
+from navi.application.verify_log import verify_log, verify_session
+from navi.domain.hash_chain import digest_of, hash_of
+from navi.domain.heads import SignedHead, Witness, decode_head
 from navi.domain.ids import SessionId
 from navi.domain.verdict import Problem, Verdict
 from tests.contracts.event_log import batch, created, named, new_id
+from tests.support.signing import signer_of
+from tests.support.wound_clock import WoundClock
+
+Database: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 CHANGED = "the data is not what was written"
 UNCHAINED = "the hash does not follow from the event before and the header"
@@ -112,3 +122,183 @@ async def test_a_removed_event_leaves_a_hole_in_the_log_and_in_its_session(
     missing = Problem(session_id=first, seq=2, reason="seq 2 is missing")
     assert whole == verdict(hole, missing, events=5)
     assert one == verdict(missing, sessions=1, events=2)
+
+
+# --- held against the signed heads, and with the chain written anew ---
+
+
+class AlwaysOpen:
+    """A turnstile for one."""
+
+    async def enter(self) -> bool:
+        return True
+
+    def leave(self) -> None:
+        """Nothing to let go of."""
+
+
+async def signed(log: PostgresEventLog) -> list[bytes]:
+    """The heads of the log as they are now."""
+    bus = InMemoryHeadsBus()
+    journal = HeadsInMemory()
+    signing = SignHeads(
+        log, journal, bus, signer_of(), AlwaysOpen(), WoundClock(), log_id=log.log_id
+    )
+    await signing.sign()
+    return bus.lines
+
+
+class HeadsInMemory:
+    """``HeadsJournal`` in a list."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+
+    async def last(self) -> tuple[SignedHead, bytes] | None:
+        return (decode_head(self._lines[-1]), self._lines[-1]) if self._lines else None
+
+    async def append(self, line: bytes) -> None:
+        self._lines.append(line)
+
+    async def end_of(self, line: bytes | None) -> int:
+        return 0 if line is None else self._lines.index(line) + 1
+
+    async def read(self, offset: int) -> tuple[tuple[bytes, ...], int]:
+        return tuple(self._lines[offset:]), len(self._lines)
+
+
+async def written_anew(connection: Database, session_id: SessionId, seq: int) -> None:
+    """Change what an event says, and all digests and hashes from there on: the chain holds again."""
+    rows = await connection.fetch(
+        "select * from navi.event where session_id = $1 order by seq", session_id
+    )
+    previous = bytes(32) if seq == 1 else rows[seq - 2]["hash"]
+    for row in rows[seq - 1 :]:
+        data = row["data"].replace("o", "0").encode() if row["seq"] == seq else row["data"].encode()
+        digest = digest_of(row["salt"], data)
+        previous = hash_of(
+            previous,
+            session_id=session_id,
+            seq=row["seq"],
+            id=str(row["id"]),
+            type=row["type"],
+            v=row["v"],
+            at=row["at"],
+            turn_id=None,
+            subagent_id=None,
+            digest=digest,
+        )
+        await connection.execute(
+            "update navi.event set data = $1, digest = $2, hash = $3 where position = $4",
+            *(data.decode(), digest, previous, row["position"]),
+        )
+
+
+# What somebody does, to which of the two sessions, and the first seq of it that is bad then.
+TAMPERED: dict[str, tuple[str, int, int]] = {
+    "payload": ("update navi.event set data = '{{}}' where {first} and seq = 3", 0, 3),
+    "payload and digest": (
+        "update navi.event set data = '{{}}', digest = sha256(salt || '{{}}')"
+        " where {first} and seq = 2",
+        *(0, 2),
+    ),
+    "payload, as if it had been erased": (
+        "update navi.event set data = '{{}}', salt = null where {first} and seq = 2",
+        *(0, 2),
+    ),
+    "type": ("update navi.event set type = 'text_delta' where {first} and seq = 2", 0, 2),
+    "id": ("update navi.event set id = gen_random_uuid() where {second} and seq = 1", 1, 1),
+    "turn": ("update navi.event set turn_id = id where {second} and seq = 3", 1, 3),
+    "hash": ("update navi.event set hash = sha256(hash) where {second} and seq = 3", 1, 3),
+    "deleted": ("delete from navi.event where {first} and seq = 2", 0, 2),
+    "first deleted": ("delete from navi.event where {first} and seq = 1", 0, 1),
+    "deleted, and the hole closed": (
+        "delete from navi.event where {first} and seq = 3;"
+        "update navi.event set position = position - 1 where position > 3",
+        *(0, 3),
+    ),
+    "tail cut off": ("delete from navi.event where {second} and seq = 3", 1, 3),
+    "two cut off": ("delete from navi.event where {second} and seq > 1", 1, 2),
+    "events removed": ("delete from navi.event where {second}", 1, 1),
+    "session removed": (
+        "delete from navi.event where {second}; delete from navi.session where {second}",
+        *(1, 1),
+    ),
+    "registry removed": ("delete from navi.session where {second}", 1, 1),
+    "owner": ("update navi.session set owner = 'eve' where {first}", 0, 1),
+    "reordered": (
+        "update navi.event set seq = 9 where {first} and seq = 2;"
+        "update navi.event set seq = 2 where {first} and seq = 3;"
+        "update navi.event set seq = 3 where {first} and seq = 9",
+        *(0, 2),
+    ),
+    "inserted": (
+        "insert into navi.event select partition, 7, session_id, 4, gen_random_uuid(), type, v, at,"
+        " turn_id, subagent_id, data, salt, digest, hash from navi.event where {second} and seq = 3",
+        *(1, 4),
+    ),
+    "inserted in the middle": (
+        "update navi.event set seq = 4 where {first} and seq = 3;"
+        "insert into navi.event select partition, 7, session_id, 3, gen_random_uuid(), type, v, at,"
+        " turn_id, subagent_id, data, salt, digest, hash from navi.event where {first} and seq = 2",
+        *(0, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TAMPERED)
+async def test_whatever_was_done_to_the_log_is_named(
+    empty_database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId], kind: str
+) -> None:
+    heads = await signed(log)
+    statement, which, seq = TAMPERED[kind]
+
+    connection = await asyncpg.connect(empty_database)
+    first, second = (f"session_id = '{session_id}'" for session_id in two)
+    await connection.execute(statement.format(first=first, second=second))
+    await connection.close()
+
+    problems = (await with_heads(empty_database, heads)).problems
+    named_ = [(problem.session_id, problem.seq) for problem in problems if problem.session_id]
+    assert named_[0] == (two[which], seq), problems
+
+
+@pytest.mark.parametrize("seq", [1, 2, 3])
+async def test_a_chain_that_was_written_anew_is_not_what_was_signed(
+    empty_database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId], seq: int
+) -> None:
+    heads = await signed(log)
+
+    connection = await asyncpg.connect(empty_database)
+    await written_anew(connection, two[1], seq)
+    await connection.close()
+
+    assert (await found(empty_database, "select 1")).ok  # the chain alone says nothing
+    assert (await with_heads(empty_database, heads)).problems == (
+        Problem(
+            session_id=two[1],
+            seq=1,
+            reason="seq 1 to 3 are not what was signed at 2026-11-20T12:00:00.000000Z",
+        ),
+    )
+
+
+async def test_what_was_appended_after_the_heads_is_as_good(
+    empty_database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId]
+) -> None:
+    heads = await signed(log)
+    await log.append(batch(two[0], 3, named("three")))
+    await log.append(batch(SessionId(new_id()), 0, created()))
+
+    assert (await with_heads(empty_database, heads)) == verdict(sessions=3, events=8)
+
+
+async def with_heads(dsn: str, heads: list[bytes]) -> Verdict:
+    async with PostgresEventLog.open(dsn, allow_unsafe_durability=True) as event_log:
+        witness = Witness(
+            heads,
+            log_id=event_log.log_id,
+            verify=verify,
+            trusted={signer_of().public_key},
+        )
+        return await verify_log(event_log, witness)

@@ -1,0 +1,50 @@
+"""A lock that one process of the service holds at a time, for as long as its connection stands."""
+
+import asyncpg
+
+from navi.adapters.postgres.connect import Connection, connect
+from navi.adapters.postgres.transaction import answering
+
+HEADS_LOCK = 7003  # who signs heads
+ANSWER_SECONDS = 5.0
+
+_TAKE = "select pg_try_advisory_lock($1, 0)"
+_STILL = "select 1"
+
+
+class PostgresLock:
+    """``Turnstile`` by an advisory lock on a connection of its own."""
+
+    def __init__(self, dsn: str, key: int) -> None:
+        self._dsn = dsn
+        self._key = key
+        self._connection: Connection | None = None
+
+    async def enter(self) -> bool:
+        """Whether this process holds the lock now; asked again, it looks again.
+
+        Raises:
+            LogUnavailable: Postgres does not answer; the lock is then not held.
+        """
+        try:
+            if self._connection is not None:
+                # A closed one raises as well: another process may have been through meanwhile.
+                with answering(asyncpg.PostgresError):
+                    await self._connection.execute(_STILL)
+                return True
+            connection = await connect(self._dsn, query_seconds=ANSWER_SECONDS)
+            self._connection = connection
+            with answering(asyncpg.PostgresError):
+                taken = await connection.fetchval(_TAKE, self._key)
+        except BaseException:
+            self.leave()
+            raise
+        if not taken:
+            self.leave()
+        return bool(taken)
+
+    def leave(self) -> None:
+        """Let go of the lock."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()

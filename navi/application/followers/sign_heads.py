@@ -1,0 +1,153 @@
+"""Signs where the log stands, at intervals and at the end: to a file that only grows, and to NATS.
+
+One node of a log does it at a time. Whatever the file does not cover yet is covered next, so a node
+that takes over, or was away, leaves no gap in its own file. NATS may be away: it gets the lines of the
+file when it is back.
+"""
+
+import asyncio
+from typing import NoReturn
+
+import structlog
+
+from navi.domain.errors import BusUnavailable, Unavailable
+from navi.domain.event_codec import format_at
+from navi.domain.heads import FIRST, MAX_SESSIONS, SignedHead, encode_head, link_of
+from navi.domain.ids import SessionId
+from navi.ports import Clock, EventLog, HeadsBus, HeadsJournal, Signer, Turnstile
+
+EVERY_SECONDS = 5.0  # what was appended since the last line could still be cut off unseen
+PAGE_ROWS = 1000
+LAST_SECONDS = 5.0  # for the last line of a process that ends
+
+log = structlog.get_logger()
+
+Grown = dict[SessionId, tuple[int, str]]
+
+
+class SignHeads:
+    """Signs the heads of one log."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        journal: HeadsJournal,
+        bus: HeadsBus,
+        signer: Signer,
+        turnstile: Turnstile,
+        clock: Clock,
+        *,
+        log_id: str,
+    ) -> None:
+        self._log = event_log
+        self._journal = journal
+        self._bus = bus
+        self._signer = signer
+        self._turnstile = turnstile
+        self._clock = clock
+        self._log_id = log_id
+        self._prev: str | None = None  # None while another node may be writing
+        self._positions: dict[int, int] = {}
+        self._published: int | None = None  # offset in the journal; None while it is not known
+
+    async def run(self) -> NoReturn:
+        """Sign for ever; ends when it is cancelled."""
+        while True:
+            try:
+                await self.sign()
+            except Unavailable as error:
+                log.debug("heads_wait", reason=str(error))
+            except Exception:  # a border: a follower goes on
+                self._prev = self._published = None
+                log.exception("heads_broke")
+            await asyncio.sleep(EVERY_SECONDS)
+
+    async def finish(self) -> None:
+        """Sign what came last, and leave it to the next node."""
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                await self.sign()
+        except (TimeoutError, Unavailable, OSError) as error:
+            log.info("heads_left_behind", reason=type(error).__name__)
+        finally:
+            self._turnstile.leave()
+
+    async def sign(self) -> None:
+        """Sign what has come since the last line, and publish what NATS does not have yet.
+
+        Raises:
+            LogUnavailable, BusUnavailable: Postgres or NATS does not answer; again later.
+        """
+        try:
+            if not await self._turnstile.enter():
+                self._prev = self._published = None
+                return
+        except Unavailable:
+            self._prev = self._published = None
+            raise
+        if self._prev is None:
+            await self._open()
+        for partition in range(self._log.partitions):
+            await self._sign_partition(partition)
+        try:
+            await self._publish()
+        except BusUnavailable:
+            self._published = None  # when NATS is back it may have lost what it had
+            raise
+
+    async def _open(self) -> None:
+        """Go on where the journal ends."""
+        last = await self._journal.last()
+        if last is None:
+            self._prev, self._positions = FIRST, {}
+            return
+        head, line = last
+        self._positions = {int(name): position for name, position in head.positions.items()}
+        self._prev = link_of(line)
+
+    async def _sign_partition(self, partition: int) -> None:
+        grown: Grown = {}
+        reached = signed = self._positions.get(partition, 0)
+        head = reached + 1
+        while reached < head:
+            page = await self._log.read_all(partition, after=reached, limit=PAGE_ROWS)
+            if page.reached == reached:
+                break
+            for row in page.rows:
+                if len(grown) == MAX_SESSIONS and row.session_id not in grown:
+                    await self._write(partition, row.position - 1, grown)
+                    signed, grown = row.position - 1, {}
+                grown[row.session_id] = (row.seq, row.hash.hex())
+            reached, head = page.reached, page.head
+        if reached > signed:
+            await self._write(partition, reached, grown)
+
+    async def _write(self, partition: int, position: int, grown: Grown) -> None:
+        assert self._prev is not None  # noqa: S101 - opened before
+        positions = {**self._positions, partition: position}
+        line = encode_head(
+            SignedHead(
+                log_id=self._log_id,
+                at=format_at(self._clock.now()),
+                positions={str(name): positions[name] for name in sorted(positions)},
+                sessions=grown,
+                prev=self._prev,
+                public_key=self._signer.public_key,
+            ),
+            self._signer.sign,
+        )
+        self._prev = None  # whether a line was written that fails here, the journal will tell
+        await self._journal.append(line)
+        self._prev, self._positions = link_of(line), positions
+
+    async def _publish(self) -> None:
+        if self._published is None:
+            # A line of another node's file is not in this one: then only what comes is published.
+            self._published = await self._journal.end_of(await self._bus.last())
+        while True:
+            lines, end = await self._journal.read(self._published)
+            if end == self._published:
+                return
+            for line in lines:
+                await self._bus.publish(line)
+            self._published = end

@@ -1,0 +1,150 @@
+"""Verify the log: the hash chains of sessions, dense positions, the registry, and the signed heads."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+
+from msgspec import Struct
+
+from navi.domain.errors import LogDamaged
+from navi.domain.events import SessionCreated
+from navi.domain.hash_chain import GENESIS, verify_chain
+from navi.domain.heads import Witness
+from navi.domain.ids import SessionId
+from navi.domain.subjects import format_position
+from navi.domain.verdict import MAX_PROBLEMS, Problem, Verdict, verdict_of
+from navi.ports import EventLog, Recorded
+
+PAGE_ROWS = 1_000
+BEYOND = 2**53  # no position is as large
+
+
+class _Chain(Struct):
+    """How far the chain of a session has been followed."""
+
+    seq: int = 0
+    hash: bytes = GENESIS
+
+
+async def verify_session(
+    log: EventLog, session_id: SessionId, witness: Witness | None = None
+) -> Verdict:
+    """Follow the chain of one session; of a fork through its origin."""
+    chain = _Chain()
+    problems: list[Problem] = [] if witness is None else list(witness.problems)
+    events = 0
+    head = await log.head(session_id)
+    reached, stretch = 0, PAGE_ROWS
+    while reached < head and len(problems) < MAX_PROBLEMS:
+        until = min(reached + stretch, head)
+        try:
+            rows = [row async for row in _rows(log, session_id, after=reached, until=until)]
+        except LogDamaged:
+            # An event is missing: shorter and shorter stretches find it, and then pass over it.
+            if until - reached == 1:
+                reached += 1
+            stretch = max(1, stretch // 2)
+            continue
+        problems += _follow(chain, session_id, rows)
+        problems += _signed_otherwise(witness, rows)
+        events += len(rows)
+        reached, stretch = until, min(2 * stretch, PAGE_ROWS)
+    if chain.seq < head and len(problems) < MAX_PROBLEMS:
+        reason = f"seq {chain.seq + 1} is missing"
+        problems.append(Problem(session_id=session_id, seq=chain.seq + 1, reason=reason))
+    if witness is not None and len(problems) < MAX_PROBLEMS:
+        problems += witness.missing({session_id: chain.seq}, only=session_id)
+    return verdict_of(sessions=1 if head else 0, events=events, problems=problems)
+
+
+async def verify_log(log: EventLog, witness: Witness | None = None) -> Verdict:
+    """Read every partition once, in order of positions, and follow all chains on the way.
+
+    Args:
+        witness: the signed heads of the log, read before this is called.
+    """
+    registered = [session.session_id for session in await log.sessions()]
+    chains: dict[SessionId, _Chain] = {}
+    problems: list[Problem] = [] if witness is None else list(witness.problems)
+    heads: dict[int, int] = {}
+    events = 0
+    for partition in range(log.partitions):
+        # The first row may be the one that is missing: nothing is read to learn where the log ends.
+        head = heads[partition] = (await log.read_all(partition, after=BEYOND, limit=1)).head
+        reached, stretch = 0, PAGE_ROWS
+        while reached < head and len(problems) < MAX_PROBLEMS:
+            try:
+                page = await log.read_all(partition, after=reached, limit=stretch)
+            except LogDamaged:
+                if stretch == 1:  # as for a session
+                    reached += 1
+                    place = format_position(partition, reached)
+                    reason = f"position {place} is missing"
+                    problems.append(Problem(session_id=None, seq=None, reason=reason))
+                stretch = max(1, stretch // 2)
+                continue
+            for row in page.rows:
+                chain = chains.get(row.session_id)
+                if chain is None:
+                    chain = chains[row.session_id] = await _start(log, row.session_id, row.seq)
+                problems += _follow(chain, row.session_id, (row,))
+                if row.type == SessionCreated.TYPE:
+                    problems += _registered_otherwise(row)
+            problems += _signed_otherwise(witness, page.rows)
+            events += len(page.rows)
+            reached, stretch = page.reached, min(2 * stretch, PAGE_ROWS)
+    if len(problems) < MAX_PROBLEMS:
+        ends = {session_id: chain.seq for session_id, chain in chains.items()}
+        lost = [] if witness is None else [*witness.missing(ends), *witness.cut_off(heads)]
+        told = {problem.session_id for problem in lost}
+        problems += lost
+        problems += [
+            Problem(session_id=session_id, seq=1, reason="removed: no event of it is left")
+            for session_id in registered
+            if session_id not in ends and session_id not in told
+        ]
+    return verdict_of(sessions=len(chains), events=events, problems=problems)
+
+
+def _signed_otherwise(witness: Witness | None, rows: Sequence[Recorded]) -> list[Problem]:
+    if witness is None:
+        return []
+    found = [witness.see(row.session_id, row.seq, row.hash) for row in rows]
+    return [problem for problem in found if problem is not None]
+
+
+def _registered_otherwise(row: Recorded) -> list[Problem]:
+    """What the registry says of a session that its first event does not."""
+    with suppress(LogDamaged):  # then the data were changed, and that is told
+        event = row.envelope.event
+        if isinstance(event, SessionCreated) and event.owner != row.owner:
+            reason = "the registry of sessions names another owner"
+            return [Problem(session_id=row.session_id, seq=row.seq, reason=reason)]
+    return []
+
+
+def _follow(chain: _Chain, session_id: SessionId, rows: Sequence[Recorded]) -> list[Problem]:
+    """What does not hold in the next rows of a chain, which then ends with the last of them."""
+    found = verify_chain(rows, after=chain.seq, previous=chain.hash)
+    problems = [Problem(session_id=session_id, seq=at, reason=why) for at, why in found]
+    if rows:
+        chain.seq, chain.hash = rows[-1].seq, rows[-1].hash
+    return problems
+
+
+async def _rows(
+    log: EventLog, session_id: SessionId, *, after: int, until: int
+) -> AsyncGenerator[Recorded, None]:
+    async with aclosing(log.read(session_id, after=after, until=until)) as batches:
+        async for batch in batches:
+            for row in batch:
+                yield row
+
+
+async def _start(log: EventLog, session_id: SessionId, first: int) -> _Chain:
+    """Where the chain of a session begins: at nothing, or at the event that it was forked from."""
+    chain = _Chain()
+    if first > 1:
+        with suppress(LogDamaged):  # then it is told where it is missed
+            async for row in _rows(log, session_id, after=first - 2, until=first - 1):
+                chain = _Chain(seq=row.seq, hash=row.hash)
+    return chain
