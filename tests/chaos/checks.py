@@ -158,18 +158,30 @@ def _attempts(events: Sequence[Event]) -> Iterable[str]:
 
 
 def _tools(service: Service, events: Sequence[Event]) -> Iterable[str]:
+    """The tool that is not safe to repeat ran once at the most, whoever asked for it."""
     counted = service.times_counted()
-    started = [e["data"]["call_id"] for e in events if e["type"] == "tool_started"]
+    started: set[str] = set()
+    running: set[str] = set()
+    doubtful: set[str] = set()  # was running when its process ended
     for event in events:
-        data = event["data"]
-        if event["type"] != "tool_finished" or data["name"] != "count":
-            continue
-        times = counted.get(data["call_id"], 0)
-        allowed = {"ok": (1,), "unknown": (0, 1)}.get(data["outcome"], (0,))
-        if times not in allowed:
-            yield f"a tool that is not safe to repeat ran {times} times: {data['outcome']}"
-        if times > started.count(data["call_id"]):
-            yield "a tool ran that was never started"
+        call_id, outcome = event["data"].get("call_id", ""), event["data"].get("outcome")
+        match event["type"]:
+            case "tool_started" if event["data"]["name"] == "count":
+                started.add(call_id)
+                running.add(call_id)
+            case "turn_resumed":
+                doubtful |= running
+            case "tool_finished" if event["data"]["name"] == "count":
+                times = counted.get(call_id, 0)
+                if times not in {"ok": (1,), "unknown": (0, 1)}.get(outcome, (0,)):
+                    yield f"the unsafe tool ran {times} times, and the log says {outcome}"
+                if call_id in doubtful and outcome != "unknown":
+                    yield f"the unsafe tool was cut off, and the log says {outcome}"
+                running.discard(call_id)
+            case _:
+                pass
+    if strangers := counted.keys() - started:
+        yield f"the unsafe tool ran before the log knew: {sorted(strangers)}"
 
 
 async def _read_models(talk: Talk, log: EventLog) -> list[str]:

@@ -34,6 +34,7 @@ ONCE: Mapping[str, tuple[str, ...]] = {
         "projection.after_commit@6",
     ),
     "planned": (
+        "tool.before_finish",
         "committed.planning_phase_completed",
         "committed.plan_ready",
         "committed.todo_updated",

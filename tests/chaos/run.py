@@ -111,7 +111,7 @@ class Matrix:
         cut = next(cuts, None)
         while cut is not None:
             began = time.monotonic()
-            self._service.models.requests.clear()
+            self._service.forget()
             reached, phase, again, problems = True, "", 0, list[str]()
             following: Cut | None = None
             async with Talk(self._service) as talk:

@@ -148,6 +148,11 @@ class Service:
         assert isinstance(url, str)
         return url
 
+    def forget(self) -> None:
+        """Count the unsafe tool's runs from here on, and keep no request from before."""
+        self.models.requests.clear()
+        self.counted.unlink(missing_ok=True)
+
     def times_counted(self) -> Mapping[str, int]:
         """How often the unsafe tool ran, by call."""
         lines = self.counted.read_text().split() if self.counted.exists() else []
