@@ -32,6 +32,9 @@ PLACES: dict[str, str] = {
     "projection.before_commit": "before a batch of read-model changes is committed",
     "projection.after_commit": "after a batch of read-model changes is committed",
     "compression.before_call": "before the summary is asked for",
+    "erase.before_events": "after the session is deleted, before its events lose their words",
+    "erase.between_events": "after a batch of events has lost its words",
+    "erase.before_record": "before the event that tells of an erasure is appended",
     "compression.after_append": "after context_compressed is committed",
 }
 COMMITTED: dict[str, str] = {

@@ -296,6 +296,18 @@ class EventLog(Protocol):
         """
         ...
 
+    async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
+        """The sessions that were forked from this one itself, deleted ones too."""
+        ...
+
+    async def sessions_of(self, owner: Owner) -> tuple[SessionId, ...]:
+        """Every stream of an owner, deleted sessions and the owner's own stream too."""
+        ...
+
+    async def texts_in_use(self, hashes: Sequence[str], *, besides: SessionId) -> frozenset[str]:
+        """Which of those hashes of kept texts stand in model calls of any other session."""
+        ...
+
     async def prune(
         self,
         partition: int,
@@ -366,6 +378,10 @@ class TextStore(Protocol):
 
     async def get(self, sha256: str) -> str | None:
         """The text with that hash, if it is kept."""
+        ...
+
+    async def drop(self, hashes: Sequence[str]) -> int:
+        """Drop the texts with those hashes; gives how many there were."""
         ...
 
     async def forget(self, *parts: str) -> None:
@@ -460,6 +476,15 @@ class EventStream(Protocol):
             StreamMoved: the stream ends elsewhere or is gone.
             BusUnavailable: NATS does not answer; how many were stored is unknown.
             StreamRefused: NATS will not store them.
+        """
+        ...
+
+    async def erase(self, partition: int, positions: Sequence[int]) -> None:
+        """Overwrite what stands at those positions and leave holes; what is gone already stays gone.
+
+        Raises:
+            BusUnavailable: NATS does not answer; again.
+            StreamRefused: NATS will not.
         """
         ...
 
@@ -609,6 +634,19 @@ class ReadModels(Protocol):
         self, projection: str, version: int, session_id: SessionId, *, until: int
     ) -> tuple[int, bytes] | None:
         """The visible row with the largest key up to ``until``, with that key; None where there is none."""
+        ...
+
+    async def forget(self, session_id: SessionId, *, keep_listed: bool) -> None:
+        """Drop what every projection has stored of a session; it is folded anew from the log.
+
+        No batch is under way meanwhile that was folded from what the log said before.
+
+        Args:
+            keep_listed: keep the state by which it stands in lists.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
         ...
 
     async def positions(self, projection: str, version: int) -> Mapping[int, int]:
@@ -1040,6 +1078,18 @@ class Workspaces(Protocol):
         """Give a session the files that another one has now; gives how many were left out.
 
         Bounded in number and bytes; links, pipes and what is beyond the bounds are left out.
+        """
+        ...
+
+    async def count(self, session_id: SessionId) -> int:
+        """How many files the session has."""
+        ...
+
+    async def remove(self, session_id: SessionId) -> int:
+        """Remove the session's directory and all in it; gives how many files there were.
+
+        Raises:
+            StoreRefused: something in it cannot be removed.
         """
         ...
 

@@ -13,7 +13,7 @@ from navi.application.read_session import open_fold
 from navi.domain.commands import Command, Runner
 from navi.domain.decide import Decided, decide, turn_ids
 from navi.domain.errors import ConcurrentAppend, LogUnavailable
-from navi.domain.events import CompressionUndone
+from navi.domain.events import CompressionUndone, ContentErased
 from navi.domain.fold import Fold
 from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
 from navi.domain.secrets import Secrets, masked_event
@@ -248,6 +248,12 @@ class Record:
                     fold.apply(row)
             if row.type == CompressionUndone.TYPE:
                 self._context = None  # it does not know the rows that are back
+            if row.type == ContentErased.TYPE:
+                self._context, self._todo, self._subagents = (
+                    None,
+                    None,
+                    {},
+                )  # with the words in them
         turn = self.session.turn
         if self._subagents:
             at_work = turn.actors if turn is not None else {}

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.application.read_session import replay_session
-from navi.domain.errors import NotFound
+from navi.domain.errors import Erased, NotFound
 from navi.domain.events import JsonObject, ModelCalled
 from navi.domain.ids import CallId, SessionId
 from navi.domain.prompt import (
@@ -48,9 +48,12 @@ async def render_call(
     """The request of a call of the session, made anew from the log alone.
 
     Raises:
-        NotFound: no such call, or a text it refers to is gone.
+        NotFound: no such call.
+        Erased: it was erased, or what it sent, or a text that it refers to.
     """
     called, where = await _find(event_log, session_id, call_id)
+    if called.erased is True:
+        raise Erased(f"model call {call_id} was erased")
     projection = Context(where.subagent_id)
     context = await replay_session(event_log, projection, session_id, until=called.context_seq)
     system = await _text(texts, called.system_sha256)
@@ -66,13 +69,16 @@ async def render_call(
         options=msgspec.convert(called.options, ModelOptions),
     )
     body = servers.render_again(called.renderer, request)
+    matches = sha256(body).hexdigest() == called.request_sha256
+    if not matches and await _lost_words(event_log, session_id, until=called.context_seq):
+        raise Erased(f"some of what model call {call_id} sent was erased")
     return RenderedCall(
         call_id=call_id,
         backend=called.backend,
         request=msgspec.json.decode(body),
         body=body.decode(),
         sha256=called.request_sha256,
-        matches=sha256(body).hexdigest() == called.request_sha256,
+        matches=matches,
     )
 
 
@@ -90,10 +96,19 @@ async def _find(
     raise NotFound(f"no model call {call_id} in session {session_id}")
 
 
+async def _lost_words(event_log: EventLog, session_id: SessionId, *, until: int) -> bool:
+    """Whether any fact up to a seq was erased."""
+    async with aclosing(event_log.read(session_id, until=until, deltas=False)) as batches:
+        async for batch in batches:
+            if any(row.salt is None for row in batch):
+                return True
+    return False
+
+
 async def _text(texts: TextStore, digest: str | None) -> str | None:
     if digest is None:
         return None
     text = await texts.get(digest)
     if text is None:
-        raise NotFound(f"the text {digest} is not kept any more")
+        raise Erased(f"the text {digest} is not kept any more: it was erased")
     return text

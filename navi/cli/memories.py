@@ -11,7 +11,7 @@ from navi.adapters.system import RandomIds, SystemClock
 from navi.application.followers.keep_memories import KeepMemories
 from navi.application.manage_memories import ManageMemories
 from navi.application.record import Records
-from navi.bootstrap.store import attached_store
+from navi.bootstrap.store import Store, attached_store
 from navi.cli.command import (
     HOLDS,
     Failed,
@@ -129,13 +129,20 @@ async def _forget(settings: Settings, memory_id: str) -> int:
 
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncGenerator[ManageMemories, None]:
-    """Memories for one command; found by their words alone, since that needs no model server."""
-    clock, ids = SystemClock(), RandomIds()
     async with attached_store(settings) as store:
-        embedders = FoundEmbedders((), model=None, clock=clock, ids=ids)
-        kept = PostgresMemories(store.pool, embedders)
-        secrets = Secrets(settings.secrets)
-        records = Records(store.log, store.read_models, clock, ids, NodeId(ids.uuid()), secrets)
-        yield ManageMemories(
-            store.log, store.texts, records, kept, KeepMemories(store.log, kept), ids
-        )
+        yield memories_of(settings, store)
+
+
+def records_of(settings: Settings, store: Store) -> Records:
+    """The sessions as one command knows them; it is a process that runs no turns."""
+    ids, secrets = RandomIds(), Secrets(settings.secrets)
+    return Records(store.log, store.read_models, SystemClock(), ids, NodeId(ids.uuid()), secrets)
+
+
+def memories_of(settings: Settings, store: Store) -> ManageMemories:
+    """Memories for one command; found by their words alone, since that needs no model server."""
+    ids = RandomIds()
+    embedders = FoundEmbedders((), model=None, clock=SystemClock(), ids=ids)
+    kept = PostgresMemories(store.pool, embedders)
+    keeper = KeepMemories(store.log, kept)
+    return ManageMemories(store.log, store.texts, records_of(settings, store), kept, keeper, ids)

@@ -53,6 +53,7 @@ SECTIONS: Mapping[str, tuple[Entry, ...]] = {
         Entry("memories", "memories", "Look after what navi remembers about you."),
         Entry("projections", "projections", "Look after the read models."),
         Entry("publish", "upkeep", "Fill a NATS stream again from the log."),
+        Entry("erase", "erase", "Take the words out of a session, for good."),
         Entry("prune", "prune", "Take away text that only showed replies in the making."),
         Entry("migrate", "upkeep", "Bring the database up to date."),
     ),

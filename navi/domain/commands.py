@@ -8,6 +8,7 @@ from msgspec import Struct
 from navi.domain.events import (
     CompressionFailed,
     CompressionUndone,
+    ContentErased,
     ContextCompressed,
     GuidanceGiven,
     MemoryForgotten,
@@ -221,6 +222,12 @@ class ReviseRecall(Struct, frozen=True, kw_only=True):
     new: str | None
 
 
+class RecordErasure(Struct, frozen=True, kw_only=True):
+    """Tell everybody who follows the session that events have lost their words; deleted ones too."""
+
+    event: ContentErased
+
+
 class AnswerAsides(Struct, frozen=True, kw_only=True):
     """Close the model calls that processes which are gone had made beside the turns."""
 
@@ -275,6 +282,7 @@ Command = (
     | ResumeTurn
     | RecordAside
     | ReviseRecall
+    | RecordErasure
     | AnswerAsides
     | TurnCommand
 )

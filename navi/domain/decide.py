@@ -21,6 +21,7 @@ from navi.domain.commands import (
     PinSession,
     ReceiveMessage,
     RecordAside,
+    RecordErasure,
     RecordOutcome,
     RenameSession,
     RequestStop,
@@ -120,6 +121,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
         return _create(session, command)
     if isinstance(command, ForkSession):
         return _fork(session, command)
+    if isinstance(command, RecordErasure) and session.created_at is not None:
+        return _one(command.event)
     if not session.exists:
         raise NotFound(f"no session {session.id}")
     match command:
@@ -150,6 +153,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
             return _record_aside(session, events)
         case ReviseRecall():
             return _revise_recall(session.turn, command)
+        case RecordErasure(event=event):
+            return _one(event)
         case AnswerAsides(nodes=nodes):
             gone = tuple(call for call in session.asides if call.node in nodes)
             return _one(

@@ -3,6 +3,7 @@
 NaviError
 ├── BadInput                a value from outside breaks a limit; names the field
 ├── NotFound                no such session, call, projection
+│   └── Erased              it was there, and was erased
 ├── RuleBroken              a command does not fit the session's state
 │   ├── TurnUnderway        a turn is open already
 │   ├── NothingToDeliver    no message waits for a turn
@@ -52,6 +53,10 @@ class BadInput(NaviError):
 
 class NotFound(NaviError):
     """What was asked for does not exist."""
+
+
+class Erased(NotFound):
+    """What was asked for cannot be given any more: words that it needs were erased."""
 
 
 class RuleBroken(NaviError):

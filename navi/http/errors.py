@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.errors import (
     BadInput,
+    Erased,
     EventTooLarge,
     MessageIdReused,
     NaviError,
@@ -70,6 +71,8 @@ def answer_of(error: Exception) -> ErrorAnswer:
             return _problem(HTTPStatus.BAD_REQUEST, "bad-input", str(error), field=field)
         case Refused(status=status, headers=headers):
             return _problem(status, _slug(status), str(error), headers=headers)
+        case Erased():
+            return _problem(HTTPStatus.GONE, "erased", str(error))
         case NotFound():
             return _problem(HTTPStatus.NOT_FOUND, "not-found", str(error))
         case MessageIdReused():

@@ -181,7 +181,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "get": Operation(
             does="what a model server was sent, rendered again from the log",
             answers={200: RenderedCall},
-            errors=(404,),
+            errors=(404, 410),
         ),
     },
     "/profiles": {"get": Operation(does="the profiles", answers={200: ProfileList})},

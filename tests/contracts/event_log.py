@@ -13,6 +13,7 @@ from navi.domain.errors import AlreadyThere, BadInput, ConcurrentAppend, EventTo
 from navi.domain.event_codec import MAX_ENVELOPE_BYTES
 from navi.domain.events import (
     AgentEvent,
+    ModelCalled,
     ModelCallFailed,
     Origin,
     SessionCreated,
@@ -162,6 +163,23 @@ def thought(text: str) -> ThinkingDelta:
     return ThinkingDelta(call_id=CallId("c1"), text=text)
 
 
+def called(*, system: str, tail: str) -> ModelCalled:
+    return ModelCalled(
+        call_id=CallId("c1"),
+        purpose="turn",
+        model="m",
+        backend="b",
+        iteration=1,
+        request_sha256="0" * 64,
+        context_seq=0,
+        system_sha256=system,
+        tools_sha256=None,
+        options={},
+        renderer="r/1",
+        tail_sha256=tail,
+    )
+
+
 def failed_call(call_id: str) -> ModelCallFailed:
     return ModelCallFailed(
         call_id=CallId(call_id), kind="http", error="", partial_text="", will_retry=False
@@ -276,6 +294,34 @@ class EventLogContract:
 
         assert [row.seq for row in seen] == [1, 2, 3]
         assert not tells_secret(seen)
+
+    async def test_forks_and_the_sessions_of_an_owner_are_found(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        origin, fork, deeper = (SessionId(new_id()) for _ in range(3))
+        await log.append(batch(origin, 0, created(), named("a")))
+        await log.append(batch(fork, 2, forked(origin, 2)))
+        await log.append(batch(deeper, 2, forked(fork, 2)))
+
+        assert await other.forks_of(origin) == (fork,)
+        assert await other.forks_of(fork) == (deeper,)
+        assert await other.forks_of(deeper) == ()
+        assert await other.sessions_of(ANNA) == (origin, fork, deeper)
+        assert await other.sessions_of(Owner("nobody")) == ()
+
+    async def test_it_knows_which_kept_texts_other_sessions_refer_to(
+        self, logs: tuple[EventLog, EventLog]
+    ) -> None:
+        log, other = logs
+        one, another = SessionId(new_id()), SessionId(new_id())
+        a, b, c = ("a" * 64, "b" * 64, "c" * 64)
+        await log.append(batch(one, 0, created(), called(system=a, tail=b)))
+        await log.append(batch(another, 0, created(), called(system=c, tail=b)))
+
+        assert await other.texts_in_use([a, b, c], besides=one) == {b, c}
+        assert await other.texts_in_use([a], besides=another) == {a}
+        assert await other.texts_in_use([], besides=another) == frozenset()
 
     async def test_a_pruned_delta_keeps_its_place_and_loses_its_text(
         self, logs: tuple[EventLog, EventLog]

@@ -61,6 +61,28 @@ class EventStreamContract:
         assert await stream.open(0) == 7
         assert await stream.event_at(0, 6) == ROWS[5].id
 
+    async def test_what_is_erased_leaves_a_hole_and_the_stream_goes_on_behind_it(
+        self, stream: EventStream
+    ) -> None:
+        await stream.open(0)
+        await stream.publish(0, ROWS[:5])
+
+        await stream.erase(0, [2, 5, 6, 99])
+        await stream.erase(0, [2])
+
+        assert await stream.open(0) == 5
+        assert [await stream.event_at(0, n) for n in range(1, 6)] == [
+            None if row.position in (2, 5) else row.id for row in ROWS[:5]
+        ]
+        await stream.publish(0, ROWS[5:])
+        assert await stream.open(0) == 7
+
+    async def test_nothing_can_be_erased_from_no_stream(self, stream: EventStream) -> None:
+        await stream.erase(0, [1])
+
+        with pytest.raises(StreamMoved):
+            await stream.publish(0, ROWS[:1])
+
     async def test_partitions_are_streams_of_their_own(self, stream: EventStream) -> None:
         await stream.open(0)
         await stream.publish(0, ROWS[:3])

@@ -362,6 +362,56 @@ class ReadModelsContract:
             == ()
         )
 
+    async def test_what_is_forgotten_of_a_session_is_gone_from_every_projection(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        told = (put(1), put(2))
+        await save(read_models, changes(A, *told), changes(B, *told), parked=[poison(A)])
+
+        await elsewhere.forget(A, keep_listed=True)
+
+        assert await read_models.load("sample", 1, A) is None
+        assert await read_models.parked("sample", 1) == ()
+        other = await read_models.load("sample", 1, B)
+        assert other is not None
+        assert len(other.rows) == 2
+
+    async def test_what_is_forgotten_stays_in_lists_where_it_shall(
+        self, read_models: ReadModels
+    ) -> None:
+        await save(
+            read_models,
+            changes(A, put(1), listing=listed(minutes=2)),
+            changes(B, put(1), listing=listed(minutes=1)),
+        )
+
+        await read_models.forget(A, keep_listed=True)
+        await read_models.forget(B, keep_listed=False)
+
+        assert await read_models.load("sample", 1, A) == StoredState(seq=1, state=b"{}")
+        sessions = await read_models.list_sessions(
+            "sample", 1, owner=LOCAL_OWNER, after=None, limit=None
+        )
+        assert [session_id for session_id, _ in sessions] == [A]
+
+    async def test_what_is_forgotten_while_a_batch_is_under_way_goes_after_it(
+        self, read_models: ReadModels, elsewhere: ReadModels
+    ) -> None:
+        await save(read_models, changes(B))
+        number = (await read_models.open_build("sample", 1)).number
+        async with (
+            asyncio.timeout(10),
+            asyncio.TaskGroup() as tasks,
+            read_models.begin("sample", number, 0) as batch,
+        ):
+            assert batch is not None
+            forgetting = tasks.create_task(elsewhere.forget(A, keep_listed=False))
+            await asyncio.sleep(0)
+            await batch.save([changes(A, put(1))], parked=[], position=2)
+            assert not forgetting.done()
+
+        assert await read_models.load("sample", 1, A) is None
+
     async def test_unfinished_sessions_of_all_owners_are_found(
         self, read_models: ReadModels
     ) -> None:

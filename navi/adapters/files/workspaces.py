@@ -1,9 +1,12 @@
 """The port ``Workspaces``: one directory a session, ``<files>/<session id>/``."""
 
 import asyncio
+import os
+import shutil
 from pathlib import Path
 
 from navi.adapters.files.copying import copy_workspace
+from navi.domain.errors import StoreRefused
 from navi.domain.ids import SessionId, is_uuid
 
 
@@ -15,12 +18,43 @@ class Workspaces:
 
     async def of(self, session_id: SessionId) -> Path:
         """The session's own directory; made when it is first asked for."""
-        if not is_uuid(session_id):
-            raise ValueError(f"{session_id!r} is no session id")
-        path = self._files / session_id
+        path = self._files / _checked(session_id)
         await asyncio.to_thread(path.mkdir, mode=0o700, parents=True, exist_ok=True)
         return path
+
+    async def count(self, session_id: SessionId) -> int:
+        """How many files the session has."""
+        return await asyncio.to_thread(_count, self._files / _checked(session_id))
+
+    async def remove(self, session_id: SessionId) -> int:
+        """Remove the session's directory and all in it; gives how many files there were.
+
+        Raises:
+            StoreRefused: something in it cannot be removed.
+        """
+        return await asyncio.to_thread(_remove, self._files / _checked(session_id))
 
     async def copy(self, origin: SessionId, to: SessionId) -> int:
         """Give a session the files that another one has now; gives how many were left out."""
         return await asyncio.to_thread(copy_workspace, await self.of(origin), await self.of(to))
+
+
+def _checked(session_id: SessionId) -> SessionId:
+    if not is_uuid(session_id):
+        raise ValueError(f"{session_id!r} is no session id")
+    return session_id
+
+
+def _count(directory: Path) -> int:
+    return sum(len(files) for _, _, files in os.walk(directory))  # links are not followed
+
+
+def _remove(directory: Path) -> int:
+    count = _count(directory)
+    try:
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        return count  # there was none, or a tool that is ending removed something of it
+    except OSError as error:
+        raise StoreRefused(f"{error.filename} cannot be removed: {error.strerror}") from error
+    return count

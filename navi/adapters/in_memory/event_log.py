@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec.structs import asdict, replace
@@ -12,6 +12,7 @@ from navi.domain.erasure import pruned
 from navi.domain.errors import AlreadyThere, ConcurrentAppend, NotFound
 from navi.domain.events import (
     DELTA_TYPES,
+    ModelCalled,
     ModelCallFailed,
     ModelReplied,
     Origin,
@@ -174,6 +175,30 @@ class InMemoryEventLog:
         for rows in self._sessions.values():
             if len(rows) >= row.seq and rows[row.seq - 1].id == row.id:
                 rows[row.seq - 1] = new
+
+    async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
+        return tuple(
+            row.session_id
+            for row in self._rows_of(SessionCreated.TYPE)
+            if isinstance(event := row.envelope.event, SessionCreated)
+            and event.forked_from is not None
+            and event.forked_from.session_id == session_id
+        )
+
+    async def sessions_of(self, owner: Owner) -> tuple[SessionId, ...]:
+        return tuple(sorted(id_ for id_, rows in self._sessions.items() if rows[-1].owner == owner))
+
+    async def texts_in_use(self, hashes: Sequence[str], *, besides: SessionId) -> frozenset[str]:
+        return frozenset(
+            hash_
+            for row in self._rows_of(ModelCalled.TYPE)
+            if row.session_id != besides
+            for hash_ in hashes
+            if hash_.encode() in row.data
+        )
+
+    def _rows_of(self, type_: str) -> Iterator[Recorded]:
+        return (row for rows in self._partitions for row in rows if row.type == type_)
 
     async def prune(
         self,

@@ -12,7 +12,7 @@ from navi.ports import Recorded
 
 class _Stream(Struct):
     first: int
-    rows: list[Recorded] = field(default_factory=list[Recorded])
+    rows: list[Recorded | None] = field(default_factory=list[Recorded | None])  # None: a hole
 
     @property
     def last(self) -> int:
@@ -40,7 +40,8 @@ class InMemoryEventStream:
         stream = self._streams.get(partition, _Stream(first=1))
         if not stream.first <= position <= stream.last:
             return None
-        return stream.rows[position - stream.first].id
+        row = stream.rows[position - stream.first]
+        return None if row is None else row.id
 
     async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
         self._reach()
@@ -53,6 +54,13 @@ class InMemoryEventStream:
                 raise StreamMoved(f"the stream does not end before {place}")
             stream.rows.append(row)
 
+    async def erase(self, partition: int, positions: Sequence[int]) -> None:
+        self._reach()
+        stream = self._streams.get(partition, _Stream(first=1))
+        for position in positions:
+            if stream.first <= position <= stream.last:
+                stream.rows[position - stream.first] = None
+
     async def recreate(self, partition: int, *, first_position: int) -> None:
         self._reach()
         self._streams[partition] = _Stream(first=first_position)
@@ -60,7 +68,7 @@ class InMemoryEventStream:
     def positions(self, partition: int) -> tuple[int, ...]:
         """The positions of what is stored, in order."""
         stream = self._streams.get(partition, _Stream(first=1))
-        return tuple(row.position for row in stream.rows)
+        return tuple(row.position for row in stream.rows if row is not None)
 
     def delete(self, partition: int) -> None:
         """Lose a stream."""

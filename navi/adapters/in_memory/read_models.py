@@ -1,5 +1,6 @@
 """Read models in the memory of one process, for tests."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -120,6 +121,19 @@ class InMemoryReadModels:
         rows = self._serving(projection, version).rows.get(session_id)
         found = [] if rows is None else [row for row in rows.visible() if row[0] <= until]
         return found[-1] if found else None
+
+    async def forget(self, session_id: SessionId, *, keep_listed: bool) -> None:
+        while self._held:  # noqa: ASYNC110 - whoever holds a checkpoint is a task of this process
+            await asyncio.sleep(0)
+        for stored in [s for builds in self._builds.values() for s in builds.values()]:
+            changes = stored.sessions.get(session_id)
+            stored.rows.pop(session_id, None)
+            for place in [place for place in stored.parked if place[0] == session_id]:
+                del stored.parked[place]
+            if changes is not None and changes.listing is not None and keep_listed:
+                stored.rows[session_id] = Rows()
+            else:
+                stored.sessions.pop(session_id, None)
 
     async def positions(self, projection: str, version: int) -> Mapping[int, int]:
         return dict(self._serving(projection, version).positions)

@@ -1,5 +1,6 @@
 """Long texts in memory, once each, by content."""
 
+from collections.abc import Sequence
 from hashlib import sha256
 
 
@@ -16,6 +17,9 @@ class InMemoryTextStore:
 
     async def get(self, sha256: str) -> str | None:
         return self._texts.get(sha256)
+
+    async def drop(self, hashes: Sequence[str]) -> int:
+        return sum(self._texts.pop(hash_, None) is not None for hash_ in hashes)
 
     async def forget(self, *parts: str) -> None:
         kept = {n: t for n, t in self._texts.items() if not all(part in t for part in parts)}

@@ -38,6 +38,7 @@ ROWS_BETWEEN_YIELDS = 64  # under a millisecond: live sessions share the event l
 # Duplicates are fenced by the expected sequence. The server remembers ids in memory for as long as
 # this, at any rate of catching up.
 DUPLICATE_WINDOW_SECONDS = 5
+ERASED_AT_ONCE = 64  # requests under way
 RECREATE_ATTEMPTS = 10  # a running relay may fill the gap between deleting and making a stream
 
 LOG_KEY = "navi_log"
@@ -46,6 +47,7 @@ LOG_KEY = "navi_log"
 _NO_STREAM = 10059
 _NAME_IN_USE = 10058
 _NO_MESSAGE = 10037
+_NO_SUCH_MESSAGE = (10037, 10043, 10057)  # not found; to be deleted, not found
 _TEMPORARILY_AWAY = 10008
 _WRONG_PREDECESSOR = (10070, 10071, 10164)
 
@@ -60,6 +62,7 @@ class _Error(Struct, frozen=True):
 
 class _State(Struct, frozen=True):
     last_seq: int
+    first_seq: int = 0
 
 
 class _Message(Struct, frozen=True):
@@ -138,6 +141,24 @@ class JetStream:
     async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
         for batch in _batches(rows):
             await self._publish_batch(partition, batch)
+
+    async def erase(self, partition: int, positions: Sequence[int]) -> None:
+        info = await self._ask("INFO", partition)
+        if info.error is not None and info.error.err_code == _NO_STREAM:
+            return
+        self._accept(partition, info)
+        self._check_owner(partition, info)
+        there = [p for p in positions if info.state.first_seq <= p <= info.state.last_seq]
+        for start in range(0, len(there), ERASED_AT_ONCE):
+            async with asyncio.TaskGroup() as tasks:
+                for position in there[start : start + ERASED_AT_ONCE]:
+                    tasks.create_task(self._erase_one(partition, position))
+
+    async def _erase_one(self, partition: int, position: int) -> None:
+        # The bytes are overwritten before the message is gone.
+        answer = await self._ask("MSG.DELETE", partition, {"seq": position, "no_erase": False})
+        if answer.error is not None and answer.error.err_code not in _NO_SUCH_MESSAGE:
+            self._accept(partition, answer)
 
     async def recreate(self, partition: int, *, first_position: int) -> None:
         for _ in range(RECREATE_ATTEMPTS):

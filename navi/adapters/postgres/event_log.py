@@ -222,6 +222,15 @@ class PostgresEventLog:
             return
         await self._reader.erase(head.partition, session_id, payloads)
 
+    async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
+        return await self._reader.forks_of(session_id)
+
+    async def sessions_of(self, owner: Owner) -> tuple[SessionId, ...]:
+        return await self._reader.sessions_of(owner)
+
+    async def texts_in_use(self, hashes: Sequence[str], *, besides: SessionId) -> frozenset[str]:
+        return await self._reader.texts_in_use(hashes, besides=besides)
+
     async def prune(
         self,
         partition: int,

@@ -88,6 +88,27 @@ _PARKED = """
       select number from navi.serving_build where projection = $1 and version = $2)
     order by session_id, seq limit $3"""
 
+# Each batch holds its checkpoint: what a batch has folded from is stored before, or folded after.
+_LOCK_ALL = """
+    select from navi.checkpoint order by projection, version, partition for update"""
+
+_FORGET = (
+    """
+    delete from navi.read_row t
+    using (select distinct projection, version from navi.checkpoint) c
+    where t.projection = c.projection and t.version = c.version and t.session_id = $1""",
+    """
+    delete from navi.parked_event t
+    using (select distinct projection, version from navi.checkpoint) c
+    where t.projection = c.projection and t.build = c.version and t.session_id = $1""",
+)
+
+_FORGET_STATES = """
+    delete from navi.read_state t
+    using (select distinct projection, version from navi.checkpoint) c
+    where t.projection = c.projection and t.version = c.version and t.session_id = $1
+      and not ($2 and t.last_active is not null)"""
+
 
 class PostgresReadModels(PostgresBuilds):
     """``ReadModels`` in Postgres; the pool is the caller's, and its owner closes it."""
@@ -146,6 +167,14 @@ class PostgresReadModels(PostgresBuilds):
     ) -> tuple[int, bytes] | None:
         rows = await fetch(self._pool, _LAST_ROW, projection, version, session_id, until)
         return (rows[0]["key"], rows[0]["row"]) if rows else None
+
+    async def forget(self, session_id: SessionId, *, keep_listed: bool) -> None:
+        async with transaction(self._pool) as connection:
+            with answering():
+                await connection.execute(_LOCK_ALL)
+                for statement in _FORGET:
+                    await connection.execute(statement, session_id)
+                await connection.execute(_FORGET_STATES, session_id, keep_listed)
 
     async def positions(self, projection: str, version: int) -> Mapping[int, int]:
         rows = await fetch(self._pool, _POSITIONS, projection, version)

@@ -132,6 +132,21 @@ class SessionReader:
         await fetch(self._pool, statements.ERASE, *values, seconds=QUERY_SECONDS)
         await self.head(session_id)  # which tells of the erasure
 
+    async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
+        """As ``EventLog.forks_of``."""
+        rows = await fetch(self._pool, statements.FORKS_OF, session_id)
+        return tuple(SessionId(row["session_id"]) for row in rows)
+
+    async def sessions_of(self, owner: Owner) -> tuple[SessionId, ...]:
+        """As ``EventLog.sessions_of``."""
+        rows = await fetch(self._pool, statements.SESSIONS_OF, owner)
+        return tuple(SessionId(row["session_id"]) for row in rows)
+
+    async def texts_in_use(self, hashes: Sequence[str], *, besides: SessionId) -> frozenset[str]:
+        """As ``EventLog.texts_in_use``."""
+        rows = await fetch(self._pool, statements.TEXTS_IN_USE, besides, hashes)
+        return frozenset(row["hash"] for row in rows)
+
     def tail(self, partition: int) -> Tail:
         """The live end of a partition.
 

@@ -129,13 +129,25 @@ PRUNE = f"""{_PRUNABLE}, counted as (
         from chosen c where e.partition = $1 and e.position = c.position)
     {_COUNT_CHOSEN}"""  # noqa: S608 - constants of this module
 
+FORKS_OF = """
+    select session_id::text from navi.session where forked_from = $1 order by session_id"""
+SESSIONS_OF = "select session_id::text from navi.session where owner = $1 order by session_id"
+
+# (session, hashes): the first condition is the one of the index.
+TEXTS_IN_USE = """
+    select distinct used[1] as hash
+      from navi.event e, regexp_matches(e.data::text, '"([0-9a-f]{64})"', 'g') as used
+     where e.type = 'model_called' and e.session_id <> $1 and used[1] = any($2::text[])"""
+
 ENSURE_PARTITION = "select navi.ensure_partition($1)"
 LOCK_PARTITIONS = "select pg_advisory_xact_lock(7000, 1)"
 COUNT_PARTITIONS = "select count(*) as partitions from navi.log_partition"
 LOG_ID = "select log_id from navi.log"
 
+HAS_TEXT = "select from navi.text where sha256 = $1"
 PUT_TEXT = "insert into navi.text (sha256, content) values ($1, $2) on conflict do nothing"
 GET_TEXT = "select content from navi.text where sha256 = $1"
+DROP_TEXTS = "delete from navi.text where sha256 = any($1::bytea[]) returning sha256"
 FORGET_TEXTS = """
     delete from navi.text t
     where not exists (select from unnest($1::bytea[]) p (part) where position(p.part in t.content) = 0)

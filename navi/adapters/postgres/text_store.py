@@ -1,12 +1,10 @@
 """Long texts in Postgres, once each, by content."""
 
-from collections import OrderedDict
+from collections.abc import Sequence
 from hashlib import sha256
 
 from navi.adapters.postgres import statements
-from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
-
-MAX_KNOWN = 10_000  # hashes of texts that are stored for certain, 64 characters each
+from navi.adapters.postgres.connect import Pool, fetch
 
 
 class PostgresTextStore:
@@ -14,28 +12,31 @@ class PostgresTextStore:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._known: OrderedDict[str, None] = OrderedDict()
 
     async def put(self, text: str) -> str:
         content = text.encode()
         digest = sha256(content)
-        name = digest.hexdigest()
-        if name not in self._known:
+        # Asked each time, and sent only where it is not there: another process may have dropped it.
+        if not await fetch(self._pool, statements.HAS_TEXT, digest.digest()):
             await fetch(self._pool, statements.PUT_TEXT, digest.digest(), content)
-            self._known[name] = None
-            if len(self._known) > MAX_KNOWN:
-                self._known.popitem(last=False)
-        return name
+        return digest.hexdigest()
 
     async def get(self, sha256: str) -> str | None:
-        try:
-            name = bytes.fromhex(sha256)
-        except ValueError:
+        if (name := _name(sha256)) is None:
             return None
         rows = await fetch(self._pool, statements.GET_TEXT, name)
         return rows[0]["content"].decode() if rows else None
 
+    async def drop(self, hashes: Sequence[str]) -> int:
+        names = [name for hash_ in hashes if (name := _name(hash_)) is not None]
+        return len(await fetch(self._pool, statements.DROP_TEXTS, names))
+
     async def forget(self, *parts: str) -> None:
-        marks = [part.encode() for part in parts]
-        await fetch(self._pool, statements.FORGET_TEXTS, marks, seconds=QUERY_SECONDS)
-        self._known.clear()
+        await fetch(self._pool, statements.FORGET_TEXTS, [part.encode() for part in parts])
+
+
+def _name(sha256: str) -> bytes | None:
+    try:
+        return bytes.fromhex(sha256)
+    except ValueError:
+        return None

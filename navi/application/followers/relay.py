@@ -8,10 +8,11 @@ one that comes second stands by until the first one moves no more.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import NoReturn
 
 import structlog
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from navi.domain.errors import (
     BadInput,
@@ -21,6 +22,7 @@ from navi.domain.errors import (
     StreamMoved,
     StreamRefused,
 )
+from navi.domain.events import ContentErased
 from navi.domain.subjects import format_position, stream_name
 from navi.failpoints import failpoint
 from navi.ports import EventLog, EventStream, Recorded
@@ -136,6 +138,7 @@ class Relay:
                     return end > position
                 continue
             try:
+                await self._erase(page.rows)
                 await self._publish(page.rows)
             except StreamMoved:
                 return await self._stream.open(self._partition) > position
@@ -146,6 +149,32 @@ class Relay:
             position = page.rows[-1].position
             self._set_following(position, page.head)
             rows_at_once = _next_limit(rows_at_once, page.rows)
+
+    async def _erase(self, rows: tuple[Recorded, ...]) -> None:
+        """Take the words out of the stream that the log has lost, before the news of it is published.
+
+        So whatever happens on the way, it happens again until both are done.
+        """
+        for row in rows:
+            if row.type != ContentErased.TYPE:
+                continue
+            event = row.envelope.event
+            # Forks are told as well, of events that stand under their origin's name.
+            if isinstance(event, ContentErased) and event.session_id == row.session_id:
+                await self._stream.erase(self._partition, await self._positions_of(row, event))
+
+    async def _positions_of(self, news: Recorded, event: ContentErased) -> list[int]:
+        positions: list[int] = []
+        async with aclosing(self._events.read(news.session_id, until=news.seq - 1)) as batches:
+            async for batch in batches:
+                positions.extend(
+                    row.position
+                    for row in batch
+                    if row.session_id == news.session_id
+                    and row.salt is None
+                    and (event.seqs is UNSET or row.seq in event.seqs)
+                )
+        return positions
 
     async def _publish(self, rows: tuple[Recorded, ...]) -> None:
         await failpoint("relay.before_publish")

@@ -19,6 +19,9 @@ async def check(store: TextStore) -> None:
     assert await store.put(TEXT) == name
     assert await store.get(name) == TEXT
     assert await store.get("no hash") is None
+    assert await store.drop([name, "no hash", "00" * 32]) == 1
+    assert await store.get(name) is None
+    assert await store.put(TEXT) == name
     await store.forget("navi", "Bonn")
     assert await store.get(name) == TEXT
     await store.forget("navi", "Grüße")

@@ -1,0 +1,265 @@
+"""Erase what was said in a session: in the log, and wherever else it stands."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+from msgspec import UNSET, Struct
+
+from navi.application.followers.project import Projector
+from navi.application.manage_memories import ManageMemories
+from navi.application.record import Records
+from navi.domain.commands import DeleteSession, RecordErasure, RenameSession
+from navi.domain.erasure import ERASED, without_words
+from navi.domain.errors import LogUnavailable, NotFound
+from navi.domain.events import ContentErased, ModelCalled, SessionCreated, SessionRenamed
+from navi.domain.ids import Owner, SessionId, owner_stream
+from navi.domain.memory import HEADING, Memory
+from navi.failpoints import failpoint
+from navi.ports import EventLog, ReadModels, Recorded, TextStore, Workspaces
+
+CATCH_UP_SECONDS = 60.0  # for the read models, which another process may be at work on
+
+
+class Erasable(Struct, frozen=True, kw_only=True):
+    """What would go with a session, or has gone.
+
+    Attributes:
+        name: None where it has none, or had it erased.
+        events: of its own that have words, or had.
+        forks: sessions that share events with it and go on without their words.
+        memories: that came from it.
+        files: in its workspace.
+    """
+
+    session_id: SessionId
+    owner: Owner
+    name: str | None
+    events: int
+    forks: tuple[SessionId, ...]
+    memories: int
+    files: int
+
+
+class EraseSessions:
+    """Erases one session after the other; whatever cuts it off, doing it again completes it."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        texts: TextStore,
+        read_models: ReadModels,
+        records: Records,
+        memories: ManageMemories,
+        workspaces: Workspaces,
+        projector: Projector,
+    ) -> None:
+        self._log = event_log
+        self._texts = texts
+        self._read_models = read_models
+        self._records = records
+        self._memories = memories
+        self._workspaces = workspaces
+        self._projector = projector
+
+    async def of_owner(self, owner: Owner) -> tuple[SessionId, ...]:
+        """All streams of an owner, the one of the owner's own facts last.
+
+        Raises:
+            NotFound: there are none.
+        """
+        found = await self._log.sessions_of(owner)
+        if not found:
+            raise NotFound(f"nothing is known of an owner {owner!r}")
+        own = owner_stream(owner)
+        return (*(id_ for id_ in found if id_ != own), *(id_ for id_ in found if id_ == own))
+
+    async def survey(self, session_id: SessionId) -> Erasable:
+        """What would go with a session; changes nothing.
+
+        Raises:
+            NotFound: there never was such a session.
+        """
+        record = await self._records.open(session_id)
+        if record.session.created_at is None:
+            raise NotFound(f"no session {session_id}")
+        owner = record.session.owner
+        events = 0
+        async for payloads in self._with_words(session_id):
+            events += len(payloads)
+        return Erasable(
+            session_id=session_id,
+            owner=owner,
+            name=record.session.name if events else None,
+            events=events,
+            forks=await self._forks_of(session_id),
+            memories=len(await self._memories_of(owner, session_id)),
+            files=await self._workspaces.count(session_id),
+        )
+
+    async def erase(self, session_id: SessionId) -> Erasable:
+        """Take the words out of a session, and delete it; gives what went.
+
+        Its turn is stopped, and it is deleted, by an event that every node sees. Then go the
+        memories that came from it, the texts kept for its calls alone, the words of its events, its
+        files, and what read models hold of it and of its forks. Last comes the event that tells of
+        it, at which the relay takes the words out of NATS.
+
+        Raises:
+            NotFound: there never was such a session.
+            StoreRefused: a file cannot be removed.
+            LogUnavailable: Postgres does not answer; again.
+        """
+        found = await self.survey(session_id)
+        record = await self._records.open(session_id)
+        for memory in await self._memories_of(found.owner, session_id):
+            await self._memories.forget(found.owner, memory.id)
+        if record.session.exists and session_id != owner_stream(found.owner):
+            await record.execute(DeleteSession())
+        # From here on no read model is folded from the words: what comes is read from the log anew.
+        await self._read_models_follow()
+        await self._drop_texts(session_id)
+        await self._take_names(session_id, found.forks)
+        await failpoint("erase.before_events")
+        events = 0
+        async for payloads in self._with_words(session_id):
+            await self._log.erase(session_id, payloads)
+            events += len(payloads)
+            await failpoint("erase.between_events")
+        files = await self._workspaces.remove(session_id)
+        await self._read_models.forget(session_id, keep_listed=False)
+        for fork in found.forks:
+            await self._read_models.forget(fork, keep_listed=True)
+        await failpoint("erase.before_record")
+        if events or not await self._is_told(session_id):
+            await self._tell(session_id, found.forks, events=events)
+        return Erasable(
+            session_id=session_id,
+            owner=found.owner,
+            name=None,
+            events=events,
+            forks=found.forks,
+            memories=found.memories,
+            files=files,
+        )
+
+    async def _read_models_follow(self) -> None:
+        try:
+            async with asyncio.timeout(CATCH_UP_SECONDS):
+                await self._projector.caught_up()
+        except TimeoutError:
+            raise LogUnavailable("the read models do not follow the log; try again") from None
+
+    async def _with_words(self, session_id: SessionId) -> AsyncGenerator[Mapping[int, bytes], None]:
+        """By seq, what is to stand in place of the session's own events, batch by batch."""
+        async with aclosing(self._log.read(session_id)) as batches:
+            async for batch in batches:
+                payloads: Mapping[int, bytes] = {
+                    row.seq: without_words(row.type, row.data)
+                    for row in batch
+                    if row.session_id == session_id and _has_words(row)
+                }
+                if payloads:
+                    yield payloads
+
+    async def _memories_of(self, owner: Owner, session_id: SessionId) -> list[Memory]:
+        found = await self._memories.list(owner)
+        return [memory for memory in found if memory.session_id == session_id]
+
+    async def _forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
+        """Its forks, and theirs; each of them once."""
+        found: dict[SessionId, None] = {}
+        left = [session_id]
+        while left:
+            for fork in await self._log.forks_of(left.pop()):
+                if fork not in found:
+                    found[fork] = None
+                    left.append(fork)
+        return tuple(found)
+
+    async def _take_names(self, session_id: SessionId, forks: tuple[SessionId, ...]) -> None:
+        """Take its names from those of its forks that were given them when they were made."""
+        names: set[str | None] = set()
+        async for row in self._facts(session_id):
+            match row.envelope.event:
+                case SessionCreated(name=str(name)) | SessionRenamed(name=name):
+                    names.add(name)
+                case _:
+                    pass
+        for fork in forks:
+            await self._take_name(fork, names)
+
+    async def _take_name(self, fork: SessionId, names: set[str | None]) -> None:
+        given: int | None = None
+        told = False
+        async for row in self._facts(fork):
+            match row.envelope.event:
+                case SessionCreated(name=name) if name in names or name == ERASED:
+                    given = row.seq
+                    if _has_words(row):
+                        await self._log.erase(fork, {row.seq: without_words(row.type, row.data)})
+                case ContentErased(session_id=whose, seqs=tuple(seqs)) if whose == fork:
+                    told = told or given in seqs
+                case _:
+                    pass
+        record = await self._records.open(fork)
+        if given is None:
+            return
+        if record.session.exists and record.session.name in names:
+            by = "user" if record.session.named_by_user else "auto"
+            await record.execute(RenameSession(name=ERASED, by=by))
+        if not told:
+            erased = ContentErased(session_id=fork, events=1, why="session", seqs=(given,))
+            await record.execute(RecordErasure(event=erased))
+
+    async def _facts(self, session_id: SessionId) -> AsyncGenerator[Recorded, None]:
+        """The session's own events, without deltas."""
+        async with aclosing(self._log.read(session_id, deltas=False)) as batches:
+            async for batch in batches:
+                for row in batch:
+                    if row.session_id == session_id:
+                        yield row
+
+    async def _drop_texts(self, session_id: SessionId) -> None:
+        """Drop what was kept of its calls alone: what stood behind a context, prompts with memories.
+
+        A prompt without memories is its profile's, and says nothing of the session.
+        """
+        hashes: set[str] = set()
+        async for row in self._facts(session_id):
+            event = row.envelope.event
+            if isinstance(event, ModelCalled):
+                hashes |= {event.tail_sha256 or ""}
+                if await self._quotes_memories(event.system_sha256):
+                    hashes |= {event.system_sha256 or ""}
+        mine = tuple(hashes - {""})
+        used = await self._log.texts_in_use(mine, besides=session_id)
+        await self._texts.drop(tuple(hash_ for hash_ in mine if hash_ not in used))
+
+    async def _quotes_memories(self, sha256: str | None) -> bool:
+        text = None if sha256 is None else await self._texts.get(sha256)
+        return text is not None and HEADING in text
+
+    async def _is_told(self, session_id: SessionId) -> bool:
+        """Whether the session's last event tells of its erasure already."""
+        head = await self._log.head(session_id)
+        async with aclosing(self._log.read(session_id, after=head - 1)) as batches:
+            async for batch in batches:
+                return batch[-1].type == ContentErased.TYPE
+        return False
+
+    async def _tell(
+        self, session_id: SessionId, forks: tuple[SessionId, ...], *, events: int
+    ) -> None:
+        erased = ContentErased(session_id=session_id, events=events, why="session", seqs=UNSET)
+        for fork in forks:
+            record = await self._records.open(fork)
+            if record.session.exists:
+                await record.execute(RecordErasure(event=erased))
+        # Last: where this is missing, the erasure is not complete.
+        await (await self._records.open(session_id)).execute(RecordErasure(event=erased))
+
+
+def _has_words(row: Recorded) -> bool:
+    """Whether an event can still be read; what tells of erasures is kept."""
+    return row.salt is not None and row.type != ContentErased.TYPE
