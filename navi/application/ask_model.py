@@ -154,7 +154,7 @@ class AskModelOnce:
         except ModelFailure as error:
             return await self._failed(call, question, target, error)
         if final is None:
-            return CutOff(call_id=called.call_id, shown=call.shown.everything)
+            return CutOff(call_id=called.call_id, shown=call.partial_text)
         await failpoint("model.before_reply")
         self._servers.succeeded(target)
         reply = call.reply(final, self._ids)
@@ -235,7 +235,7 @@ class AskModelOnce:
             call_id=call.id,
             kind=error.kind,
             error=error.error,
-            partial_text=call.shown.everything,
+            partial_text=call.partial_text,
             will_retry=again is not None,
         )
         await call.record(failed)

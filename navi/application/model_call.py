@@ -64,6 +64,11 @@ class ModelCall:
         self._first_chunk: float | None = None
         self._bytes = 0
 
+    @property
+    def partial_text(self) -> str:
+        """What a call that is cut off has said: not more than was shown, where text is shown."""
+        return self.shown.shown if self._shows else self.shown.text
+
     async def pause(self, seconds: float) -> None:
         """Wait before another try, unless the turn is to halt."""
         await _either(self.record.halt, seconds)

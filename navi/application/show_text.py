@@ -38,6 +38,8 @@ class ShownText:
         self._before = ""  # the end of what stands before it
         self._thinking: list[str] = []
         self._text: list[str] = []
+        self._shown: list[str] = []
+        self._taken = ""
         self._thinks = False  # thinking was logged and its end was not
         self._next_slot = 0.0
 
@@ -52,9 +54,9 @@ class ShownText:
         return "".join(self._text)
 
     @property
-    def everything(self) -> str:
-        """What a call that is cut off has said: its text."""
-        return self.text
+    def shown(self) -> str:
+        """The text that stands in the log: what the deltas say together."""
+        return "".join(self._shown)
 
     @property
     def pending(self) -> bool:
@@ -110,11 +112,14 @@ class ShownText:
         if kind == "thinking":
             self._thinks = True
             return (ThinkingDelta(call_id=self._call_id, text=text, masked=masked),)
+        self._taken = text
         return (*self.ending(), TextDelta(call_id=self._call_id, text=text, masked=masked))
 
     def logged(self, now: float) -> None:
         """What ``take`` gave is in the log: the next slot begins here, however long that took."""
         self._next_slot = now + SLOT
+        self._shown.append(self._taken)
+        self._taken = ""
 
     def ending(self) -> tuple[ThinkingEnded, ...]:
         """The end of the thinking, if that is still to be logged."""
