@@ -22,6 +22,9 @@ ACQUIRE_SECONDS = 3.0
 QUERY_SECONDS = 10.0
 READ_SECONDS = 4.0  # for a read, connecting and repeats included: somebody waits for the answer
 CLOSE_SECONDS = 2.0
+# In a transaction without a statement. A process that is frozen or cut off there holds locks that other
+# nodes wait for; they have to be free well before its turns are taken over.
+IDLE_SECONDS = 3.0
 LEAST_SECONDS = 0.05  # a deadline that has passed still has to be one
 OLDEST_SERVER = 15  # major version: MERGE, and NULLS NOT DISTINCT for what stands beside the log
 
@@ -183,7 +186,7 @@ def _server_settings(query_seconds: float) -> dict[str, str]:
         "application_name": "navi",
         "statement_timeout": milliseconds,
         "lock_timeout": milliseconds,
-        "idle_in_transaction_session_timeout": "60000",
+        "idle_in_transaction_session_timeout": str(int(IDLE_SECONDS * 1000)),
         "jit": "off",  # compiling a plan costs more than any of these statements
         "timezone": "UTC",
     }

@@ -1,3 +1,4 @@
+import asyncio
 import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -7,6 +8,7 @@ import pytest
 
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.migrate import default_directory, migrate
+from navi.adapters.postgres.nodes import LEASE_SECONDS as NODE_LEASE_SECONDS
 from navi.adapters.postgres.read_models import PostgresReadModels
 from navi.domain.errors import LogUnavailable
 from navi.ports import ReadModels, StoredState
@@ -37,6 +39,27 @@ class TestPostgresReadModels(ReadModelsContract):
     ) -> AsyncGenerator[ReadModels, None]:
         async with open_pool(dsn, size=8) as pool:
             yield PostgresReadModels(pool)
+
+
+async def test_a_process_frozen_in_mid_batch_holds_up_nobody_for_long(
+    dsn: str, on_postgres: ReadModels
+) -> None:
+    async def freeze_in_mid_batch() -> None:
+        async with on_postgres.begin("sample", 1, 0) as batch:
+            assert batch is not None
+            async with open_pool(dsn, size=2) as pool, asyncio.timeout(NODE_LEASE_SECONDS / 2):
+                while not await is_free(PostgresReadModels(pool)):  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.05)
+
+    async def is_free(elsewhere: ReadModels) -> bool:
+        async with elsewhere.begin("sample", 1, 0) as batch:
+            return batch is not None
+
+    await save(on_postgres, changes(A, put(1)), position=1)
+
+    # Its own commit finds that it was given up.
+    with pytest.raises(LogUnavailable):
+        await freeze_in_mid_batch()
 
 
 async def test_a_batch_whose_connection_is_killed_leaves_nothing(
