@@ -19,6 +19,7 @@ from navi.cli.verify import verify_session
 from navi.domain.ids import SessionId
 from navi.domain.turn import HANDED_OVER, MAX_DEATHS
 from navi.ports import EventLog, Recorded
+from tests.chaos.mind import DOOM
 from tests.chaos.service import Service
 from tests.chaos.talk import Talk, refused
 from tests.support.promises import Event, broken_promises
@@ -58,6 +59,7 @@ async def inspected(talk: Talk, log: EventLog, *, after: int) -> list[str]:
     touched = {row.session_id for row in await rows_after(log, after)} | {session_id}
     problems = [*talk.problems, *_seen(frames, rows), *_receipts(talk, events)]
     problems += [*_attempts(events), *_tools(service, events)]
+    problems += [f"it logged {line}" for line in service.errors_logged()]
     for other in touched:
         found = [read(row) for row in await rows_of(log, other)]
         problems += [f"{other}: {broken}" for broken in broken_promises(found)]
@@ -146,15 +148,22 @@ def _receipts(talk: Talk, events: Sequence[Event]) -> Iterable[str]:
 
 
 def _attempts(events: Sequence[Event]) -> Iterable[str]:
-    """A turn that kills its process again and again is given up."""
-    deaths = Counter(
-        event["turn_id"]
-        for event in events
-        if event["type"] == "turn_resumed" and event["data"]["reason"] != HANDED_OVER
-    )
-    for turn_id, times in deaths.items():
-        if times >= MAX_DEATHS:
-            yield f"turn {turn_id} was taken up {times} times"
+    """A turn that kills its process again and again is given up; a death alone fails none."""
+    deaths: Counter[str] = Counter()
+    for event in events:
+        turn_id, data = event["turn_id"], event["data"]
+        match event["type"]:
+            case "turn_resumed" if data["reason"] != HANDED_OVER:
+                deaths[turn_id] += 1
+                if deaths[turn_id] >= MAX_DEATHS:
+                    yield f"turn {turn_id} was taken up {deaths[turn_id]} times"
+            case "turn_failed" if data["kind"] == "crash_loop":
+                if deaths[turn_id] != MAX_DEATHS - 1:
+                    yield f"turn {turn_id} was given up behind {deaths[turn_id]} deaths"
+            case "turn_failed" if data["kind"] != DOOM:
+                yield f"turn {turn_id} failed: {data}"
+            case _:
+                pass
 
 
 def _tools(service: Service, events: Sequence[Event]) -> Iterable[str]:

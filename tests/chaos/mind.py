@@ -8,6 +8,7 @@ from tests.support.model_wire import Cut, Done, Part, Raw, Say, calls
 
 FLAKY = "FLAKY"  # in a message: the first try of each call is cut off in mid-stream
 DOOMED = "DOOMED"  # in a message: the call breaks for good, once tool calls came
+DOOM = "protocol"  # how the turn fails then
 VERBOSE = "VERBOSE"  # in a message: its summary is longer than what it replaces
 
 

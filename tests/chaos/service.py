@@ -70,6 +70,7 @@ class Service:
         self.up = asyncio.Event()
         self.down = asyncio.Event()
         self._settings = settings
+        self._forgotten = 0  # characters of the server's log
         self._mourner: asyncio.Task[None] | None = None
         self._reading = AsyncExitStack()
         self._log: PostgresEventLog | None = None
@@ -149,9 +150,15 @@ class Service:
         return url
 
     def forget(self) -> None:
-        """Count the unsafe tool's runs from here on, and keep no request from before."""
+        """Leave out what was before: runs of the unsafe tool, requests to the model, the server's log."""
+        self._forgotten = len(self.navi.log)
         self.models.requests.clear()
         self.counted.unlink(missing_ok=True)
+
+    def errors_logged(self) -> list[str]:
+        """What it logged as an error: none of the deaths is a reason for one."""
+        lines = self.navi.log[self._forgotten :].splitlines()
+        return [line for line in lines if '"level": "error"' in line]
 
     def times_counted(self) -> Mapping[str, int]:
         """How often the unsafe tool ran, by call."""
