@@ -5,7 +5,7 @@ import asyncpg
 from navi.adapters.postgres.connect import Connection, connect
 from navi.adapters.postgres.transaction import answering
 
-HEADS_LOCK = 7003  # who signs heads
+HEADS_LOCK = 7004  # who signs heads; 7003 is that of memories
 ANSWER_SECONDS = 5.0
 
 _TAKE = "select pg_try_advisory_lock($1, 0)"
