@@ -296,6 +296,16 @@ class EventLog(Protocol):
         """
         ...
 
+    async def find(
+        self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]
+    ) -> Page:
+        """The facts of an owner that have words, among the next ``limit`` positions, that say a part.
+
+        Args:
+            parts: as they stand in the JSON of a payload; one of them is enough.
+        """
+        ...
+
     async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
         """The sessions that were forked from this one itself, deleted ones too."""
         ...

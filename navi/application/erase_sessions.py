@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 from navi.application.followers.project import Projector
 from navi.application.manage_memories import ManageMemories
 from navi.application.record import Records
+from navi.application.shared_events import forks_of
 from navi.domain.commands import DeleteSession, RecordErasure, RenameSession
 from navi.domain.erasure import ERASED, without_words
 from navi.domain.errors import LogUnavailable, NotFound
@@ -92,7 +93,7 @@ class EraseSessions:
             owner=owner,
             name=record.session.name if events else None,
             events=events,
-            forks=await self._forks_of(session_id),
+            forks=await forks_of(self._log, session_id),
             memories=len(await self._memories_of(owner, session_id)),
             files=await self._workspaces.count(session_id),
         )
@@ -166,17 +167,6 @@ class EraseSessions:
         found = await self._memories.list(owner)
         return [memory for memory in found if memory.session_id == session_id]
 
-    async def _forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
-        """Its forks, and theirs; each of them once."""
-        found: dict[SessionId, None] = {}
-        left = [session_id]
-        while left:
-            for fork in await self._log.forks_of(left.pop()):
-                if fork not in found:
-                    found[fork] = None
-                    left.append(fork)
-        return tuple(found)
-
     async def _take_names(self, session_id: SessionId, forks: tuple[SessionId, ...]) -> None:
         """Take its names from those of its forks that were given them when they were made."""
         names: set[str | None] = set()
@@ -245,7 +235,8 @@ class EraseSessions:
         head = await self._log.head(session_id)
         async with aclosing(self._log.read(session_id, after=head - 1)) as batches:
             async for batch in batches:
-                return batch[-1].type == ContentErased.TYPE
+                event = batch[-1].envelope.event
+                return isinstance(event, ContentErased) and event.why == "session"
         return False
 
     async def _tell(

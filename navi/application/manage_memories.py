@@ -1,26 +1,19 @@
 """What people and agents do to memories: keep, find, change, forget."""
 
 from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 
+from navi.application.erase_memory import EraseMemory
 from navi.application.followers.keep_memories import KeepMemories
 from navi.application.record import Record, Records
-from navi.domain.commands import CreateSession, RecordAside, ReviseRecall
-from navi.domain.erasure import marks_of_memory, without_words
+from navi.domain.commands import CreateSession, RecordAside
 from navi.domain.errors import NotFound, RuleBroken
-from navi.domain.events import (
-    MemoryForgotten,
-    MemoryRecalled,
-    MemorySaved,
-    ModelCalled,
-    ModelReplied,
-)
-from navi.domain.ids import CallId, EventId, Owner, SessionId, owner_stream
+from navi.domain.events import MemoryForgotten, MemorySaved
+from navi.domain.ids import Owner, SessionId, owner_stream
 from navi.domain.memory import Memory, checked_text
-from navi.ports import EventLog, Ids, Memories, Recorded, TextStore, ToolContext
+from navi.ports import Ids, Memories, ToolContext
 
 MAX_FOUND = 20  # memories a question is answered with
-PAGE = 500  # events
 
 
 class ManageMemories:
@@ -28,18 +21,16 @@ class ManageMemories:
 
     def __init__(
         self,
-        event_log: EventLog,
-        texts: TextStore,
         records: Records,
         memories: Memories,
         keeper: KeepMemories,
+        erase: EraseMemory,
         ids: Ids,
     ) -> None:
-        self._log = event_log
-        self._texts = texts
         self._records = records
         self._memories = memories
         self._keeper = keeper
+        self._erase = erase
         self._ids = ids
 
     async def list(self, owner: Owner, *, query: str | None = None) -> Sequence[Memory]:
@@ -71,7 +62,7 @@ class ManageMemories:
         source_seq = memory.source_seq if record.id == memory.session_id else None
         event = MemorySaved(memory_id=memory_id, text=text, source_seq=source_seq)
         [row] = await record.execute(RecordAside(events=(event,)))
-        await self._erase(memory, kept=row.id, new=text)
+        await self._erase(owner, memory, kept=row.id, new=text)
         return await self._find(owner, memory_id)
 
     async def forget(self, owner: Owner, memory_id: str) -> None:
@@ -84,7 +75,7 @@ class ManageMemories:
         record = await self._record_of(memory, owner)
         await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory_id),)))
         await self._keeper.caught_up()  # from here on no turn can recall it
-        await self._erase(memory, kept=None, new=None)
+        await self._erase(owner, memory, kept=None, new=None)
 
     async def save_in_session(self, record_of: SessionId, owner: Owner, text: str) -> Memory:
         """Keep a fact that the agent found, in its session; one that is kept already stays as it is.
@@ -125,70 +116,6 @@ class ManageMemories:
             with suppress(RuleBroken):  # another process was faster
                 await record.execute(CreateSession(profile_id="", owner=owner, name="memories"))
         return record
-
-    async def _erase(self, memory: Memory, *, kept: EventId | None, new: str | None) -> None:
-        """Erase the memory's words wherever they stand: saved, recalled, in prompts that are kept.
-
-        Args:
-            kept: the event that holds its present text, which stays.
-            new: its present text; None where it was forgotten.
-        """
-        revise = ReviseRecall(memory_id=memory.id, old=memory.text, new=new)
-        await self._erase_saved(memory.id, memory.session_id, kept=kept)
-        for session_id, payloads in (await self._recalls_of(memory.id)).items():
-            with suppress(NotFound):  # deleted meanwhile
-                await (await self._records.open(session_id)).execute(revise)
-            await self._log.erase(session_id, payloads)
-        for marks in marks_of_memory(memory.text):
-            await self._texts.forget(*marks)
-
-    async def _recalls_of(self, memory_id: str) -> dict[SessionId, dict[int, bytes]]:
-        """What is to stand in place of each recall of the memory, in whichever session it was.
-
-        Reads the whole log: people forget seldom, and an index would hold what is to be forgotten.
-        """
-        found: dict[SessionId, dict[int, bytes]] = {}
-        for partition in range(self._log.partitions):
-            reached, head = 0, 1
-            while reached < head:
-                page = await self._log.read_all(partition, after=reached, limit=PAGE, deltas=False)
-                for row in page.rows:
-                    if row.type != MemoryRecalled.TYPE:
-                        continue
-                    event = row.envelope.event
-                    if isinstance(event, MemoryRecalled) and memory_id in event.memory_ids:
-                        _erase_words(found.setdefault(row.session_id, {}), row)
-                if page.reached == reached:
-                    break
-                reached, head = page.reached, page.head
-        return found
-
-    async def _erase_saved(
-        self, memory_id: str, session_id: SessionId, *, kept: EventId | None
-    ) -> None:
-        payloads: dict[int, bytes] = {}
-        calls: set[CallId] = set()
-        reply: Recorded | None = None
-        async with aclosing(self._log.read(session_id, deltas=False)) as batches:
-            async for batch in batches:
-                for row in batch:
-                    event = row.envelope.event
-                    match event:
-                        case ModelCalled(purpose="memory"):
-                            calls.add(event.call_id)
-                        case ModelReplied() if event.call_id in calls:
-                            reply = row
-                        case MemorySaved() if event.memory_id == memory_id and row.id != kept:
-                            _erase_words(payloads, row)
-                            if reply is not None:
-                                _erase_words(payloads, reply)
-                        case _:
-                            pass
-        await self._log.erase(session_id, payloads)
-
-
-def _erase_words(payloads: dict[int, bytes], row: Recorded) -> None:
-    payloads[row.seq] = without_words(row.type, row.data)
 
 
 class AgentMemories:

@@ -29,6 +29,7 @@ from navi.adapters.tools.toolbox import Tools
 from navi.application.agent_actions import SUBAGENT_SECONDS
 from navi.application.ask_model import AskModelOnce, CallSettings
 from navi.application.compress import CompressContext, CompressSettings
+from navi.application.erase_memory import EraseMemory
 from navi.application.followers.after_turn import AfterTurn
 from navi.application.followers.compress_after import CompressAfter
 from navi.application.followers.keep_memories import KeepMemories
@@ -204,7 +205,8 @@ async def open_node(
         keeper = KeepMemories(store.log, memories)
         secrets = secrets_of(settings, addresses, servers)
         records = Records(store.log, store.read_models, clock, ids, node_id, secrets)
-        manage_memories = ManageMemories(store.log, store.texts, records, memories, keeper, ids)
+        erase_memory = EraseMemory(store.log, store.texts, records, store.read_models)
+        manage_memories = ManageMemories(records, memories, keeper, erase_memory, ids)
         tools = await stack.enter_async_context(
             Tools(
                 own_tools=settings.tools_dir,

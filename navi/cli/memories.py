@@ -8,6 +8,7 @@ import click
 from navi.adapters.llm.embedders import FoundEmbedders
 from navi.adapters.postgres.memories import PostgresMemories
 from navi.adapters.system import RandomIds, SystemClock
+from navi.application.erase_memory import EraseMemory
 from navi.application.followers.keep_memories import KeepMemories
 from navi.application.manage_memories import ManageMemories
 from navi.application.record import Records
@@ -145,4 +146,6 @@ def memories_of(settings: Settings, store: Store) -> ManageMemories:
     embedders = FoundEmbedders((), model=None, clock=SystemClock(), ids=ids)
     kept = PostgresMemories(store.pool, embedders)
     keeper = KeepMemories(store.log, kept)
-    return ManageMemories(store.log, store.texts, records_of(settings, store), kept, keeper, ids)
+    records = records_of(settings, store)
+    erase = EraseMemory(store.log, store.texts, records, store.read_models)
+    return ManageMemories(records, kept, keeper, erase, ids)

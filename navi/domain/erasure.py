@@ -5,6 +5,7 @@ opened; every other text gives way to a mark. This works on the stored JSON, wha
 whatever type it is of: what is erased is read by upcasters like everything else.
 """
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -15,6 +16,7 @@ from navi.domain.remembering import KNOWN_ALREADY
 
 ERASED = "[erased]"  # what people, models and folds read in place of a text
 ERASED_NAME = "erased"  # of a tool: model servers take letters only
+NEAR = 12  # events: a reply brings at most ten memories, a tool call one
 FEWEST_CHARACTERS = (
     8  # of a text that is looked for where it may be quoted; shorter ones are anywhere
 )
@@ -106,6 +108,21 @@ def _stands_in(value: _Value, wanted: str) -> bool:
             return any(_stands_in(each, wanted) for each in value.values())
         case _:
             return False
+
+
+def quoted_forms(text: str) -> tuple[str, ...]:
+    """How a text looks inside of JSON: as it is, and on one line."""
+    return tuple(dict.fromkeys((_quoted(text), _quoted(" ".join(text.split())))))
+
+
+def tells_a_short_text(name: str, seq: int, *, saved: Sequence[int]) -> bool:
+    """Whether an event in which a short text stands had to do with keeping it.
+
+    A short text stands in many events by chance: only the reply and the tool call that led to
+    ``memory_saved`` (at the seqs ``saved``) are taken for it, not what else quotes it.
+    """
+    near = any(-NEAR <= seq - at <= NEAR for at in saved)
+    return near and name in ("model_replied", "tool_started", "tool_finished")
 
 
 def marks_of_memory(text: str) -> tuple[tuple[str, str], ...]:

@@ -26,7 +26,16 @@ from navi.domain.events import (
 from navi.domain.export import StoredEvent
 from navi.domain.hash_chain import verify_chain
 from navi.domain.ids import CallId, EventId, MessageId, Owner, SessionId, uuid7
-from navi.ports import Append, EventLog, NewEvent, Pruned, Recorded, RestoredSession, SessionHead
+from navi.ports import (
+    Append,
+    EventLog,
+    NewEvent,
+    Page,
+    Pruned,
+    Recorded,
+    RestoredSession,
+    SessionHead,
+)
 
 AT = datetime(2026, 11, 20, 10, 0, 0, 123456, tzinfo=UTC)
 LATER = AT + timedelta(seconds=1)
@@ -186,6 +195,10 @@ def failed_call(call_id: str) -> ModelCallFailed:
     )
 
 
+async def find(log: EventLog, *parts: str, limit: int = 100, owner: Owner = ANNA) -> Page:
+    return await log.find(0, after=0, limit=limit, owner=owner, parts=parts)
+
+
 async def prune_all(
     log: EventLog,
     *,
@@ -294,6 +307,22 @@ class EventLogContract:
 
         assert [row.seq for row in seen] == [1, 2, 3]
         assert not tells_secret(seen)
+
+    async def test_facts_are_found_by_what_they_say(self, logs: tuple[EventLog, EventLog]) -> None:
+        log, other = logs
+        session_id, pruned_one = SessionId(new_id()), SessionId(new_id())
+        said = (named('say "tea"\u0000'), delta("tea"), named("coffee"), named("Grüße"))
+        rows = await log.append(batch(session_id, 0, created(), *said))
+        await log.append(batch(pruned_one, 0, created(), named("tea")))
+        await log.erase(pruned_one, {2: NO_NAME})
+
+        page = await find(other, 'say \\"tea\\"', "Grüße")
+
+        assert (page.rows, page.reached, page.head) == ((rows[1], rows[4]), 7, 7)
+        assert (await find(other, "tea", limit=2)).reached == 2
+        assert [row.seq for row in (await find(other, "tea")).rows] == [2]
+        assert (await find(other, "tea", owner=Owner("nobody"))).rows == ()
+        assert (await find(other)).rows == ()
 
     async def test_forks_and_the_sessions_of_an_owner_are_found(
         self, logs: tuple[EventLog, EventLog]

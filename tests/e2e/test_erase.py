@@ -186,6 +186,41 @@ async def test_a_fork_goes_on_without_the_words_that_it_shared(
     assert (gone.status_code, "erased" in gone.json()["detail"]) == (410, True)
 
 
+async def test_a_forgotten_memory_is_gone_from_all_that_quoted_it(
+    navi: NaviProcess, secret: str
+) -> None:
+    fact = f"The user lives in {secret}"
+    session_id = await navi.new_session()
+    asked = f'Keep this.\n!tool memory {{"action": "save", "text": "{fact}"}}\n!then\n!say {fact}!'
+    await navi.say(session_id, asked)
+    recalling = await navi.new_session()
+    await navi.say(
+        recalling, f'What of {secret}?\n!tool memory {{"action": "search", "query": "{secret}"}}'
+    )
+    await navi.until(recalling, "session_renamed")
+    [memory] = [m for m in (await navi.get("/memories"))["memories"] if m["text"] == fact]
+    assert "event_p0" in await tables_that_say(navi, fact)
+
+    async with navi.client() as client:
+        forgotten = await client.delete(f"/memories/{memory['id']}")
+
+    assert forgotten.status_code == 204
+    assert await tables_that_say(navi, fact) == []
+    async with asyncio.timeout(20):
+        while [n for n, data in (await on_nats(navi)).items() if fact.encode() in data]:  # noqa: ASYNC110  # on a server
+            await asyncio.sleep(0.05)
+    messages = (await navi.get(f"/sessions/{session_id}/messages"))["messages"]
+    assert [m["content"] for m in messages].count("[erased]") >= 2
+    assert (await navi.get(f"/sessions/{recalling}/messages"))["messages"][0][
+        "content"
+    ] != "[erased]"
+    assert (await navi.say(session_id, "!say Still here."))["content"] == "Still here."
+    assert (await navi.command("verify", "--json")).json["problems"] == []
+    assert (await navi.get(f"/sessions/{session_id}/context"))["messages"][-1][
+        "content"
+    ] == "Still here."
+
+
 async def test_pruned_deltas_are_served_pruned_and_change_no_buffer(
     navi: NaviProcess, secret: str
 ) -> None:
@@ -225,8 +260,8 @@ async def test_an_erasure_that_was_killed_is_completed_by_another(
     third = await navi.command("erase", session_id, "--yes", "--json")
 
     assert (again.status, again.json["nats"]) == (0, "erased")
-    types = [e["type"] for e in await events_of(navi, session_id)]
-    assert types.count("content_erased") == 1
+    told = [e for e in await events_of(navi, session_id) if e["type"] == "content_erased"]
+    assert [e["data"]["why"] for e in told] == ["memory", "memory", "session"]
     assert third.json["erased"][0]["events"] == 0
     assert await tables_that_say(navi, secret) == []
     assert not [seq for seq, data in (await on_nats(navi)).items() if secret.encode() in data]

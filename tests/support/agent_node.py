@@ -22,6 +22,7 @@ from navi.application.agent_actions import SUBAGENT_SECONDS
 from navi.application.ask_model import AskModelOnce, CallSettings
 from navi.application.await_turn import TurnOutcome, await_turn
 from navi.application.compress import CompressContext, CompressSettings
+from navi.application.erase_memory import EraseMemory
 from navi.application.followers.after_turn import AfterTurn
 from navi.application.followers.compress_after import CompressAfter
 from navi.application.followers.keep_memories import KeepMemories
@@ -234,7 +235,8 @@ async def agent_node(
         node = AgentNode(world, node_id, sessions, take_over)
         node.runs, node.agent, node.servers = runs, agent, pool
         keeper = KeepMemories(world.log, world.memories)
-        node.memories = ManageMemories(world.log, world.texts, records, world.memories, keeper, ids)
+        erase = EraseMemory(world.log, world.texts, records, world.read_models)
+        node.memories = ManageMemories(records, world.memories, keeper, erase, ids)
         node.fork_session = ForkSession(world.log, world.read_models, records, workspaces, ids)
         node.contexts = ManageContext(records, compress, profile_folder, node_id)
         try:

@@ -176,6 +176,19 @@ class InMemoryEventLog:
             if len(rows) >= row.seq and rows[row.seq - 1].id == row.id:
                 rows[row.seq - 1] = new
 
+    async def find(
+        self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]
+    ) -> Page:
+        page = await self.read_all(partition, after=after, limit=limit, deltas=False)
+        rows = tuple(
+            row
+            for row in page.rows
+            if row.owner == owner
+            and row.salt is not None
+            and any(part.encode() in row.data for part in parts)
+        )
+        return replace(page, rows=rows)
+
     async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
         return tuple(
             row.session_id

@@ -222,6 +222,11 @@ class PostgresEventLog:
             return
         await self._reader.erase(head.partition, session_id, payloads)
 
+    async def find(
+        self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]
+    ) -> Page:
+        return await self._pages.find(partition, after=after, limit=limit, owner=owner, parts=parts)
+
     async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
         return await self._reader.forks_of(session_id)
 

@@ -1,14 +1,15 @@
 """Reading a partition by position, dense: a missing position is an alarm, never passed over."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import asyncpg
 
 from navi.adapters.postgres import statements
-from navi.adapters.postgres.connect import Pool, fetch
+from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
 from navi.adapters.postgres.erasures import Erasures
 from navi.domain.errors import LogDamaged, NotFound
-from navi.domain.ids import SessionId
+from navi.domain.ids import Owner, SessionId
 from navi.ports import Page, Pruned, Recorded
 
 MAX_ROWS = 1000  # a page, whatever the caller asks for
@@ -61,6 +62,16 @@ class Pages:
             )
         return Page(rows=tuple(map(row_of, rows)), reached=until, head=head)
 
+    async def find(
+        self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]
+    ) -> Page:
+        """As ``EventLog.find``."""
+        head = await self.head(partition)
+        until = max(after, min(after + limit, head))
+        place = (partition, after, until, owner, parts)
+        rows = await fetch(self._pool, statements.FIND, *place, seconds=QUERY_SECONDS)
+        return Page(rows=tuple(map(row_of, rows)), reached=until, head=head)
+
     async def prune(
         self,
         partition: int,
@@ -76,7 +87,7 @@ class Pages:
         until = min(after + min(limit, MAX_ROWS), head)
         statement = statements.COUNT_PRUNABLE if dry_run else statements.PRUNE
         place = (partition, after, until, before, session_id)
-        [row] = await fetch(self._pool, statement, *place)
+        [row] = await fetch(self._pool, statement, *place, seconds=QUERY_SECONDS)
         if row["deltas"] and not dry_run:
             await self.head(partition)  # which tells of it
         return Pruned(

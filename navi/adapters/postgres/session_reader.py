@@ -144,7 +144,8 @@ class SessionReader:
 
     async def texts_in_use(self, hashes: Sequence[str], *, besides: SessionId) -> frozenset[str]:
         """As ``EventLog.texts_in_use``."""
-        rows = await fetch(self._pool, statements.TEXTS_IN_USE, besides, hashes)
+        place = (besides, hashes)
+        rows = await fetch(self._pool, statements.TEXTS_IN_USE, *place, seconds=QUERY_SECONDS)
         return frozenset(row["hash"] for row in rows)
 
     def tail(self, partition: int) -> Tail:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from navi.adapters.postgres import statements
-from navi.adapters.postgres.connect import Pool, fetch
+from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
 
 
 class PostgresTextStore:
@@ -32,7 +32,8 @@ class PostgresTextStore:
         return len(await fetch(self._pool, statements.DROP_TEXTS, names))
 
     async def forget(self, *parts: str) -> None:
-        await fetch(self._pool, statements.FORGET_TEXTS, [part.encode() for part in parts])
+        marks = [part.encode() for part in parts]
+        await fetch(self._pool, statements.FORGET_TEXTS, marks, seconds=QUERY_SECONDS)
 
 
 def _name(sha256: str) -> bytes | None:

@@ -1,0 +1,16 @@
+"""Which sessions share the events of another one."""
+
+from navi.domain.ids import SessionId
+from navi.ports import EventLog
+
+
+async def forks_of(log: EventLog, session_id: SessionId) -> tuple[SessionId, ...]:
+    """The forks of a session, and theirs, deleted ones too; each of them once."""
+    found: dict[SessionId, None] = {}
+    left = [session_id]
+    while left:
+        for fork in await log.forks_of(left.pop()):
+            if fork not in found:
+                found[fork] = None
+                left.append(fork)
+    return tuple(found)
