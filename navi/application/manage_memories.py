@@ -72,9 +72,12 @@ class ManageMemories:
             NotFound: the owner has no such memory.
         """
         memory = await self._find(owner, memory_id)
+        # First: where this is cut off, the memory is still listed, and the same again completes it.
+        await self._erase(owner, memory, kept=None, new=None)
         record = await self._record_of(memory, owner)
         await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory_id),)))
-        await self._keeper.caught_up()  # from here on no turn can recall it
+        await self._keeper.caught_up()
+        # From here on no turn can recall it; one may have meanwhile.
         await self._erase(owner, memory, kept=None, new=None)
 
     async def save_in_session(self, record_of: SessionId, owner: Owner, text: str) -> Memory:
