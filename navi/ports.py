@@ -859,6 +859,18 @@ class Target(Struct, frozen=True, kw_only=True):
     delay: float
 
 
+class Renderers(Protocol):
+    """All renderers there ever were: what one of them wrote once, it writes again."""
+
+    def render_again(self, renderer: str, request: ModelRequest) -> bytes:
+        """The body as the named renderer writes it, whichever backend is in use today.
+
+        Raises:
+            NotFound: no such renderer.
+        """
+        ...
+
+
 class ModelServers(Protocol):
     """The model servers in order of preference, and which of them failed lately."""
 
@@ -887,14 +899,6 @@ class ModelServers(Protocol):
 
         Raises:
             ModelFailure: no server tells one.
-        """
-        ...
-
-    def render_again(self, renderer: str, request: ModelRequest) -> bytes:
-        """The body as the named renderer writes it, whichever backend is in use today.
-
-        Raises:
-            NotFound: no such renderer.
         """
         ...
 

@@ -17,7 +17,7 @@ from navi.domain.prompt import (
     ToolSchema,
     prompt_messages,
 )
-from navi.ports import EventLog, ModelServers, Recorded, TextStore
+from navi.ports import EventLog, Recorded, Renderers, TextStore
 from navi.projections.context import Context
 
 
@@ -41,7 +41,7 @@ class RenderedCall(Struct, frozen=True, kw_only=True):
 async def render_call(
     event_log: EventLog,
     texts: TextStore,
-    servers: ModelServers,
+    renderers: Renderers,
     session_id: SessionId,
     call_id: CallId,
 ) -> RenderedCall:
@@ -56,9 +56,9 @@ async def render_call(
         raise Erased(f"model call {call_id} was erased")
     projection = Context(where.subagent_id)
     context = await replay_session(event_log, projection, session_id, until=called.context_seq)
-    system = await _text(texts, called.system_sha256)
-    tools = await _text(texts, called.tools_sha256)
-    tail = await _text(texts, called.tail_sha256 or None)
+    system = await _text(texts, "system message", called.system_sha256)
+    tools = await _text(texts, "list of tools", called.tools_sha256)
+    tail = await _text(texts, "question", called.tail_sha256 or None)
     request = ModelRequest(
         model=called.model,
         messages=(
@@ -68,7 +68,7 @@ async def render_call(
         tools=msgspec.json.decode(tools, type=tuple[ToolSchema, ...]) if tools else (),
         options=msgspec.convert(called.options, ModelOptions),
     )
-    body = servers.render_again(called.renderer, request)
+    body = renderers.render_again(called.renderer, request)
     matches = sha256(body).hexdigest() == called.request_sha256
     if not matches and await _lost_words(event_log, session_id, until=called.context_seq):
         raise Erased(f"some of what model call {call_id} sent was erased")
@@ -105,10 +105,10 @@ async def _lost_words(event_log: EventLog, session_id: SessionId, *, until: int)
     return False
 
 
-async def _text(texts: TextStore, digest: str | None) -> str | None:
+async def _text(texts: TextStore, what: str, digest: str | None) -> str | None:
     if digest is None:
         return None
     text = await texts.get(digest)
     if text is None:
-        raise Erased(f"the text {digest} is not kept any more: it was erased")
+        raise Erased(f"the {what} that was sent is not kept any more: it was erased ({digest})")
     return text

@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 
 from navi import __version__
+from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.postgres.migrate import pending
 from navi.application.followers.relay import (
     Degraded,
@@ -27,7 +28,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         profiles=node.profiles,
         tools=node.tools,
         texts=node.store.texts,
-        servers=node.models.servers,
+        renderers=KnownRenderers(),
         check=partial(_check, node),
         draining=draining,
         version=__version__,

@@ -44,6 +44,7 @@ SECTIONS: Mapping[str, tuple[Entry, ...]] = {
         Entry("events", "reading", "Print the events of a session, and follow them."),
         Entry("replay", "reading", "Fold a session's log into what was said."),
         Entry("diff", "diff", "Show what changed between two moments."),
+        Entry("request", "request", "Print what a model server was sent, to the byte."),
         Entry("verify", "verify", "Check that nobody changed history."),
         Entry("export", "transfer", "Write sessions as signed JSON Lines."),
         Entry("import", "transfer", "Take in the sessions of an export."),

@@ -43,7 +43,7 @@ async def get_request(session_id: PathText, call_id: PathText, services: Given) 
     if _CALL.fullmatch(call_id) is None:
         raise NotFound(f"no model call {call_id[:100]!r} in session {session.id}")
     rendered = await render_call(
-        services.event_log, services.texts, services.servers, session.id, CallId(call_id)
+        services.event_log, services.texts, services.renderers, session.id, CallId(call_id)
     )
     return answer(rendered)
 

@@ -12,7 +12,7 @@ from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import ManageMemories
 from navi.application.manage_sessions import ManageSessions
 from navi.domain.ids import LOCAL_OWNER, Owner
-from navi.ports import EventLog, ModelServers, Profiles, ReadModels, TextStore, ToolBox
+from navi.ports import EventLog, Profiles, ReadModels, Renderers, TextStore, ToolBox
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Services(Struct, frozen=True, kw_only=True):
     profiles: Profiles
     tools: ToolBox
     texts: TextStore
-    servers: ModelServers
+    renderers: Renderers
     check: Callable[[], Awaitable[Readiness]]
     draining: Draining
     version: str

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.render_call import render_call
 from navi.domain.events import ModelCalled, ModelReplied, TextDelta, UserMessageReceived
 from navi.domain.hash_chain import verify_chain
@@ -97,7 +98,7 @@ async def test_a_secret_in_a_file_reaches_neither_the_log_nor_the_model(
         for row in await world.events(session_id):
             if isinstance(called := row.envelope.event, ModelCalled):
                 rendered = await render_call(
-                    world.log, world.texts, node.servers, session_id, CallId(called.call_id)
+                    world.log, world.texts, KnownRenderers(), session_id, CallId(called.call_id)
                 )
                 assert rendered.matches
         assert list(verify_chain(await world.events(session_id))) == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.list_sessions import list_sessions
 from navi.application.read_session import replay_session
 from navi.application.render_call import render_call
@@ -115,7 +116,7 @@ async def rendered_to_the_byte(node: AgentNode, server: ModelServer, session_id:
     for chat in server.chats:
         call_id = CallId(chat.headers["x-navi-call"])
         again = await render_call(
-            node.world.log, node.world.texts, node.servers, session_id, call_id
+            node.world.log, node.world.texts, KnownRenderers(), session_id, call_id
         )
         assert again.body.encode() == chat.body
         assert again.matches
@@ -614,7 +615,7 @@ async def test_what_is_remembered_is_recalled_in_another_session_and_can_be_forg
         ]
         with pytest.raises(NotFound, match="not kept any more"):
             await render_call(
-                node.world.log, node.world.texts, node.servers, session_id, called.call_id
+                node.world.log, node.world.texts, KnownRenderers(), session_id, called.call_id
             )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.read_session import replay_session
 from navi.application.render_call import render_call
 from navi.domain.events import (
@@ -165,15 +166,11 @@ async def test_what_was_sent_is_rendered_again_to_the_byte(
         assert chat.headers["x-navi-purpose"] == "turn"
         call_id = CallId(chat.headers["x-navi-call"])
         again = await render_call(
-            node.world.log, node.world.texts, pool_of(node), session_id, call_id
+            node.world.log, node.world.texts, KnownRenderers(), session_id, call_id
         )
         assert again.body.encode() == chat.body
         assert again.sha256 == hashlib.sha256(chat.body).hexdigest()
         assert again.matches
-
-
-def pool_of(node: AgentNode) -> Any:
-    return node.runs._agent.ask_model._servers  # the pool is the node's own, and nobody else's
 
 
 async def test_text_is_shown_while_it_comes_and_adds_up(

@@ -10,6 +10,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.adapters.llm.renderers import KnownRenderers
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.http.app import create_app
@@ -124,7 +125,7 @@ async def running_app(
             profiles=node.agent.profiles,
             tools=node.agent.tools,
             texts=world.texts,
-            servers=node.servers,
+            renderers=KnownRenderers(),
             check=check,
             draining=switches.draining,
             version="0.0.0",

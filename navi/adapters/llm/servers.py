@@ -1,26 +1,17 @@
 """The model servers of this process: tried in order, set aside for a time when they fail."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from navi.adapters.llm import demo, ollama, openai
 from navi.domain import model_choice
-from navi.domain.errors import ModelFailure, NotFound
+from navi.domain.errors import ModelFailure
 from navi.domain.model_choice import Candidate, Failure
-from navi.domain.prompt import ModelRequest
 from navi.ports import Clock, LanguageModel, Target
 
 SET_ASIDE_SECONDS = 30.0  # after the first failure; doubled with each further one
 MAX_SET_ASIDE_SECONDS = 300.0
-
-RENDERERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
-    ollama.RENDERER: ollama.render,
-    openai.RENDERER: lambda request: openai.render(request, asks_usage=True),
-    openai.RENDERER_WITHOUT_USAGE: lambda request: openai.render(request, asks_usage=False),
-    demo.RENDERER: demo.render,
-}
 
 
 class OpenServer(LanguageModel, Protocol):
@@ -114,12 +105,6 @@ class ServerPool:
         if self._listed is None:
             self._listed = await self._first_listed()
         return self._listed
-
-    def render_again(self, renderer: str, request: ModelRequest) -> bytes:
-        render = RENDERERS.get(renderer)
-        if render is None:
-            raise NotFound(f"no renderer {renderer!r}")
-        return render(request)
 
     async def aclose(self) -> None:
         """Close the connections to all servers."""

@@ -8,11 +8,10 @@ import pytest
 
 from navi.adapters.llm.demo import DemoModel
 from navi.adapters.llm.ollama import Ollama
-from navi.adapters.llm.servers import RENDERERS, Server, ServerPool
-from navi.domain.errors import ModelFailure, NotFound
+from navi.adapters.llm.servers import Server, ServerPool
+from navi.domain.errors import ModelFailure
 from navi.domain.model_choice import Candidate, Failure, failure_of
 from navi.ports import Target
-from tests.contracts.language_model import asking
 from tests.support.model_server import MODEL, ModelServer
 
 
@@ -148,14 +147,3 @@ async def test_a_server_without_models_says_so(server: ModelServer, ollama: Olla
 
     with pytest.raises(ModelFailure, match="lists no model"):
         await pool.default_model()
-
-
-async def test_a_body_can_be_rendered_again_by_the_name_of_its_renderer() -> None:
-    pool = pool_of(Server(model=A))
-    request = asking("hello")
-
-    assert {name: pool.render_again(name, request) for name in RENDERERS} == {
-        name: render(request) for name, render in RENDERERS.items()
-    }
-    with pytest.raises(NotFound, match="no renderer 'ollama/0'"):
-        pool.render_again("ollama/0", request)

@@ -1,0 +1,28 @@
+"""Every renderer there ever was, by the name that stands in the log."""
+
+from collections.abc import Callable, Mapping
+
+from navi.adapters.llm import demo, ollama, openai
+from navi.domain.errors import NotFound
+from navi.domain.prompt import ModelRequest
+
+# A renderer that has written a request is never changed: what would be written in another way gets
+# another name, and the old one stays.
+RENDERERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
+    ollama.RENDERER: ollama.render,
+    openai.RENDERER: lambda request: openai.render(request, asks_usage=True),
+    openai.RENDERER_WITHOUT_USAGE: lambda request: openai.render(request, asks_usage=False),
+    demo.RENDERER: demo.render,
+}
+
+
+class KnownRenderers:
+    """The port ``Renderers``."""
+
+    def render_again(self, renderer: str, request: ModelRequest) -> bytes:
+        """The body as the named renderer writes it."""
+        render = RENDERERS.get(renderer)
+        if render is None:
+            known = ", ".join(RENDERERS)
+            raise NotFound(f"this navi has no renderer {renderer!r}; it has {known}")
+        return render(request)

@@ -1,0 +1,53 @@
+"""What a renderer wrote once it writes again, in every later navi."""
+
+from hashlib import sha256
+
+import pytest
+
+from navi.adapters.llm.renderers import RENDERERS, KnownRenderers
+from navi.domain.errors import NotFound
+from navi.domain.events import ToolCall
+from navi.domain.ids import CallId
+from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema
+
+CALL = ToolCall(
+    id=CallId("call_0123456789ab"), name="look", arguments={"where": "häus", "deep": [1, 2.5, None]}
+)
+REQUEST = ModelRequest(
+    model="some:7b",
+    messages=(
+        PromptMessage(role="system", content="You are navi."),
+        PromptMessage(role="user", content="Where?\n\t«here» \u2028"),
+        PromptMessage(role="assistant", content="", thinking="hm", tool_calls=(CALL,)),
+        PromptMessage(role="tool", content="", call_id=CALL.id, name="look"),
+        PromptMessage(role="user", content="Half is used.", is_guidance=True),
+    ),
+    tools=(
+        ToolSchema(
+            name="look",
+            description="Look.",
+            parameters={"type": "object", "properties": {"where": {"type": "string"}}},
+        ),
+    ),
+    options=ModelOptions(temperature=0.3, num_ctx=8192, think=True),
+)
+# Never edited: a renderer that has to write another way gets another name, and a line here.
+WRITTEN = {
+    "ollama/1": "a03c0867ae12368caccd10db3a0b2f6ca7b1eb6c27a4d7843cdcca788450160f",
+    "openai/1": "bb9980ff82b423d1c2a60354181bc995b276065cc160090af293988d023beb23",
+    "openai/1-without-usage": "5452a769bcd12da7102a73418103ec8e6691afb0b897363795a1787b005f02a7",
+    "demo/1": "28f16262bf8525081a542df556cdf6d9d00de75344871b65d835e7d58760ac8d",
+}
+
+
+def test_every_renderer_writes_what_it_always_wrote() -> None:
+    renderers = KnownRenderers()
+
+    bodies = {name: renderers.render_again(name, REQUEST) for name in RENDERERS}
+
+    assert {name: sha256(body).hexdigest() for name, body in bodies.items()} == WRITTEN
+
+
+def test_a_renderer_that_is_not_known_is_named_with_those_that_are() -> None:
+    with pytest.raises(NotFound, match="no renderer 'ollama/0'; it has ollama/1, openai/1"):
+        KnownRenderers().render_again("ollama/0", REQUEST)
