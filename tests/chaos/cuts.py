@@ -11,6 +11,13 @@ from tests.chaos.scenarios import SCENARIOS
 # No code appends them yet.
 NOT_APPENDED = frozenset({"file_uploaded", "file_expired"})
 
+# A command appends it, which is killed in the server's place.
+BY_COMMAND = frozenset({"content_erased"})
+ERASING = (
+    *(place for place in PLACES if place.startswith("erase.")),
+    *(f"committed.{kind}" for kind in sorted(BY_COMMAND)),
+)
+
 # First of all, each on a database of its own: what a start does to an empty one.
 MIGRATION_CUTS = (
     Cut("everyday", ("migrate.before_step", "migrate.after_step@2", "migrate.before_step")),
@@ -144,7 +151,7 @@ def many(random: Random) -> list[Cut]:
         for kind, _, times in (word.partition("*") for word in kinds.split())
         for hit in range(1, int(times or 1) + 1)
     ]
-    places = [place for place in PLACES if not place.startswith("migrate.")]
+    places = [place for place in PLACES if not place.startswith(("migrate.", "erase."))]
     scenarios = list(SCENARIOS)
     for place in places:
         for _ in range(4):

@@ -180,7 +180,11 @@ class NaviProcess:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        family = self.family()
+        try:
+            family = self.family()
+        except psutil.NoSuchProcess:  # killed, and nobody was told yet
+            await process.wait()
+            return
         process.terminate()
         try:
             await self.ended()
