@@ -18,6 +18,7 @@ NaviError
 ├── Unavailable             a server that navi needs does not answer
 │   ├── LogUnavailable      Postgres
 │   └── BusUnavailable      NATS
+│       └── BusSilent       NATS is there, and says nothing
 ├── StoreRefused            the database must not be used as it is: settings, schema
 ├── LogDamaged              positions with a hole, a broken chain, a fork of history
 ├── StreamMoved             a NATS stream does not end where its writer thought
@@ -122,6 +123,10 @@ class LogUnavailable(Unavailable):
 
 class BusUnavailable(Unavailable):
     """NATS does not answer."""
+
+
+class BusSilent(BusUnavailable):
+    """NATS is there: the connection stands, and an answer does not come."""
 
 
 class StoreRefused(NaviError):

@@ -38,6 +38,7 @@ async def assert_published(navi: NaviProcess, nats_url: str | None = None) -> No
     messages = await on_the_bus(nats_url)
     async with asyncio.timeout(CATCH_UP_SECONDS):
         while len(messages) < count:
+            await asyncio.sleep(0.2)  # each look leaves a consumer behind for a while
             messages = await on_the_bus(nats_url)
     # What follows a turn may have been logged, and published, since.
     assert [sequence for sequence, _, _ in messages] == list(range(1, len(messages) + 1))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from navi.domain.errors import BusUnavailable, StreamMoved
+from navi.domain.errors import BusSilent, BusUnavailable, StreamMoved
 from navi.domain.ids import EventId
 from navi.domain.subjects import format_position
 from navi.ports import Recorded
@@ -23,7 +23,8 @@ class InMemoryEventStream:
     """The streams of a log; ``reachable`` may be switched off and on again.
 
     Attributes:
-        stores: off for a server that answers and takes nothing, as one whose disk was full.
+        stores: off for a server whose disk is full: it takes nothing, and counts the first event all
+            the same.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,8 @@ class InMemoryEventStream:
     async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
         self._reach()
         if not self.stores:
-            raise BusUnavailable("NATS does not answer: no answer within 5 s")
+            self._streams[partition] = _Stream(first=rows[0].position + 1)
+            raise BusSilent("NATS does not answer: no answer within 5 s")
         stream = self._streams.get(partition)
         for row in rows:
             if stream is None or row.position != stream.last + 1:

@@ -10,7 +10,7 @@ import nats.errors
 import structlog
 from nats.aio.client import Client
 
-from navi.domain.errors import BusUnavailable
+from navi.domain.errors import BusSilent, BusUnavailable
 
 CONNECT_SECONDS = 5.0
 CLOSE_SECONDS = 1.0
@@ -73,8 +73,9 @@ class NatsConnection:
                     finally:
                         self._borrowed.discard(deadline)
         except TimeoutError as error:
-            cause = self._trouble or f"no answer within {seconds:g} s"
-            raise BusUnavailable(f"NATS does not answer: {cause}") from error
+            if self._trouble is None:
+                raise BusSilent(f"NATS does not answer: no answer within {seconds:g} s") from error
+            raise BusUnavailable(f"NATS does not answer: {self._trouble}") from error
         except (
             nats.errors.ConnectionClosedError,
             nats.errors.ConnectionDrainingError,

@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct
 
 from navi.domain.errors import (
     BadInput,
+    BusSilent,
     BusUnavailable,
     LogDamaged,
     LogUnavailable,
@@ -30,7 +31,7 @@ from navi.ports import EventLog, EventStream, Recorded
 PAGE_ROWS = 500
 PAGE_BYTES = 2 * 1024 * 1024  # aimed at: what the next page will weigh is not known
 
-STALLED_AFTER = 2  # batches in a row without an answer, each right after NATS has answered
+STALLED_AFTER = 2  # questions and batches in a row without an answer
 
 log = structlog.get_logger()
 
@@ -72,8 +73,8 @@ class Degraded(Struct, frozen=True, kw_only=True):
     """Nothing is published; ``reason`` is a sentence for people.
 
     Attributes:
-        stalled: NATS answers and takes no events: a nats-server whose disk was full stores nothing
-            more in a stream until it is started again.
+        stalled: NATS is there and takes no events: a nats-server whose disk was full stores nothing
+            more in a stream until it is started again, and may not even tell of it.
     """
 
     reason: str
@@ -94,6 +95,8 @@ class Relay:
         self._retry = pace.first_retry
         self._reported: type[Exception] | None = None
         self._unanswered = 0
+        self._stored: int | None = None  # up to here NATS has said that it has all
+        self._in_doubt = False  # since then NATS left a batch without an answer, or has moved
         self.state: RelayState = Starting()
 
     @property
@@ -118,11 +121,7 @@ class Relay:
 
         Gives whether it went forward, that is, whether another relay is at work.
         """
-        try:
-            position = await _open(self._events, self._stream, self._partition)
-        except BusUnavailable:
-            self._unanswered = 0  # it answers nothing at all
-            raise
+        position = await self._reopen()
         rows_at_once = 1  # a lone event that NATS refuses is answered with the reason
         while True:
             page = await self._events.read_all(self._partition, after=position, limit=rows_at_once)
@@ -140,12 +139,13 @@ class Relay:
             try:
                 await self._erase(page.rows)
                 await self._publish(page.rows)
-            except StreamMoved:
-                return await self._stream.open(self._partition) > position
-            except BusUnavailable:
-                self._unanswered += 1
-                raise
-            self._unanswered = 0
+            except StreamMoved as moved:
+                end = await self._stream.open(self._partition)
+                if end == position:
+                    # It says that it moved and did not: so a store speaks that a full disk broke.
+                    raise BusSilent(f"NATS takes no events: {moved}") from moved
+                self._in_doubt = True
+                return end > position
             position = page.rows[-1].position
             self._set_following(position, page.head)
             rows_at_once = _next_limit(rows_at_once, page.rows)
@@ -176,9 +176,25 @@ class Relay:
                 )
         return positions
 
+    async def _reopen(self) -> int:
+        """Where the stream ends; one with a hole at its end is made anew."""
+        position = await _open(self._events, self._stream, self._partition)
+        if not self._in_doubt or self._stored is None:
+            self._stored = position
+            return position
+        if position <= self._stored:
+            return position
+        # A nats-server that finds no room counts the event that it did not store.
+        if await self._stream.event_at(self._partition, position) is not None:
+            return position
+        log.warning("stream_made_anew", partition=self._partition, hole=position)
+        await self._stream.recreate(self._partition, first_position=1)
+        return 0
+
     async def _publish(self, rows: tuple[Recorded, ...]) -> None:
         await failpoint("relay.before_publish")
         await self._stream.publish(self._partition, rows)
+        self._stored, self._in_doubt = rows[-1].position, False
         await failpoint("relay.after_publish")
 
     async def _stand_by(self) -> None:
@@ -194,6 +210,7 @@ class Relay:
             await asyncio.sleep(self._pace.stand_by)
             if await self._stream.open(self._partition) <= before:
                 return
+            self._stored, self._in_doubt = None, False  # another relay gets on well
 
     def _set_following(self, position: int, head: int) -> None:
         self.state = Following(position=position, head=head)
@@ -201,11 +218,14 @@ class Relay:
 
     def _recover(self) -> None:
         self._retry = self._pace.first_retry
+        self._unanswered = 0
         if self._reported is not None:
             log.info("relay_recovered", partition=self._partition)
             self._reported = None
 
     async def _pause(self, error: Exception, reason: str) -> None:
+        self._unanswered = self._unanswered + 1 if isinstance(error, BusSilent) else 0
+        self._in_doubt = self._in_doubt or self._unanswered > 0
         stalled = self._unanswered >= STALLED_AFTER
         if stalled:
             reason = f"{reason}; it takes no events although it is there: once its disk has room, start it again"
