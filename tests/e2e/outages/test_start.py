@@ -49,15 +49,3 @@ async def test_commands_that_read_say_in_a_line_that_postgres_is_away(
     assert (ended.status, ended.stdout, len(ended.stderr.splitlines())) == (1, "", 1)
     assert ended.stderr.startswith("navi: Postgres")
     assert broken.fired >= 1
-
-
-async def test_publishing_without_nats_is_told_in_a_line(backing: Backing, tmp_path: Path) -> None:
-    node = NaviProcess(tmp_path / "data", backing.settings)
-    backing.nats_proxy.add("drop")
-    try:
-        ended = await node.command("publish", "--from", "0-1")
-    finally:
-        backing.nats_proxy.clear()
-
-    assert (ended.status, ended.stdout) == (1, "")
-    assert ended.stderr.splitlines()[-1].startswith("navi: NATS is not reachable")
