@@ -3,15 +3,14 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import cast
 
 import httpx
 import msgspec
 import nats
-from nats.aio.msg import Msg
-from nats.js.api import ConsumerConfig, DeliverPolicy
+from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from navi.cli.reading import replayed
@@ -20,14 +19,14 @@ from navi.domain.ids import SessionId
 from navi.domain.turn import HANDED_OVER, MAX_DEATHS
 from navi.ports import EventLog, Recorded
 from tests.chaos.mind import DOOM
+from tests.chaos.scenarios import memory_of
 from tests.chaos.service import Service
 from tests.chaos.talk import Talk, refused
 from tests.support.promises import Event, broken_promises
 
 PUBLISHED_SECONDS = 30.0
 QUIET_SECONDS = 30.0
-NOT_FOUND = 404
-QUOTES_MEMORIES = ("memory_saved", "memory_recalled")  # what forgetting erases
+NOT_FOUND, GONE = 404, 410
 
 
 async def recovered(talk: Talk) -> list[str]:
@@ -56,7 +55,8 @@ async def inspected(talk: Talk, log: EventLog, *, after: int) -> list[str]:
     frames = tuple(talk.frames)  # as long as the log is now, or shorter
     rows = await rows_of(log, session_id)
     events = [read(row) for row in rows]
-    touched = {row.session_id for row in await rows_after(log, after)} | {session_id}
+    news = await rows_after(log, after)
+    touched = {row.session_id for row in news} | {session_id}
     problems = [*talk.problems, *_seen(frames, rows), *_receipts(talk, events)]
     problems += [*_attempts(events), *_tools(service, events)]
     problems += [f"it logged {line}" for line in service.errors_logged()]
@@ -71,6 +71,7 @@ async def inspected(talk: Talk, log: EventLog, *, after: int) -> list[str]:
     else:
         problems += await _read_models(talk, log)
         problems += await _requests(talk, events)
+    problems += _forgotten(talk, news)
     return [*problems, *await _published(service, log, after=after)]
 
 
@@ -111,13 +112,18 @@ def _asides(events: Sequence[Event]) -> set[str]:
     return found
 
 
+def _is_erased(row: Recorded) -> bool:
+    """Whether its words were forgotten since it was shown and published."""
+    return row.salt is None
+
+
 def _same(shown: bytes, row: Recorded) -> bool:
     """Whether an envelope is the log's, to the byte, but for words that were forgotten since."""
     if shown == row.wire:
         return True
     one, other = json.loads(shown), read(row)
     del one["data"], other["data"]
-    return row.type in QUOTES_MEMORIES and one == other
+    return _is_erased(row) and one == other
 
 
 def _seen(frames: Sequence[str], rows: Sequence[Recorded]) -> Iterable[str]:
@@ -145,6 +151,15 @@ def _receipts(talk: Talk, events: Sequence[Event]) -> Iterable[str]:
     for event in received:
         if fates.count(event["seq"]) != 1:
             yield f"the message at seq {event['seq']} has {fates.count(event['seq'])} fates"
+
+
+def _forgotten(talk: Talk, rows: Sequence[Recorded]) -> Iterable[str]:
+    """What was forgotten is not left in the log, wherever the forgetting was cut off."""
+    if any(row.type == "memory_forgotten" for row in rows):
+        words = memory_of(talk).encode()
+        left = [f"{row.type} at {row.session_id} {row.seq}" for row in rows if words in row.wire]
+        if left:
+            yield f"a memory was forgotten, its words stand in {', '.join(left)}"
 
 
 def _attempts(events: Sequence[Event]) -> Iterable[str]:
@@ -208,7 +223,7 @@ async def _requests(talk: Talk, events: Sequence[Event]) -> list[str]:
     """What model servers got is what the log renders."""
     problems: list[str] = []
     sent = {r.headers.get("x-navi-call"): r for r in talk.service.models.requests}
-    forgetful = any(e["type"] == "memory_recalled" and not e["data"]["content"] for e in events)
+    forgetful = any(event["type"] == "memory_recalled" for event in events)
     for event in events:
         if event["type"] != "model_called":
             continue
@@ -216,7 +231,7 @@ async def _requests(talk: Talk, events: Sequence[Event]) -> list[str]:
         try:
             again = await talk.here("GET", f"/calls/{call_id}/request")
         except httpx.HTTPStatusError as error:
-            if not (forgetful and error.response.status_code == NOT_FOUND):
+            if not (forgetful and error.response.status_code == GONE):
                 problems.append(f"call {call_id} cannot be rendered: {error}")
             continue
         got = sent.get(call_id)
@@ -239,34 +254,30 @@ async def _published(service: Service, log: EventLog, *, after: int) -> list[str
                     await asyncio.sleep(0.02)
         except TimeoutError:
             return [f"NATS is behind position {rows[-1].position} for ever"]
-        consumer = await jetstream.subscribe(
-            "navi.>",
-            stream="NAVI_0",
-            ordered_consumer=True,
-            config=ConsumerConfig(
-                deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=after + 1
-            ),
-        )
         return [
             f"NATS holds something else at position {row.position}"
             for row in rows
-            if not _is_published(row, await consumer.next_msg(timeout=5))
+            if not await _is_published(jetstream, row)
         ]
     finally:
         await client.close()
 
 
-async def _end_of(jetstream: Any) -> int:
+async def _end_of(jetstream: JetStreamContext) -> int:
     try:
         return (await jetstream.stream_info("NAVI_0")).state.last_seq
     except NotFoundError:
         return 0
 
 
-def _is_published(row: Recorded, message: Msg) -> bool:
-    headers = message.headers or {}
+async def _is_published(jetstream: JetStreamContext, row: Recorded) -> bool:
+    try:
+        message = await jetstream.get_msg("NAVI_0", seq=row.position)
+    except NotFoundError:
+        return _is_erased(row)
+    headers = cast("Mapping[str, str]", message.headers or {})
     return (
-        message.metadata.sequence.stream == row.position
+        message.data is not None
         and headers.get("Navi-Position") == f"0-{row.position}"
         and headers.get("Nats-Msg-Id") == f"{row.session_id}:{row.seq}"
         and _same(message.data, row)

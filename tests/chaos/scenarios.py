@@ -134,9 +134,14 @@ async def managed(talk: Talk) -> None:
     await talk.here("DELETE", "")
 
 
+def memory_of(talk: Talk) -> str:
+    """What is remembered, and then not any more."""
+    return f"{talk.tag} feathers"
+
+
 async def forgotten(talk: Talk) -> None:
     """A memory by hand, recalled and forgotten."""
-    memory = await talk.service.ask("POST", "/memories", {"text": f"{talk.tag} feathers"})
+    memory = await talk.service.ask("POST", "/memories", {"text": memory_of(talk)})
     await talk.open()
     await talk.say(f"!say yes, {talk.tag}")
     await talk.saw("turn_completed")
