@@ -12,7 +12,8 @@ from navi.domain.fork import last_forkable
 from navi.domain.ids import SessionId
 from navi.domain.projection import UNREADABLE
 from navi.domain.session import Session
-from navi.ports import EventLog, Ids, ReadModels, Workspaces
+from navi.domain.uploads import without
+from navi.ports import EventLog, Ids, ReadModels, Shelf, UploadStore, Workspaces
 from navi.projections.sessions import Sessions
 
 
@@ -38,12 +39,14 @@ class ForkSession:
         read_models: ReadModels,
         records: Records,
         workspaces: Workspaces,
+        uploads: UploadStore,
         ids: Ids,
     ) -> None:
         self._log = event_log
         self._read_models = read_models
         self._records = records
         self._workspaces = workspaces
+        self._uploads = uploads
         self._ids = ids
 
     async def __call__(
@@ -74,14 +77,15 @@ class ForkSession:
         # Before the fork exists: whoever sees it finds its files in it.
         left_out = await self._workspaces.copy(session_id, fork_id)
         record = self._records.begin(fork_id, start)
-        await record.execute(
-            commands.ForkSession(
+        async with self._uploads.shelf(fork_id) as shelf:
+            command = commands.ForkSession(
                 origin=Origin(session_id=session_id, seq=start.seq),
                 profile_id=start.profile_id or await self._first_profile(origin),
                 owner=origin.session.owner,
                 name=name,
+                lost_files=await _lost_in(shelf, start, now=origin.session),
             )
-        )
+            await record.execute(command)
         self._records.keep(record)
         return Forked(session=record.session, requested_seq=at, files_left_out=left_out)
 
@@ -125,3 +129,19 @@ class ForkSession:
             if isinstance(envelope.event, SessionCreated):
                 return envelope.event.profile_id
         return origin.session.profile_id
+
+
+async def _lost_in(shelf: Shelf, start: Session, *, now: Session) -> tuple[str, ...]:
+    """The uploads that a fork should have, and whose bytes its copy of the workspace has not.
+
+    That is of the origin as it is now: what was replaced since or has expired is gone, and what came
+    later the fork knows nothing of.
+    """
+    if not (start.uploads or now.uploads):
+        return ()
+    for upload in without(now.uploads, *(upload.name for upload in start.uploads)):
+        await shelf.remove(upload.name)
+    lost = await shelf.lost(start.uploads)
+    for name in lost:
+        await shelf.remove(name)
+    return lost

@@ -25,6 +25,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         fork_session=node.fork_session,
         contexts=node.contexts,
         memories=node.memories,
+        uploads=node.uploads,
         profiles=node.profiles,
         tools=node.tools,
         texts=node.store.texts,

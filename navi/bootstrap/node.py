@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 
 import structlog
 from msgspec import Struct
@@ -11,6 +12,7 @@ from navi import failpoints
 from navi.adapters.embedded.servers import Addresses
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.files.heads_file import HeadsFile
+from navi.adapters.files.uploads import Uploads
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.llm.detect import Detected, ModelSettings, detect
 from navi.adapters.llm.embedders import FoundEmbedders
@@ -32,6 +34,7 @@ from navi.application.compress import CompressContext, CompressSettings
 from navi.application.erase_memory import EraseMemory
 from navi.application.followers.after_turn import AfterTurn
 from navi.application.followers.compress_after import CompressAfter
+from navi.application.followers.expire_uploads import ExpireUploads
 from navi.application.followers.keep_memories import KeepMemories
 from navi.application.followers.name_session import NameSession
 from navi.application.followers.project import Projector
@@ -45,6 +48,7 @@ from navi.application.followers.relay import (
 from navi.application.followers.remember import Remember
 from navi.application.followers.sign_heads import SignHeads
 from navi.application.fork_session import ForkSession
+from navi.application.keep_uploads import KeepUploads
 from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import AgentMemories, ManageMemories
 from navi.application.manage_sessions import ManageSessions
@@ -58,6 +62,7 @@ from navi.bootstrap.store import Store, open_store
 from navi.domain.errors import Unavailable
 from navi.domain.ids import NodeId
 from navi.domain.secrets import Secrets, password_in
+from navi.domain.uploads import MEBIBYTE
 from navi.ports import EventLog
 from navi.projections.context import Context
 from navi.projections.messages import Messages
@@ -91,6 +96,8 @@ class Node(Struct, frozen=True, kw_only=True):
     fork_session: ForkSession
     contexts: ManageContext
     memories: ManageMemories
+    uploads: KeepUploads
+    expire_uploads: ExpireUploads
     keeper: KeepMemories
     after_turn: AfterTurn
     take_over: TakeOver
@@ -108,6 +115,7 @@ class Node(Struct, frozen=True, kw_only=True):
             asyncio.create_task(self.keeper.run(), name="memories"),
             asyncio.create_task(self.after_turn.run(), name="after turns"),
             asyncio.create_task(self.heads.run(), name="signed heads"),
+            asyncio.create_task(self.expire_uploads.run(), name="uploads"),
             *(asyncio.create_task(relay.run(), name="relay") for relay in self.relays),
         ]
         try:
@@ -222,6 +230,7 @@ async def open_node(
             max_age_hours=settings.stream_max_age_hours,
         )
         workspaces = Workspaces(settings.files_dir)
+        uploads = Uploads(settings.files_dir, clock)
         run_tool = RunToolOnce(tools, workspaces, KeptOutputs(), clock)
         stack.push_async_callback(run_tool.close)
         ask_model = AskModelOnce(models.servers, store.texts, clock, ids, _calls(settings), secrets)
@@ -259,9 +268,17 @@ async def open_node(
             models=models,
             runs=runs,
             sessions=ManageSessions(store.log, records, runs, profiles, ids, node_id, secrets),
-            fork_session=ForkSession(store.log, store.read_models, records, workspaces, ids),
+            fork_session=ForkSession(
+                store.log, store.read_models, records, workspaces, uploads, ids
+            ),
             contexts=ManageContext(records, compress, profiles, node_id),
             memories=manage_memories,
+            uploads=KeepUploads(
+                records, uploads, secrets, max_bytes=settings.files_max_size_mb * MEBIBYTE
+            ),
+            expire_uploads=ExpireUploads(
+                records, uploads, clock, stay=timedelta(hours=settings.files_ttl_hours)
+            ),
             keeper=keeper,
             after_turn=after_turn,
             take_over=TakeOver(

@@ -2,6 +2,7 @@
 
 import click
 
+from navi.adapters.files.uploads import Uploads
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.system import RandomIds, SystemClock
 from navi.application.fork_session import ForkSession
@@ -58,7 +59,8 @@ async def _fork(
         secrets = Secrets(settings.secrets)
         records = Records(store.log, store.read_models, clock, ids, NodeId(ids.uuid()), secrets)
         workspaces = Workspaces(settings.files_dir)
-        fork_session = ForkSession(store.log, store.read_models, records, workspaces, ids)
+        uploads = Uploads(settings.files_dir, clock)
+        fork_session = ForkSession(store.log, store.read_models, records, workspaces, uploads, ids)
         made = fork_answer(await fork_session(origin, at=at, name=name))
     if as_json:
         print_json(made)

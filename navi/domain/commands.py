@@ -10,6 +10,7 @@ from navi.domain.events import (
     CompressionUndone,
     ContentErased,
     ContextCompressed,
+    FileUploaded,
     GuidanceGiven,
     MemoryForgotten,
     MemoryRecalled,
@@ -49,12 +50,14 @@ class ForkSession(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: None for the one that the origin had there.
+        lost_files: uploads of the origin that are not there any more as they were.
     """
 
     origin: Origin
     profile_id: str
     owner: Owner
     name: str | None = None
+    lost_files: tuple[str, ...] = ()
 
 
 class TurnStart(Struct, frozen=True, kw_only=True):
@@ -106,6 +109,23 @@ class PinSession(Struct, frozen=True, kw_only=True):
 
 class DeleteSession(Struct, frozen=True, kw_only=True):
     """Take it out of sight."""
+
+
+class KeepUploads(Struct, frozen=True, kw_only=True):
+    """Let files that are durable be uploads of the session, all or none.
+
+    Attributes:
+        max_bytes: what all uploads of a session may have together.
+    """
+
+    files: tuple[FileUploaded, ...]
+    max_bytes: int
+
+
+class ExpireUpload(Struct, frozen=True, kw_only=True):
+    """Let go of the upload that the event ``seq`` told of, unless another one took its place."""
+
+    seq: int
 
 
 class SwitchProfile(Struct, frozen=True, kw_only=True):
@@ -278,6 +298,8 @@ Command = (
     | PinSession
     | DeleteSession
     | SwitchProfile
+    | KeepUploads
+    | ExpireUpload
     | StartTurn
     | ResumeTurn
     | RecordAside

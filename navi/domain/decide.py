@@ -15,8 +15,10 @@ from navi.domain.commands import (
     DeliverMessages,
     EndSubagent,
     EndTurn,
+    ExpireUpload,
     Failed,
     ForkSession,
+    KeepUploads,
     Outcome,
     PinSession,
     ReceiveMessage,
@@ -34,6 +36,7 @@ from navi.domain.commands import (
     TurnStart,
 )
 from navi.domain.errors import (
+    BadInput,
     Fenced,
     MessageIdReused,
     NotFound,
@@ -47,6 +50,7 @@ from navi.domain.events import (
     AgentEvent,
     CompressionFailed,
     ContextCompressed,
+    FileExpired,
     GuidanceGiven,
     MemoryForgotten,
     MemoryRecalled,
@@ -97,6 +101,7 @@ from navi.domain.turn import (
     Turn,
     open_operations,
 )
+from navi.domain.uploads import check_room
 
 
 class Decided(Struct, frozen=True, kw_only=True):
@@ -115,6 +120,7 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
 
     Raises:
         NotFound: the session does not exist.
+        BadInput: a message names a file that is not there.
         RuleBroken: the command does not fit the session's state; see the error tree.
     """
     if isinstance(command, CreateSession):
@@ -143,6 +149,11 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
             return _one(SessionPinned(pinned=pinned)) if pinned != session.pinned else ()
         case SwitchProfile():
             return _switch(session, command)
+        case KeepUploads(files=files, max_bytes=max_bytes):
+            check_room(session.uploads, files, max_bytes=max_bytes)
+            return _one(*files)
+        case ExpireUpload(seq=seq):
+            return _one(*(FileExpired(name=u.name) for u in session.uploads if u.seq == seq))
         case DeleteSession():
             return _delete(session)
         case StartTurn(start=start):
@@ -200,7 +211,8 @@ def _fork(session: Session, command: ForkSession) -> tuple[Decided, ...]:
     )
     stopped = (TurnStopped(by="fork"),) if session.turn is not None else ()
     withdrawn = tuple(MessageWithdrawn(message_seq=w.seq) for w in session.waiting)
-    return _one(created, *stopped, *withdrawn)
+    lost = tuple(FileExpired(name=name) for name in command.lost_files)
+    return _one(created, *stopped, *withdrawn, *lost)
 
 
 def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:
@@ -210,6 +222,10 @@ def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:
         if not same and receipt.erased is not True:  # what an erased one said is not known
             raise MessageIdReused(f"message_id {command.message_id!r} stands for another message")
         return ()
+    uploads = {upload.name for upload in session.uploads}
+    for index, name in enumerate(command.files):
+        if name not in uploads:
+            raise BadInput(f"files[{index}]", f"the session has no upload {name!r}")
     if len(session.waiting) >= MAX_WAITING:
         raise TooManyWaiting(f"{MAX_WAITING} messages wait in session {session.id} already")
     receipt = UserMessageReceived(

@@ -10,6 +10,7 @@ NaviError
 │   ├── NoTurn              the command needs an open turn
 │   ├── MessageIdReused     the id stands for another content
 │   ├── TooManyWaiting      the session's queue of messages is full
+│   ├── UploadsFull         more than a session's uploads may be
 │   └── Fenced              another process has taken the turn over
 ├── ConcurrentAppend        somebody appended to the session first
 ├── EventTooLarge           an envelope above the limit
@@ -17,8 +18,10 @@ NaviError
 ├── ExportDamaged           an export is not what was signed, or never was one
 ├── Unavailable             a server that navi needs does not answer
 │   ├── LogUnavailable      Postgres
+│   ├── FilesUnavailable    the files directory
 │   └── BusUnavailable      NATS
 │       └── BusSilent       NATS is there, and says nothing
+├── DiskFull                no room is left in the files directory
 ├── StoreRefused            the database must not be used as it is: settings, schema
 ├── LogDamaged              positions with a hole, a broken chain, a fork of history
 ├── StreamMoved             a NATS stream does not end where its writer thought
@@ -84,6 +87,10 @@ class TooManyWaiting(RuleBroken):
     """The session's queue of messages is full."""
 
 
+class UploadsFull(RuleBroken):
+    """The session's uploads would be more than they may be."""
+
+
 class Fenced(RuleBroken):
     """Another process has taken the turn over, or it has ended: the caller must stop at once."""
 
@@ -127,6 +134,14 @@ class BusUnavailable(Unavailable):
 
 class BusSilent(BusUnavailable):
     """NATS is there: the connection stands, and an answer does not come."""
+
+
+class FilesUnavailable(Unavailable):
+    """The files directory cannot be read or written, or another process holds it for too long."""
+
+
+class DiskFull(NaviError):
+    """No room is left in the files directory; nothing of what was to be written is there."""
 
 
 class StoreRefused(NaviError):

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 from navi.domain.events import JsonObject, ToolCall
 from navi.domain.ids import CallId, TurnId
 from navi.domain.messages import Message
+from navi.domain.uploads import path_of
 
 
 class PromptMessage(Struct, frozen=True, kw_only=True):
@@ -104,8 +105,8 @@ def _prompt_message(message: Message, turn_id: TurnId | None) -> PromptMessage:
 
 
 def with_files(message: Message) -> str:
-    """What a message says, and the names of the files that came with it."""
+    """What a message says, and where the files lie that came with it."""
     if not message.files:
         return message.content
-    names = "\n".join(f"- {name}" for name in message.files)
-    return f"{message.content}\n\nAttached files, in the workspace:\n{names}"
+    names = "\n".join(f"- {path_of(name)}" for name in message.files)
+    return f"{message.content}\n\nAttached files, in the session's directory:\n{names}"

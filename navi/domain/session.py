@@ -10,6 +10,8 @@ from navi.domain.events import (
     CompressionUndone,
     ContextCompressed,
     Envelope,
+    FileExpired,
+    FileUploaded,
     MessageDelivered,
     MessageWithdrawn,
     Mode,
@@ -40,6 +42,7 @@ from navi.domain.ids import (
     SessionId,
 )
 from navi.domain.turn import Actor, Turn, evolve_turn
+from navi.domain.uploads import Upload, with_upload, without
 
 FOLLOWING: tuple[Purpose, ...] = ("naming", "memory")  # calls that follow a completed turn
 MAX_WAITING = 100  # messages that wait for their turn; a person's queue is a handful
@@ -102,6 +105,7 @@ class Session(Struct, frozen=True, kw_only=True):
         compressions: those in force, oldest first.
         todo: how far each item of the todo list is, by id.
         follow_up: what the last completed turn still asks for.
+        uploads: the files that are there, oldest first; not those whose names were erased.
     """
 
     id: SessionId = SessionId("")
@@ -122,6 +126,7 @@ class Session(Struct, frozen=True, kw_only=True):
     asides: tuple[AsideCall, ...] = ()
     todo: dict[str, Status] = {}
     follow_up: FollowUp | None = None
+    uploads: tuple[Upload, ...] = ()
 
     @property
     def exists(self) -> bool:
@@ -158,7 +163,14 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
         case SessionPinned(pinned=pinned):
             return replace(session, pinned=pinned)
         case SessionDeleted():
-            return replace(session, deleted=True)
+            return replace(session, deleted=True, uploads=())
+        case FileUploaded() as uploaded:
+            if uploaded.erased is True:
+                return session
+            uploads = with_upload(session.uploads, uploaded, at=envelope.at, seq=envelope.seq)
+            return replace(session, uploads=uploads)
+        case FileExpired(name=name):
+            return replace(session, uploads=without(session.uploads, name))
         case ProfileSwitched(to_profile=profile_id):
             return replace(session, profile_id=profile_id)
         case UserMessageReceived(message_id=message_id, mode=mode, planning=planning):

@@ -12,6 +12,7 @@ from navi.http.contexts import compress_context, get_planning, undo_compression
 from navi.http.crowd import Crowd
 from navi.http.errors import EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.events import get_events, get_request
+from navi.http.files import download_file, get_files, upload_files
 from navi.http.forks import fork_session
 from navi.http.guard import Guard
 from navi.http.health import get_live, get_ready
@@ -63,6 +64,9 @@ ROUTES = (
     get_planning,
     compress_context,
     undo_compression,
+    upload_files,
+    get_files,
+    download_file,
     get_memories,
     add_memory,
     change_memory,

@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.errors import (
     BadInput,
+    DiskFull,
     Erased,
     EventTooLarge,
     MessageIdReused,
@@ -22,6 +23,7 @@ from navi.domain.errors import (
     RuleBroken,
     TooManyWaiting,
     Unavailable,
+    UploadsFull,
 )
 
 log = structlog.get_logger()
@@ -83,10 +85,14 @@ def answer_of(error: Exception) -> ErrorAnswer:
             return _problem(
                 HTTPStatus.TOO_MANY_REQUESTS, "too-many-waiting", str(error), headers=_later()
             )
+        case UploadsFull():
+            return _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "uploads-full", str(error))
         case RuleBroken():
             return _problem(HTTPStatus.CONFLICT, "rule-broken", str(error))
         case EventTooLarge():
             return _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "event-too-large", str(error))
+        case DiskFull():
+            return _problem(HTTPStatus.INSUFFICIENT_STORAGE, "disk-full", str(error))
         case Unavailable():
             # The error's own words may name a host or a user of the database.
             return _problem(

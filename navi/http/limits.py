@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from litestar.datastructures import MultiDict
 from msgspec import Struct
 
+from navi.domain import uploads
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import Mode
 from navi.domain.ids import MessageId, SessionId, is_message_id, is_uuid
@@ -13,7 +14,6 @@ from navi.domain.ids import MessageId, SessionId, is_message_id, is_uuid
 MAX_CONTENT_BYTES = 256 * 1024  # UTF-8
 MAX_NAME = 200  # characters
 MAX_FILES = 100
-MAX_FILE_NAME = 512  # characters
 MAX_SEQ = 2**53  # the largest whole number that every JSON reader has exactly
 MAX_LIMIT = 10_000
 
@@ -55,7 +55,7 @@ def said(*, content: str, files: Sequence[str], mode: Mode, message_id: str | No
     if len(files) > MAX_FILES:
         raise BadInput("files", f"are {len(files)}, {MAX_FILES} are allowed")
     for index, name in enumerate(files):
-        _require_length(f"files[{index}]", name, MAX_FILE_NAME)
+        _require_length(f"files[{index}]", name, uploads.MAX_NAME)
     if message_id is not None and not is_message_id(message_id):
         raise BadInput("message_id", "has to be 1 to 128 characters of A-Z a-z 0-9 _ . : -")
     return Said(

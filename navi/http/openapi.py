@@ -13,6 +13,7 @@ from navi.domain.events import JsonObject
 from navi.http.contexts import PlanningAnswer, Undo
 from navi.http.errors import PROBLEM_JSON, Problem
 from navi.http.event_schema import envelope_schema, event_definitions
+from navi.http.files import FileList
 from navi.http.forks import Fork, ForkAnswer
 from navi.http.health import Alive, Ready
 from navi.http.limits import MAX_LIMIT, MAX_SEQ
@@ -28,6 +29,11 @@ _LIMIT = ("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}, "all
 _AT = ("at", _SEQ, "read the past: the fold of the events 1 to `at`")
 _AFTER = ("after", _SEQ, "only what has a larger seq")
 
+_BYTES = {"type": "string", "contentMediaType": "application/octet-stream"}
+_FILES = {"type": "object", "minProperties": 1, "additionalProperties": _BYTES}
+_FORM = {"multipart/form-data": {"schema": _FILES}}
+_ANY_BYTES: JsonObject = {"*/*": {}}
+
 Parameter = tuple[str, JsonObject, str]
 
 
@@ -36,12 +42,16 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     Attributes:
         answers: the class of the body by status; None for no body or one that is a document.
+        body_content: of a body that is not JSON, by media type.
+        answer_content: of a 200 that is not JSON, likewise.
         errors: statuses of problems besides 403, 500 and 503, which every route has.
     """
 
     does: str
     answers: dict[int, type | None]
     body: type | None = None
+    body_content: JsonObject | None = None
+    answer_content: JsonObject | None = None
     query: tuple[Parameter, ...] = ()
     errors: tuple[int, ...] = ()
 
@@ -129,6 +139,29 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             query=(_AT,),
             answers={200: PlanningAnswer},
             errors=(400, 404),
+        ),
+    },
+    "/sessions/{session_id}/files": {
+        "post": Operation(
+            does="put files into the session's directory, all of the form or none; an earlier upload "
+            "of the same name is replaced",
+            body_content=_FORM,
+            answers={201: FileList},
+            errors=(400, 404, 408, 409, 413, 415, 507),
+        ),
+        "get": Operation(
+            does="the uploads that are there",
+            query=(_AT,),
+            answers={200: FileList},
+            errors=(400, 404),
+        ),
+    },
+    "/sessions/{session_id}/files/{name}": {
+        "get": Operation(
+            does="the bytes of an upload; `If-None-Match` with its ETag: 304",
+            answers={200: None, 304: None},
+            answer_content=_ANY_BYTES,
+            errors=(404,),
         ),
     },
     "/sessions/{session_id}/compress": {
@@ -249,6 +282,10 @@ def _operation(path: str, operation: Operation) -> dict[str, Any]:
             },
         },
     }
+    if operation.body_content is not None:
+        described["requestBody"] = {"content": operation.body_content}
+    if operation.answer_content is not None:
+        described["responses"]["200"]["content"] = operation.answer_content
     if operation.body is not None:
         described["requestBody"] = {
             "content": {"application/json": {"schema": _reference(operation.body.__name__)}}

@@ -8,6 +8,7 @@ from litestar.params import FromPath, SkipValidation
 from msgspec import Struct, field
 
 from navi.application.fork_session import ForkSession
+from navi.application.keep_uploads import KeepUploads
 from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import ManageMemories
 from navi.application.manage_sessions import ManageSessions
@@ -48,6 +49,7 @@ class Services(Struct, frozen=True, kw_only=True):
     fork_session: ForkSession
     contexts: ManageContext
     memories: ManageMemories
+    uploads: KeepUploads
     profiles: Profiles
     tools: ToolBox
     texts: TextStore

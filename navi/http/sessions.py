@@ -1,5 +1,6 @@
 """Routes of the sessions themselves: create, list, look at, change, delete, stop."""
 
+from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
 from typing import Literal
@@ -10,6 +11,7 @@ from msgspec import Struct
 from navi.application.list_sessions import list_sessions
 from navi.application.manage_sessions import Change
 from navi.application.run_actor import DEFAULT_PROFILE
+from navi.domain.errors import FilesUnavailable
 from navi.domain.events import Origin
 from navi.domain.ids import SessionId
 from navi.domain.session import Session
@@ -115,7 +117,10 @@ async def change_session(request: Edge, session_id: PathText, services: Given) -
 @delete("/sessions/{session_id:str}", status_code=HTTPStatus.NO_CONTENT)
 async def delete_session(session_id: PathText, services: Given) -> None:
     """Take a session out of sight; its log stays."""
-    await services.sessions.delete(session_of(session_id))
+    session = session_of(session_id)
+    await services.sessions.delete(session)
+    with suppress(FilesUnavailable):  # the sweep removes them
+        await services.uploads.clear(session)
 
 
 @post("/sessions/{session_id:str}/stop")

@@ -8,8 +8,8 @@ from navi.failpoints import PLACES
 from tests.chaos.run import Cut
 from tests.chaos.scenarios import SCENARIOS
 
-# No code appends them yet.
-NOT_APPENDED = frozenset({"file_uploaded", "file_expired"})
+# What is cut around them is on disk: tests/e2e/test_uploads.py.
+CUT_ELSEWHERE = frozenset({"file_uploaded", "file_expired"})
 
 # A command appends it, which is killed in the server's place.
 BY_COMMAND = frozenset({"content_erased"})

@@ -163,13 +163,14 @@ async def test_a_bad_query_is_refused_by_the_name_of_its_parameter(
 async def test_the_longest_of_everything_is_taken(shared: tuple[RunningApp, str]) -> None:
     app, _ = shared
     session_id = await app.session(name="é" * 200)
+    await app.client.post(f"/sessions/{session_id}/files", files={"f": ("f" * 200, b"")})
 
     response = await app.client.post(
         f"/sessions/{session_id}/messages?wait=false",
         json={
             "content": "é" * (128 * KIB),
             "message_id": "m" * 128,
-            "files": ["f" * 512] * 100,
+            "files": ["f" * 200] * 100,
         },
     )
 
@@ -382,6 +383,9 @@ async def test_without_postgres_every_route_but_health_is_unavailable(tmp_path: 
             ("GET", f"/sessions/{session_id}/context"),
             ("GET", f"/sessions/{session_id}/todo"),
             ("GET", f"/sessions/{session_id}/events"),
+            ("GET", f"/sessions/{session_id}/files"),
+            ("GET", f"/sessions/{session_id}/files/a"),
+            ("POST", f"/sessions/{session_id}/files"),
             ("GET", f"/sessions/{session_id}/calls/x/request"),
             ("POST", f"/sessions/{session_id}/stop"),
             ("GET", "/profiles"),

@@ -58,7 +58,7 @@ async def test_answers_fit_what_openapi_says(app: RunningApp) -> None:
     document = (await app.client.get("/schema")).json()
 
     for path, methods in document["paths"].items():
-        if "get" not in methods or "{call_id}" in path:
+        if "get" not in methods or "{call_id}" in path or "{name}" in path:
             continue
         response = await app.client.get(path.format(session_id=session_id))
         assert response.status_code == 200, path

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from navi.adapters.files.uploads import Uploads
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.memories import InMemoryMemories
@@ -30,6 +31,7 @@ from navi.application.followers.name_session import NameSession
 from navi.application.followers.project import Projector
 from navi.application.followers.remember import Remember
 from navi.application.fork_session import ForkSession
+from navi.application.keep_uploads import KeepUploads
 from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import ManageMemories
 from navi.application.manage_sessions import ManageSessions, Receipt
@@ -50,6 +52,7 @@ from navi.projections.todo import Todo
 
 WINDOW = 8192  # tokens
 PATIENCE = 10.0  # seconds a test waits for what must come
+MAX_UPLOAD_BYTES = 4 * 1024 * 1024
 PROJECTIONS = (Sessions(), Messages(), Context(), Todo(), PlanningLog())
 
 
@@ -113,6 +116,7 @@ class AgentNode:
         self.fork_session: ForkSession
         self.contexts: ManageContext
         self.memories: ManageMemories
+        self.uploads: KeepUploads
         self.agent: Agent
         self.servers: ServerPool
 
@@ -237,7 +241,11 @@ async def agent_node(
         keeper = KeepMemories(world.log, world.memories)
         erase = EraseMemory(world.log, world.texts, records, world.read_models)
         node.memories = ManageMemories(records, world.memories, keeper, erase, ids)
-        node.fork_session = ForkSession(world.log, world.read_models, records, workspaces, ids)
+        uploads = Uploads(files, clock)
+        node.fork_session = ForkSession(
+            world.log, world.read_models, records, workspaces, uploads, ids
+        )
+        node.uploads = KeepUploads(records, uploads, world.secrets, max_bytes=MAX_UPLOAD_BYTES)
         node.contexts = ManageContext(records, compress, profile_folder, node_id)
         try:
             yield node

@@ -82,12 +82,14 @@ class RunningApp:
         models: ModelServer,
         address: Address,
         switches: Switches,
+        files: Path,
     ) -> None:
         self.world = world
         self.node = node
         self.models = models
         self.address = address
         self.switches = switches
+        self.files = files
         self.client = httpx.AsyncClient(base_url=address.url, timeout=PATIENCE, trust_env=False)
 
     async def session(self, **body: Any) -> SessionId:
@@ -122,6 +124,7 @@ async def running_app(
             fork_session=node.fork_session,
             contexts=node.contexts,
             memories=node.memories,
+            uploads=node.uploads,
             profiles=node.agent.profiles,
             tools=node.agent.tools,
             texts=world.texts,
@@ -132,7 +135,7 @@ async def running_app(
         )
         app = create_app(services, host="127.0.0.1", allowed_hosts=allowed_hosts)
         async with serving(app, host="127.0.0.1", port=0) as address:
-            running = RunningApp(world, node, models, address, switches)
+            running = RunningApp(world, node, models, address, switches, files)
             async with running.client:
                 yield running
             switches.draining.over.set()

@@ -21,7 +21,9 @@ from navi.adapters.tools.workspace import (
     Workspace,
     WorkspaceFull,
     is_own,
+    is_upload,
 )
+from navi.domain import uploads
 from navi.domain.errors import BadInput
 from navi.domain.events import JsonObject
 from navi.domain.tool_output import clean_text
@@ -82,7 +84,7 @@ class Filesystem:
         self._description = ToolDescription(
             name="filesystem",
             description="Work with the files of this session: list, read, write, append, search. "
-            "Uploaded files and the whole of long tool outputs are found here too. "
+            "Uploaded files (in uploads/) and the whole of long tool outputs are found here too. "
             "Directories are made as needed; nothing outside the session's directory can be reached.",
             parameters=schema_of(FilesystemArguments),
             safe_to_repeat=False,  # a second append would write twice
@@ -161,6 +163,11 @@ def _missing(args: FilesystemArguments) -> str | None:
 def _writable(args: FilesystemArguments) -> bytes:
     if is_own(args.path):
         raise PathForbidden(f"{OWN_DIRECTORY} is navi's own directory; it is there to be read only")
+    if is_upload(args.path):
+        raise PathForbidden(
+            f"{uploads.DIRECTORY} has the user's files as they came, and only for a time: read them "
+            "there, and write to another place"
+        )
     return clean_text(args.content or "").encode()
 
 

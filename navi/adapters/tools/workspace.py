@@ -18,6 +18,7 @@ from typing import Self
 
 from msgspec import Struct
 
+from navi.domain import uploads
 from navi.domain.errors import NaviError
 
 OWN_DIRECTORY = ".navi"  # navi's own files in a workspace: kept outputs, scratchpad
@@ -198,6 +199,44 @@ class Workspace:
                         os.unlink(name, dir_fd=directory)
                     raise
 
+    def check_free(self, path: str) -> None:
+        """See that ``adopt`` can put a file there.
+
+        Raises:
+            PathForbidden, OSError: as ``adopt``.
+        """
+        parents, name = _split_name(path)
+        with self._directory(parents, create=True) as directory:
+            _require_replaceable(name, directory, path)
+        os.fsync(self._root)  # the directories outlive a power cut as the file does
+
+    def adopt(self, path: str, name: str, directory: int) -> None:
+        """Move a durable file that lies outside into its place, where it replaces a file or a link.
+
+        Args:
+            name: of the file in the open ``directory``, on the same file system.
+
+        Raises:
+            PathForbidden: a directory of the path is a link, or a directory stands there.
+            OSError: it cannot be moved.
+        """
+        parents, target = _split_name(path)
+        with self._directory(parents, create=True) as place:
+            _require_replaceable(target, place, path)
+            os.rename(name, target, src_dir_fd=directory, dst_dir_fd=place)
+            os.fsync(place)
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a link; nothing where there is none.
+
+        Raises:
+            PathForbidden: a directory of the path is a link.
+            OSError: a directory stands there, or it cannot be removed.
+        """
+        parents, name = _split_name(path)
+        with suppress(FileNotFoundError), self._directory(parents) as directory:
+            os.unlink(name, dir_fd=directory)
+
     def make_directory(self, path: str) -> None:
         """See that a directory is there.
 
@@ -233,7 +272,8 @@ class Workspace:
         for directory in ("", OWN_DIRECTORY):
             with suppress(FileNotFoundError):
                 for entry in self.files(directory):
-                    files, total = files + 1, total + entry.size
+                    if not is_upload(entry.path):  # they have a limit of their own
+                        files, total = files + 1, total + entry.size
         if total - (replaced or 0) + size > limits.workspace:
             raise WorkspaceFull(
                 f"the session's directory would be larger than {limits.workspace:,} bytes"
@@ -260,10 +300,18 @@ def split_path(path: str) -> tuple[str, ...]:
 
 def is_own(path: str) -> bool:
     """Whether the path is navi's own part of a workspace."""
+    return _is_below(OWN_DIRECTORY, path)
+
+
+def is_upload(path: str) -> bool:
+    """Whether the path is in the part of a workspace where the user's uploads are."""
+    return _is_below(uploads.DIRECTORY, path)
+
+
+def _is_below(directory: str, path: str) -> bool:
     parts = split_path(path)
-    # File systems that fold case would take .NAVI for the same directory.
     # A file system that folds case takes .NAVI for the same directory.
-    return bool(parts) and parts[0].casefold() == OWN_DIRECTORY
+    return bool(parts) and parts[0].casefold() == directory
 
 
 def _is_searched(directory: str) -> bool:
@@ -305,6 +353,13 @@ def _open_regular(name: str, flags: int, directory: int, path: str) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _require_replaceable(name: str, directory: int, path: str) -> None:
+    """A link or a pipe is replaced itself, whatever it points to; a directory is not."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            raise PathForbidden(f"{path} is a directory")
 
 
 def _regular_status(name: str, directory: int, path: str) -> os.stat_result | None:

@@ -1,0 +1,262 @@
+"""The port ``UploadStore``: ``uploads/`` in each session's directory, and what is on its way there.
+
+A file is written beside the workspaces, in ``.uploads/sessions/<session id>/``, where no tool comes by
+chance, and renamed into its place once its event is in the log: so the log decides, and a crash at any
+point leaves either nothing but a draft, or a draft that the log asks for. A process holds a lock on
+its drafts, which ends with it.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import os
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+from navi.adapters.files.drafts import FileDraft, drafts_in, finished, make_durably, translated
+from navi.adapters.tools.workspace import PathForbidden, Workspace
+from navi.domain import uploads
+from navi.domain.errors import FilesUnavailable, RuleBroken
+from navi.domain.ids import SessionId, is_uuid
+from navi.domain.uploads import Upload, path_of
+from navi.ports import Clock, Draft
+
+OWN_DIRECTORY = ".uploads"  # beside the workspaces
+LOCK_SECONDS = 15.0  # for one's turn at a session; to append takes 6 at the most
+LOCK_LOOK = 0.02  # seconds between two tries: flock has no deadline of its own
+# A draft that nobody holds may still belong to an append that Postgres is about to commit.
+GRACE_SECONDS = 60.0
+READ_BYTES = 256 * 1024
+
+
+class Uploads:
+    """On the files directory, which all nodes share."""
+
+    def __init__(self, files: Path, clock: Clock) -> None:
+        self._files = files
+        self._own = files / OWN_DIRECTORY
+        self._clock = clock
+
+    @asynccontextmanager
+    async def draft(self, session_id: SessionId) -> AsyncGenerator[FileDraft, None]:
+        """As ``UploadStore.draft``."""
+        draft = await finished(_begin, self._marker(session_id))
+        try:
+            yield draft
+        finally:
+            await finished(draft.end)
+
+    @asynccontextmanager
+    async def shelf(self, session_id: SessionId) -> AsyncGenerator["FileShelf", None]:
+        """As ``UploadStore.shelf``."""
+        # The last digits of a UUIDv7 are random: sessions share 256 locks, which are never removed.
+        path = self._own / "locks" / _checked(session_id)[-2:]
+        deadline = self._clock.monotonic() + LOCK_SECONDS
+        while (lock := await finished(_try_lock, path)) is None:
+            if self._clock.monotonic() > deadline:
+                raise FilesUnavailable("another process changes the uploads for too long")
+            await asyncio.sleep(LOCK_LOOK)
+        try:
+            await finished(_make, self._marker(session_id))
+            yield FileShelf(self._files / session_id, self._marker(session_id), self._clock)
+        finally:
+            os.close(lock)
+
+    async def open(self, session_id: SessionId, name: str) -> "OpenFile | None":
+        """As ``UploadStore.open``."""
+        return await finished(_open, self._files / _checked(session_id), name)
+
+    async def sessions(self) -> Mapping[SessionId, bool]:
+        """As ``UploadStore.sessions``."""
+        return await finished(_markers, self._own / "sessions")
+
+    async def forget(self, session_id: SessionId) -> None:
+        """As ``UploadStore.forget``."""
+        await finished(_forget, self._marker(session_id))
+
+    @asynccontextmanager
+    async def sweep(self) -> AsyncGenerator[bool, None]:
+        """As ``UploadStore.sweep``."""
+        lock = await finished(_try_lock, self._own / "locks" / "sweep")
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+    def _marker(self, session_id: SessionId) -> Path:
+        """Holds the session's drafts; that it is there says that the session may have uploads."""
+        return self._own / "sessions" / _checked(session_id)
+
+
+class FileShelf:
+    """The port ``Shelf``."""
+
+    def __init__(self, workspace: Path, marker: Path, clock: Clock) -> None:
+        self._workspace = workspace
+        self._marker = marker
+        self._clock = clock
+
+    async def check(self, name: str) -> None:
+        """As ``Shelf.check``."""
+        await finished(self._check, name)
+
+    async def put(self, draft: Draft, name: str) -> None:
+        """As ``Shelf.put``."""
+        assert isinstance(draft, FileDraft)  # noqa: S101 - both are of this store
+        await finished(self._adopt, name, *draft.place)
+
+    async def remove(self, name: str) -> None:
+        """As ``Shelf.remove``."""
+        await finished(self._remove, name)
+
+    async def lost(self, uploads: Sequence[Upload]) -> tuple[str, ...]:
+        """As ``Shelf.lost``."""
+        return await finished(self._lost, uploads)
+
+    async def settle(self, uploads: Sequence[Upload]) -> None:
+        """As ``Shelf.settle``."""
+        await finished(self._settle, uploads)
+
+    async def clear(self) -> None:
+        """As ``Shelf.clear``."""
+        await finished(self._clear)
+
+    # --- in a thread ---
+
+    def _check(self, name: str) -> None:
+        _make(self._workspace)
+        with self._open() as workspace:
+            workspace.check_free(path_of(name))
+
+    def _adopt(self, name: str, draft: str, directory: int) -> None:
+        _make(self._workspace)
+        with self._open() as workspace:
+            workspace.adopt(path_of(name), draft, directory)
+
+    def _remove(self, name: str) -> None:
+        if self._workspace.is_dir():
+            with self._open() as workspace:
+                workspace.remove(path_of(name))
+
+    def _lost(self, uploads: Sequence[Upload]) -> tuple[str, ...]:
+        return tuple(u.name for u in uploads if not _holds(self._workspace, u))
+
+    def _settle(self, uploads: Sequence[Upload]) -> None:
+        with translated():
+            for draft in drafts_in(self._marker):
+                wanted = [upload for upload in uploads if upload.sha256 == draft.sha256]
+                missing = next((u for u in wanted if not _holds(self._workspace, u)), None)
+                if missing is not None:
+                    self._adopt(missing.name, draft.name, draft.directory)
+                elif abs(self._clock.now().timestamp() - draft.changed) > GRACE_SECONDS:
+                    draft.remove()
+
+    def _clear(self) -> None:
+        with translated():
+            for draft in drafts_in(self._marker):
+                draft.remove()
+        if not self._workspace.is_dir():
+            return
+        with self._open() as workspace, suppress(FileNotFoundError):
+            for entry in workspace.entries(uploads.DIRECTORY):
+                if entry.kind != "directory":
+                    workspace.remove(entry.path)
+
+    @contextmanager
+    def _open(self) -> Generator[Workspace, None, None]:
+        try:
+            with translated(), Workspace(self._workspace) as workspace:
+                yield workspace
+        except PathForbidden as error:
+            raise RuleBroken(f"a tool has put something in the way: {error}") from error
+
+
+class OpenFile:
+    """The port ``OpenUpload``."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._file = os.fdopen(descriptor, "rb", buffering=0)
+        self.size_bytes = os.fstat(descriptor).st_size
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """As ``OpenUpload.chunks``."""
+        # One that grows meanwhile must not become longer than was announced.
+        left = self.size_bytes
+        while left and (data := await finished(self._file.read, min(READ_BYTES, left))):
+            left -= len(data)
+            yield data
+
+    async def close(self) -> None:
+        """As ``OpenUpload.close``."""
+        await finished(self._file.close)
+
+
+def _checked(session_id: SessionId) -> SessionId:
+    if not is_uuid(session_id):
+        raise ValueError(f"{session_id!r} is no session id")
+    return session_id
+
+
+def _begin(directory: Path) -> FileDraft:
+    with translated():
+        try:
+            return FileDraft(directory)
+        except FileNotFoundError:  # the sweep has just removed the empty directory
+            return FileDraft(directory)
+
+
+def _make(directory: Path) -> None:
+    with translated():
+        make_durably(directory)
+
+
+def _try_lock(path: Path) -> int | None:
+    with translated():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return descriptor
+
+
+def _markers(directory: Path) -> dict[SessionId, bool]:
+    found: dict[SessionId, bool] = {}
+    with translated(), suppress(FileNotFoundError):
+        for marker in directory.iterdir():
+            with suppress(FileNotFoundError):
+                if is_uuid(marker.name):
+                    found[SessionId(marker.name)] = any(marker.iterdir())
+    return found
+
+
+def _forget(marker: Path) -> None:
+    with suppress(OSError):  # it is not there, or a draft is
+        marker.rmdir()
+
+
+def _open(workspace: Path, name: str) -> OpenFile | None:
+    try:
+        with Workspace(workspace) as opened:
+            return OpenFile(opened.open_file(path_of(name)))
+    except (PathForbidden, FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise FilesUnavailable(f"the files directory: {error.strerror}") from error
+
+
+def _holds(workspace: Path, upload: Upload) -> bool:
+    """Whether the very bytes of an upload are in their place."""
+    try:
+        with Workspace(workspace) as opened:
+            descriptor = opened.open_file(upload.path)
+    except (PathForbidden, OSError):
+        return False
+    with os.fdopen(descriptor, "rb") as file:
+        if os.fstat(descriptor).st_size != upload.size_bytes:
+            return False
+        return hashlib.file_digest(file, "sha256").hexdigest() == upload.sha256

@@ -1,0 +1,124 @@
+"""What people upload into a session: how it may be called, how much there may be, how long it stays."""
+
+import mimetypes
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from navi.domain.errors import BadInput, UploadsFull
+from navi.domain.events import FileUploaded
+
+DIRECTORY = "uploads"  # in the session's workspace
+MAX_NAME = 200  # characters
+MAX_NAME_BYTES = 255  # UTF-8, what file systems take
+MAX_UPLOADS = 500  # in a session at one time: the list of them is part of its state
+MEBIBYTE = 1024 * 1024
+
+DEFAULT_MEDIA_TYPE = "application/octet-stream"
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
+# Of its own and not the module's: that reads the machine's files, and would say different things there.
+_KNOWN_TYPES = mimetypes.MimeTypes()
+
+# Characters that turn the direction of a text make `exe.txt` out of `txt.exe`.
+_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_NOT_SHOWN = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, halves of pairs, line ends
+
+
+class Upload(Struct, frozen=True, kw_only=True):
+    """A file that is there; ``seq`` and ``at`` are of the event that says so."""
+
+    name: str
+    path: str
+    size_bytes: int
+    sha256: str
+    media_type: str
+    at: datetime
+    seq: int
+
+
+def path_of(name: str) -> str:
+    """Where an upload lies in the workspace."""
+    return f"{DIRECTORY}/{name}"
+
+
+def check_name(field: str, name: str) -> None:
+    """Refuse what is not the plain name of a file.
+
+    Raises:
+        BadInput: names ``field``.
+    """
+    if not name.strip() or name in (".", ".."):
+        raise BadInput(field, "is not the name of a file")
+    if "/" in name or "\\" in name:
+        raise BadInput(field, "is a path; only the name of a file is taken")
+    if any(c in _TURNING or unicodedata.category(c) in _NOT_SHOWN for c in name):
+        raise BadInput(field, "contains control characters")
+    if len(name) > MAX_NAME:
+        raise BadInput(field, f"has {len(name)} characters, {MAX_NAME} are allowed")
+    size = len(name.encode())
+    if size > MAX_NAME_BYTES:
+        raise BadInput(field, f"has {size} bytes in UTF-8, {MAX_NAME_BYTES} are allowed")
+
+
+def media_type_of(declared: str | None, name: str) -> str:
+    """What kind of file it is: as declared, without parameters, or else as its name says."""
+    kind = (declared or "").partition(";")[0].strip().lower()
+    if _MEDIA_TYPE.fullmatch(kind):
+        return kind
+    guessed, encoding = _KNOWN_TYPES.guess_type(name)
+    return DEFAULT_MEDIA_TYPE if guessed is None or encoding is not None else guessed
+
+
+def with_upload(
+    uploads: tuple[Upload, ...], uploaded: FileUploaded, *, at: datetime, seq: int
+) -> tuple[Upload, ...]:
+    """The uploads after one more; it takes the place of an earlier one of its name."""
+    upload = Upload(
+        name=uploaded.name,
+        path=uploaded.path,
+        size_bytes=uploaded.size_bytes,
+        sha256=uploaded.sha256,
+        media_type=uploaded.media_type,
+        at=at,
+        seq=seq,
+    )
+    return (*without(uploads, uploaded.name), upload)
+
+
+def without(uploads: Iterable[Upload], *names: str) -> tuple[Upload, ...]:
+    """The uploads that have none of those names."""
+    return tuple(upload for upload in uploads if upload.name not in names)
+
+
+def room_left(uploads: Iterable[Upload], replacing: Iterable[str], *, max_bytes: int) -> int:
+    """How many bytes new uploads may have together, which replace the earlier ones of their names."""
+    return max_bytes - sum(upload.size_bytes for upload in without(uploads, *replacing))
+
+
+def check_room(uploads: Sequence[Upload], new: Sequence[FileUploaded], *, max_bytes: int) -> None:
+    """Refuse what would be too much for a session.
+
+    Raises:
+        UploadsFull: in bytes or in number.
+    """
+    names = [file.name for file in new]
+    if sum(file.size_bytes for file in new) > room_left(uploads, names, max_bytes=max_bytes):
+        raise too_much(max_bytes)
+    if len(without(uploads, *names)) + len(new) > MAX_UPLOADS:
+        raise UploadsFull(f"a session has {MAX_UPLOADS} uploads at the most")
+
+
+def too_much(max_bytes: int) -> UploadsFull:
+    """Why bytes beyond the room are refused."""
+    return UploadsFull(
+        f"the uploads of a session may have {max_bytes // MEBIBYTE} MB together "
+        "(SESSION_FILES_MAX_SIZE_MB)"
+    )
+
+
+def due(uploads: Iterable[Upload], *, now: datetime, stay: timedelta) -> tuple[Upload, ...]:
+    """The uploads whose time is over."""
+    return tuple(upload for upload in uploads if upload.at + stay <= now)
