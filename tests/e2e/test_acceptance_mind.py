@@ -254,10 +254,10 @@ async def test_what_is_forgotten_stands_nowhere_any_more(
         assert (await client.delete(f"/memories/{memory['id']}")).status_code == 204
         events = await events_of(navi, session_id)
         [recalled] = data_of(events, "memory_recalled")
-        assert recalled == {"memory_ids": [memory["id"]], "content": ""}
+        assert recalled == {"erased": True, "memory_ids": [memory["id"]], "content": ""}
         [call, *_] = data_of(events, "model_called")
         request = await client.get(f"/sessions/{session_id}/calls/{call['call_id']}/request")
-    assert request.status_code == 404
+    assert request.status_code == 410
     assert "Quetzal" not in request.text
     assert memory["id"] not in [m["id"] for m in (await navi.get("/memories"))["memories"]]
     assert (await navi.command("verify", session_id)).status == 0
