@@ -13,11 +13,17 @@ TOKEN = "t0ken-of-the-test"  # noqa: S105 - of a server that lives as long as a 
 
 
 class OwnServer:
-    """Always on the same port and in the same directory; ``url`` includes the token."""
+    """Always on the same port and in the same directory; ``url`` includes the token.
 
-    def __init__(self, directory: Path, *, authorization: str = f"{{ token: {TOKEN} }}") -> None:
+    Args:
+        access: in the server's configuration, who may come in.
+    """
+
+    def __init__(
+        self, directory: Path, *, access: str = f"authorization {{ token: {TOKEN} }}"
+    ) -> None:
         self._directory = directory
-        self._authorization = authorization
+        self._access = access
         self._process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[None] | None = None
         with socket.socket() as free:
@@ -26,7 +32,11 @@ class OwnServer:
 
     @property
     def url(self) -> str:
-        return f"nats://{TOKEN}@127.0.0.1:{self._port}"
+        return self.url_of(TOKEN)
+
+    def url_of(self, login: str) -> str:
+        """Its address with a token, or with ``user:password``."""
+        return f"nats://{login}@127.0.0.1:{self._port}"
 
     async def start(self) -> None:
         """Start it, and return when it accepts connections."""
@@ -34,7 +44,7 @@ class OwnServer:
         configuration = self._directory / "nats.conf"
         configuration.write_text(
             f'listen: "127.0.0.1:{self._port}"\n'
-            f"authorization {self._authorization}\n"
+            f"{self._access}\n"
             f'jetstream {{ store_dir: "{self._directory}" }}\n'
         )
         self._process = await asyncio.create_subprocess_exec(

@@ -112,7 +112,7 @@ async def test_a_user_and_a_password_may_stand_in_the_address(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     server = OwnServer(
-        tmp_path_factory.mktemp("users"), authorization="{ user: navi, password: pass-word }"
+        tmp_path_factory.mktemp("users"), access="authorization { user: navi, password: pass-word }"
     )
     await server.start()
     try:
