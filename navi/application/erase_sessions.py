@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from msgspec import UNSET, Struct
 
@@ -12,12 +12,19 @@ from navi.application.record import Records
 from navi.application.shared_events import forks_of
 from navi.domain.commands import DeleteSession, RecordErasure, RenameSession
 from navi.domain.erasure import ERASED, without_words
-from navi.domain.errors import LogUnavailable, NotFound
-from navi.domain.events import ContentErased, ModelCalled, SessionCreated, SessionRenamed
+from navi.domain.errors import LogUnavailable, NotFound, RuleBroken
+from navi.domain.events import (
+    ContentErased,
+    FileExpired,
+    FileUploaded,
+    ModelCalled,
+    SessionCreated,
+    SessionRenamed,
+)
 from navi.domain.ids import Owner, SessionId, owner_stream
 from navi.domain.memory import HEADING, Memory
 from navi.failpoints import failpoint
-from navi.ports import EventLog, ReadModels, Recorded, TextStore, Workspaces
+from navi.ports import EventLog, ReadModels, Recorded, TextStore, UploadStore, Workspaces
 
 CATCH_UP_SECONDS = 60.0  # for the read models, which another process may be at work on
 
@@ -53,6 +60,7 @@ class EraseSessions:
         records: Records,
         memories: ManageMemories,
         workspaces: Workspaces,
+        uploads: UploadStore,
         projector: Projector,
     ) -> None:
         self._log = event_log
@@ -61,6 +69,7 @@ class EraseSessions:
         self._records = records
         self._memories = memories
         self._workspaces = workspaces
+        self._uploads = uploads
         self._projector = projector
 
     async def of_owner(self, owner: Owner) -> tuple[SessionId, ...]:
@@ -120,6 +129,7 @@ class EraseSessions:
         # From here on no read model is folded from the words: what comes is read from the log anew.
         await self._read_models_follow()
         await self._drop_texts(session_id)
+        await self._take_uploads(session_id, found.forks)
         await self._take_names(session_id, found.forks)
         await failpoint("erase.before_events")
         events = 0
@@ -128,6 +138,9 @@ class EraseSessions:
             events += len(payloads)
             await failpoint("erase.between_events")
         files = await self._workspaces.remove(session_id)
+        async with self._uploads.shelf(session_id) as shelf:
+            await shelf.clear()  # what was on its way in
+        await self._uploads.forget(session_id)
         await self._read_models.forget(session_id, keep_listed=False)
         for fork in found.forks:
             await self._read_models.forget(fork, keep_listed=True)
@@ -167,39 +180,62 @@ class EraseSessions:
         found = await self._memories.list(owner)
         return [memory for memory in found if memory.session_id == session_id]
 
+    async def _take_uploads(self, session_id: SessionId, forks: tuple[SessionId, ...]) -> None:
+        """Take its uploads from its forks, which have copies of them."""
+        for fork in forks:
+            uploads = (await self._records.open(fork)).session.uploads
+            names = [upload.name for upload in uploads if upload.session_id == session_id]
+            if names:
+                # A link that a tool has put in the way leads to what is not the session's.
+                async with self._uploads.shelf(fork) as shelf:
+                    with suppress(RuleBroken):
+                        for name in names:
+                            await shelf.remove(name)
+
     async def _take_names(self, session_id: SessionId, forks: tuple[SessionId, ...]) -> None:
-        """Take its names from those of its forks that were given them when they were made."""
+        """Take its names, and those of its uploads, from the forks that were given them."""
         names: set[str | None] = set()
+        files: set[str] = {ERASED}
         async for row in self._facts(session_id):
             match row.envelope.event:
                 case SessionCreated(name=str(name)) | SessionRenamed(name=name):
                     names.add(name)
+                case FileUploaded(name=name):
+                    files.add(name)
                 case _:
                     pass
         for fork in forks:
-            await self._take_name(fork, names)
+            await self._take_names_from(fork, names, files)
 
-    async def _take_name(self, fork: SessionId, names: set[str | None]) -> None:
-        given: int | None = None
-        told = False
+    async def _take_names_from(
+        self, fork: SessionId, names: set[str | None], files: set[str]
+    ) -> None:
+        given: list[int] = []
+        told: set[int] = set()
+        own: set[str] = set()
+        named = False
         async for row in self._facts(fork):
             match row.envelope.event:
                 case SessionCreated(name=name) if name in names or name == ERASED:
-                    given = row.seq
-                    if _has_words(row):
-                        await self._log.erase(fork, {row.seq: without_words(row.type, row.data)})
+                    named = True
+                    given.append(row.seq)
+                case FileUploaded(name=name):
+                    own.add(name)
+                case FileExpired(name=name) if name in files - own:
+                    given.append(row.seq)
                 case ContentErased(session_id=whose, seqs=tuple(seqs)) if whose == fork:
-                    told = told or given in seqs
+                    told.update(seqs)
+                    continue
                 case _:
-                    pass
+                    continue
+            if row.seq in given and _has_words(row):
+                await self._log.erase(fork, {row.seq: without_words(row.type, row.data)})
         record = await self._records.open(fork)
-        if given is None:
-            return
-        if record.session.exists and record.session.name in names:
+        if named and record.session.exists and record.session.name in names:
             by = "user" if record.session.named_by_user else "auto"
             await record.execute(RenameSession(name=ERASED, by=by))
-        if not told:
-            erased = ContentErased(session_id=fork, events=1, why="session", seqs=(given,))
+        if untold := tuple(seq for seq in given if seq not in told):
+            erased = ContentErased(session_id=fork, events=len(untold), why="session", seqs=untold)
             await record.execute(RecordErasure(event=erased))
 
     async def _facts(self, session_id: SessionId) -> AsyncGenerator[Recorded, None]:

@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from navi import failpoints
+from navi.adapters.files.uploads import Uploads
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
@@ -105,6 +106,7 @@ def _erasing(settings: Settings, store: Store) -> EraseSessions:
         records_of(settings, store),
         memories_of(settings, store),
         Workspaces(settings.files_dir),
+        Uploads(settings.files_dir, SystemClock()),
         Projector(store.log, store.read_models, PROJECTIONS, SystemClock()),
     )
 

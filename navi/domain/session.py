@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from navi.domain.events import (
     AgentEvent,
     CompressionUndone,
+    ContentErased,
     ContextCompressed,
     Envelope,
     FileExpired,
@@ -42,7 +43,7 @@ from navi.domain.ids import (
     SessionId,
 )
 from navi.domain.turn import Actor, Turn, evolve_turn
-from navi.domain.uploads import Upload, with_upload, without
+from navi.domain.uploads import Upload, with_upload, without, without_erased
 
 FOLLOWING: tuple[Purpose, ...] = ("naming", "memory")  # calls that follow a completed turn
 MAX_WAITING = 100  # messages that wait for their turn; a person's queue is a handful
@@ -167,10 +168,11 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
         case FileUploaded() as uploaded:
             if uploaded.erased is True:
                 return session
-            uploads = with_upload(session.uploads, uploaded, at=envelope.at, seq=envelope.seq)
-            return replace(session, uploads=uploads)
+            return replace(session, uploads=with_upload(session.uploads, uploaded, envelope))
         case FileExpired(name=name):
             return replace(session, uploads=without(session.uploads, name))
+        case ContentErased() as erased:
+            return replace(session, uploads=without_erased(session.uploads, erased))
         case ProfileSwitched(to_profile=profile_id):
             return replace(session, profile_id=profile_id)
         case UserMessageReceived(message_id=message_id, mode=mode, planning=planning):

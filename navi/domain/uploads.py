@@ -6,10 +6,11 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from navi.domain.errors import BadInput, UploadsFull
-from navi.domain.events import FileUploaded
+from navi.domain.events import ContentErased, Envelope, FileUploaded
+from navi.domain.ids import SessionId
 
 DIRECTORY = "uploads"  # in the session's workspace
 MAX_NAME = 200  # characters
@@ -28,7 +29,11 @@ _NOT_SHOWN = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, halves of pairs, l
 
 
 class Upload(Struct, frozen=True, kw_only=True):
-    """A file that is there; ``seq`` and ``at`` are of the event that says so."""
+    """A file that is there.
+
+    Attributes:
+        at, seq, session_id: of the event that says so; a fork has some of its origin's.
+    """
 
     name: str
     path: str
@@ -37,6 +42,7 @@ class Upload(Struct, frozen=True, kw_only=True):
     media_type: str
     at: datetime
     seq: int
+    session_id: SessionId
 
 
 def path_of(name: str) -> str:
@@ -73,7 +79,7 @@ def media_type_of(declared: str | None, name: str) -> str:
 
 
 def with_upload(
-    uploads: tuple[Upload, ...], uploaded: FileUploaded, *, at: datetime, seq: int
+    uploads: tuple[Upload, ...], uploaded: FileUploaded, envelope: Envelope
 ) -> tuple[Upload, ...]:
     """The uploads after one more; it takes the place of an earlier one of its name."""
     upload = Upload(
@@ -82,8 +88,9 @@ def with_upload(
         size_bytes=uploaded.size_bytes,
         sha256=uploaded.sha256,
         media_type=uploaded.media_type,
-        at=at,
-        seq=seq,
+        at=envelope.at,
+        seq=envelope.seq,
+        session_id=envelope.session_id,
     )
     return (*without(uploads, uploaded.name), upload)
 
@@ -91,6 +98,16 @@ def with_upload(
 def without(uploads: Iterable[Upload], *names: str) -> tuple[Upload, ...]:
     """The uploads that have none of those names."""
     return tuple(upload for upload in uploads if upload.name not in names)
+
+
+def without_erased(uploads: Iterable[Upload], erased: ContentErased) -> tuple[Upload, ...]:
+    """The uploads whose names still stand in the log."""
+    return tuple(
+        upload
+        for upload in uploads
+        if upload.session_id != erased.session_id
+        or (erased.seqs is not UNSET and upload.seq not in erased.seqs)
+    )
 
 
 def room_left(uploads: Iterable[Upload], replacing: Iterable[str], *, max_bytes: int) -> int:

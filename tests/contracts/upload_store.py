@@ -29,6 +29,7 @@ def upload(name: str, data: bytes) -> Upload:
         media_type="text/plain",
         at=datetime.now(UTC),  # noqa: TID251  # near to now, as the log's
         seq=2,
+        session_id=A,
     )
 
 

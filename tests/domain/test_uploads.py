@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given as cases
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from navi.domain.commands import (
     DeleteSession,
@@ -15,6 +16,7 @@ from navi.domain.commands import (
 )
 from navi.domain.errors import BadInput, NotFound, UploadsFull
 from navi.domain.events import (
+    ContentErased,
     FileExpired,
     FileUploaded,
     Origin,
@@ -22,7 +24,7 @@ from navi.domain.events import (
     SessionDeleted,
     UserMessageReceived,
 )
-from navi.domain.ids import LOCAL_OWNER, MessageId
+from navi.domain.ids import LOCAL_OWNER, MessageId, SessionId
 from navi.domain.messages import Message
 from navi.domain.prompt import with_files
 from navi.domain.session import Session
@@ -193,6 +195,21 @@ def test_an_upload_whose_name_was_erased_is_none() -> None:
     )
 
     assert fold([CREATED, erased]).uploads == ()
+
+
+def test_the_erasure_of_a_session_takes_the_uploads_that_came_from_it() -> None:
+    def erased(session_id: SessionId, *seqs: int) -> ContentErased:
+        return ContentErased(session_id=session_id, events=1, why="session", seqs=seqs or UNSET)
+
+    other = SessionId("01990000-0000-7000-8000-000000000002")
+    session = fold([CREATED, uploaded("a"), uploaded("b")])
+
+    left = [
+        names(fold([event], start=session))
+        for event in (erased(other), erased(SESSION, 2), erased(SESSION))
+    ]
+
+    assert left == [["a", "b"], ["b"], []]
 
 
 # --- what leaves --------------------------------------------------------------------------------

@@ -186,6 +186,34 @@ async def test_a_fork_goes_on_without_the_words_that_it_shared(
     assert (gone.status_code, "erased" in gone.json()["detail"]) == (410, True)
 
 
+async def test_uploads_go_with_their_session_and_from_its_forks(
+    navi: NaviProcess, secret: str
+) -> None:
+    session_id = await navi.new_session()
+    own, lost = f"own-{secret}", f"lost-{secret}"
+    async with navi.client() as client:
+        path = f"/sessions/{session_id}/files"
+        # Of the first version of a file that was replaced a fork has nothing, and says so.
+        for name, data in ((own, f"of {secret}"), (lost, "first"), (lost, f"then {secret}")):
+            await client.post(path, files={"f": (name, data.encode())})
+        fork = (await navi.post(f"/sessions/{session_id}/fork", {"at": 3}))["id"]
+        await client.post(f"/sessions/{fork}/files", files={"f": ("mine", b"mine")})
+    assert "file_expired" in await navi.types(fork)
+    assert files_that_say(navi.data_dir / "files", secret) != []
+
+    erased = await navi.command("erase", session_id, "--yes", "--json")
+
+    assert erased.status == 0, erased.stderr
+    assert await tables_that_say(navi, secret) == []
+    assert files_that_say(navi.data_dir / "files", secret) == []
+    assert not [seq for seq, data in (await on_nats(navi)).items() if secret.encode() in data]
+    [mine] = (await navi.get(f"/sessions/{fork}/files"))["files"]
+    assert mine["name"] == "mine"
+    async with navi.client() as client:
+        assert (await client.get(f"/sessions/{fork}/files/mine")).content == b"mine"
+    assert (await navi.command("verify", "--json")).json["problems"] == []
+
+
 async def test_a_forgotten_memory_is_gone_from_all_that_quoted_it(
     navi: NaviProcess, secret: str
 ) -> None:
