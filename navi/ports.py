@@ -40,7 +40,7 @@ from navi.domain.projection import Change, Listing
 from navi.domain.prompt import ModelRequest
 from navi.domain.uploads import Upload
 
-NodeState = Literal["alive", "gone", "left"]
+NodeState = Literal["alive", "silent", "gone", "left"]
 
 # --- time and identity --------------------------------------------------------------------------
 
@@ -743,7 +743,11 @@ class Nodes(Protocol):
         ...
 
     async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
-        """Whether each is ``alive``, ``gone`` (its lease ran out or its session ended) or ``left``."""
+        """Whether each is ``alive``, ``gone`` or ``left``; ``silent`` where that shows in a moment.
+
+        A node is ``gone`` when its lease ran out, or its session with the database ended and did not
+        come back: until that is certain it is ``silent``, so whoever wants to know asks again soon.
+        """
         ...
 
     async def forget_ended(self, *, but: Collection[NodeId]) -> None:

@@ -27,6 +27,7 @@ from navi.ports import EventLog, Nodes, ReadModels, ToolBox
 log = structlog.get_logger()
 
 LOOK_EVERY = 2.0  # seconds; with a lease of 10 s a dead node's turns go on within 15 s
+LOOK_AGAIN = 0.25  # seconds, while of some node it is not certain whether it is gone
 FORGET_EVERY = 300  # looks: processes that ended are forgotten every ten minutes, and at the start
 MAX_TRIES = 10  # a look, against somebody who appends all the time; then the next look tries
 
@@ -64,44 +65,48 @@ class TakeOver:
     async def run(self) -> None:
         """Look for ever; ends when it is cancelled."""
         while True:
+            certain = True
             try:
-                await self.look()
+                certain = await self.look()
             except Unavailable as error:
                 log.warning("take_over_waits", error=str(error))
             except Exception:  # a border: a follower goes on
                 log.exception("take_over_broke")
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(LOOK_EVERY if certain else LOOK_AGAIN)
 
-    async def look(self) -> None:
-        """Look once.
+    async def look(self) -> bool:
+        """Look once; gives whether it is certain of each node whether it is gone.
 
         Raises:
             LogUnavailable: Postgres does not answer.
         """
         states = await unfinished_sessions(self._log, self._read_models)
         owners = {node for session in states.values() for node in _nodes(session)} - {self._node}
-        alive = await self._nodes.state_of(sorted(owners))
+        node_states = await self._nodes.state_of(sorted(owners))
+        gone = {node for node, state in node_states.items() if state in ("gone", "left")}
         if self._looks % FORGET_EVERY == 0:
             await self._nodes.forget_ended(but=owners)
         self._looks += 1
         for session_id, session in states.items():
-            gone = frozenset(n for n in _aside_nodes(session) if alive.get(n, "gone") != "alive")
-            if gone - {self._node}:
+            if lost := _aside_nodes(session) & gone:
                 record = await self._records.open(session_id)
-                await record.execute(AnswerAsides(nodes=gone - {self._node}))
+                await record.execute(AnswerAsides(nodes=lost))
             if session_id in self._runs.running or self._runs.draining:
                 continue
             follow_up = session.follow_up
-            if follow_up is not None and session.turn is None:
-                alive_elsewhere = alive.get(follow_up.node, "gone") == "alive"
-                if follow_up.node == self._node or not alive_elsewhere:
-                    self._left_behind(session_id, follow_up)
+            if (
+                follow_up is not None
+                and session.turn is None
+                and follow_up.node in {self._node, *gone}
+            ):
+                self._left_behind(session_id, follow_up)
             if session.turn is None or session.turn.node == self._node:
                 if session.turn or session.waiting:
                     self._runs.wake(session_id)
-            elif alive.get(session.turn.node, "gone") != "alive":
-                handed_over = alive.get(session.turn.node) == "left"
+            elif session.turn.node in gone:
+                handed_over = node_states[session.turn.node] == "left"
                 await self._resume(session_id, session.turn.node, handed_over=handed_over)
+        return "silent" not in node_states.values()
 
     async def _resume(self, session_id: SessionId, node: NodeId, *, handed_over: bool) -> None:
         """Take the turn over, unless it has ended or another node was faster."""

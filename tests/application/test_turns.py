@@ -605,6 +605,31 @@ async def test_a_node_that_lost_its_turn_writes_nothing_more(
         assert (await world.types(session_id))[-1] == "turn_completed"
 
 
+async def test_the_turn_of_a_node_that_is_only_cut_off_for_a_moment_stays_its_own(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    go_on = asyncio.Event()
+    server.answer(Say("all"), Stall(go_on), Say(" mine"), Done())
+    async with (
+        agent_node(world, tmp_path, [server.url]) as first,
+        agent_node(world, tmp_path, [server.url]) as second,
+    ):
+        session_id = await first.session()
+        receipt = await first.say(session_id, "go")
+        await world.seen(session_id, "text_delta")
+        world.cluster[first.id] = "silent"
+        await world.project()
+
+        assert not await second.take_over.look()
+        go_on.set()
+
+        assert (await second.outcome(session_id, receipt)).content == "all mine"
+        assert "turn_resumed" not in await world.types(session_id)
+        world.cluster[first.id] = "alive"
+        assert await second.take_over.look()
+
+
 async def test_a_stop_on_another_node_is_heard(server: ModelServer, tmp_path: Path) -> None:
     world = World()
     server.answer(Say("on and on"), Stall(asyncio.Event()))

@@ -1,14 +1,18 @@
 """Which processes are alive, as Postgres sees them: a lease by its clock, and a lock on a session.
 
-The lock tells of a killed process at once: its connection is gone. The lease tells of one that is
-stopped or cut off, whose connection may stand for hours.
+The lock tells of a killed process long before its lease does: its connection is gone. So is that of
+a living one whose connection was cut, or whose Postgres was started again; it takes its lock on a new
+one, and its lease with it. The lease tells of a process that is stopped or cut off, whose connection
+may stand for hours.
 """
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 import asyncpg
 import structlog
+from msgspec import Struct
 
 from navi.adapters.postgres.connect import Connection, Pool, connect, fetch
 from navi.adapters.postgres.transaction import answering
@@ -22,6 +26,9 @@ LEASE_SECONDS = 10.0
 RENEW_SHARE = 0.3  # of the lease: three tries before it runs out
 ANSWER_SECONDS = 2.0  # a renewal that takes longer is tried again on a new connection
 RETRY_SECONDS = 0.5  # until the connection is there again, and the lock on it
+SILENT_SECONDS = (
+    1.5  # without a lock and a new lease until a node is gone: three tries at coming back
+)
 
 _LOCKS = 7002  # first key of the advisory locks; the second is the node's number
 
@@ -39,19 +46,27 @@ _LOCK = "select pg_try_advisory_lock($1, $2)"
 _LEAVE = "update navi.node set left_at = now(), expires_at = now() where id = $1"
 
 _STATES = """
-    select n.id::text, case
+    select n.id::text, n.expires_at, case
       when n.left_at is not null then 'left'
-      when n.expires_at > now() and exists (
+      when n.expires_at <= now() then 'gone'
+      when exists (
         select from pg_locks l join pg_database d on d.oid = l.database
         where d.datname = current_database() and l.locktype = 'advisory' and l.granted
           and l.classid = $2::integer::oid and l.objid = n.number::oid and l.objsubid = 2
       ) then 'alive'
-      else 'gone' end as state
+      else 'silent' end as state
     from navi.node n where n.id = any($1::uuid[])"""
 
 _FORGET_ENDED = """
     delete from navi.node
     where coalesce(left_at, expires_at) < now() - interval '1 hour' and id <> all($1::uuid[])"""
+
+
+class _Silence(Struct, frozen=True):
+    """Since when a node was seen without its lock, and the lease it had then."""
+
+    since: float  # the loop's time
+    lease: datetime
 
 
 class PostgresNodes:
@@ -62,6 +77,7 @@ class PostgresNodes:
         self._pool = pool
         self._lease_seconds = lease_seconds
         self._membership: _Membership | None = None
+        self._silent: Mapping[NodeId, _Silence] = {}  # as of the last question
 
     async def join(self, node_id: NodeId) -> None:
         """Announce this process; from now on its lease is renewed until ``leave``.
@@ -85,8 +101,21 @@ class PostgresNodes:
 
     async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
         rows = await fetch(self._pool, _STATES, node_ids, _LOCKS)
-        known = {row["id"]: row["state"] for row in rows}
-        return {node_id: known.get(node_id, "gone") for node_id in node_ids}
+        states: dict[NodeId, NodeState] = dict.fromkeys(node_ids, "gone")
+        now = asyncio.get_running_loop().time()
+        silent: dict[NodeId, _Silence] = {}
+        for row in rows:
+            states[row["id"]] = row["state"]
+            if row["state"] == "silent":
+                # A new lease: it was there in between, and its connection was cut once more.
+                silence = self._silent.get(row["id"])
+                if silence is None or silence.lease != row["expires_at"]:
+                    silence = _Silence(now, row["expires_at"])
+                silent[row["id"]] = silence
+                if now - silence.since >= SILENT_SECONDS:
+                    states[row["id"]] = "gone"
+        self._silent = silent
+        return states
 
     async def forget_ended(self, *, but: Collection[NodeId]) -> None:
         # One that was only frozen writes its row again when it renews its lease.

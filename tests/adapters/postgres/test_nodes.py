@@ -8,7 +8,7 @@ import pytest
 
 from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.migrate import migrate
-from navi.adapters.postgres.nodes import PostgresNodes
+from navi.adapters.postgres.nodes import SILENT_SECONDS, PostgresNodes
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import NodeId
 from navi.ports import Nodes, NodeState
@@ -59,7 +59,7 @@ class TestPostgresNodes(NodesContract):
         return PostgresNodes(dsn, pool)
 
 
-async def test_a_killed_process_is_gone_at_once(dsn: str, pool: Pool) -> None:
+async def test_a_killed_process_is_gone_within_moments(dsn: str, pool: Pool) -> None:
     nodes = PostgresNodes(dsn, pool)
     async with child(dsn, A, lease_seconds=600) as process:
         assert await nodes.state_of([A]) == {A: "alive"}
@@ -143,6 +143,28 @@ async def test_a_lost_connection_is_opened_again_and_the_lock_taken_on_it(
     await nodes.leave()
     await other.leave()
     assert await nodes.state_of([A, B]) == {A: "left", B: "left"}
+
+
+async def test_a_node_whose_connection_is_cut_again_and_again_is_never_gone(
+    dsn: str, pool: Pool
+) -> None:
+    """Else its turns would be taken over, and given up behind three cuts, while it runs them."""
+    nodes, other = PostgresNodes(dsn, pool), PostgresNodes(dsn, pool)
+    await nodes.join(A)
+    cuts, seen = 0, set[NodeState]()
+    until = asyncio.get_running_loop().time() + 2 * SILENT_SECONDS
+    while asyncio.get_running_loop().time() < until:
+        cuts += await pool.fetchval(
+            "select count(pg_terminate_backend(pid)) from pg_locks where locktype = 'advisory'"
+            " and objid = (select number from navi.node where id = $1)",
+            A,
+        )
+        seen |= set((await other.state_of([A])).values())
+
+    assert cuts > 1
+    assert seen <= {"alive", "silent"}
+    await becomes(nodes, A, "alive")
+    await nodes.leave()
 
 
 async def test_a_node_whose_row_was_lost_writes_it_again(dsn: str, pool: Pool) -> None:
