@@ -105,7 +105,7 @@ def _stands_in(value: _Value, wanted: str) -> bool:
         case list():
             return any(_stands_in(each, wanted) for each in value)
         case dict():
-            return any(_stands_in(each, wanted) for each in value.values())
+            return any(_stands_in(each, wanted) for each in (*value, *value.values()))
         case _:
             return False
 

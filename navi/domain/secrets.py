@@ -232,14 +232,36 @@ def _masked_value(value: Any, secrets: Secrets, names: dict[str, None]) -> Any:
             return masked.text
         case dict():
             items = cast("dict[str, Any]", value)
-            return {
-                key: item if key in UNMASKED else _masked_value(item, secrets, names)
-                for key, item in items.items()
-            }
+            return {key: _masked_item(key, item, secrets, names) for key, item in items.items()}
         case list() | tuple():
             return [_masked_value(item, secrets, names) for item in cast("list[Any]", value)]
         case _:
             return value
+
+
+def _masked_item(key: str, value: Any, secrets: Secrets, names: dict[str, None]) -> Any:
+    if key in UNMASKED:
+        return value
+    if key == "arguments":
+        return _masked_arguments(value, secrets, names)
+    return _masked_value(value, secrets, names)
+
+
+def _masked_arguments(value: Any, secrets: Secrets, names: dict[str, None]) -> Any:
+    """What a model made up: its keys are words, too, and what it calls an id may be anything."""
+    match value:
+        case dict():
+            masked: dict[str, Any] = {}
+            for key, item in cast("dict[str, Any]", value).items():
+                name: str = _masked_value(key, secrets, names)
+                while name in masked:  # two keys that were not the same before
+                    name += MASK
+                masked[name] = _masked_arguments(item, secrets, names)
+            return masked
+        case list() | tuple():
+            return [_masked_arguments(item, secrets, names) for item in cast("list[Any]", value)]
+        case _:
+            return _masked_value(value, secrets, names)
 
 
 def secret_values(environment: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from navi.domain.events import (
     TextDelta,
     ToolCall,
     ToolFinished,
+    ToolStarted,
     Usage,
     UserMessageReceived,
 )
@@ -142,6 +143,26 @@ def test_an_event_says_what_was_masked_in_it_wherever_it_stood() -> None:
     assert masked.content == f"hu{MASK}"
     assert masked.tool_calls[0].arguments == {"headers": [{"value": f"x sk-{MASK}"}], "depth": 3}
     assert masked.masked == ("DEPLOY_TOKEN", "API key")
+    assert masked_event(masked, KNOWN) is masked
+
+
+def test_what_a_model_calls_a_key_or_an_id_is_masked_in_arguments() -> None:
+    secret, other = f"sk-{'a1' * 12}", f"sk-{'b2' * 12}"
+    started = ToolStarted(
+        call_id=CallId("c"),
+        name="t",
+        arguments={"id": secret, "owner": [{"node": "hunter2hunter2"}], secret: 1, other: 2},
+    )
+
+    masked = masked_event(started, KNOWN)
+
+    assert isinstance(masked, ToolStarted)
+    assert masked.arguments == {
+        "id": f"sk-{MASK}",
+        "owner": [{"node": f"hu{MASK}"}],
+        f"sk-{MASK}": 1,
+        f"sk-{MASK}{MASK}": 2,
+    }
     assert masked_event(masked, KNOWN) is masked
 
 
