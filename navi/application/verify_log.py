@@ -1,28 +1,33 @@
 """Verify the log: the hash chains of sessions, dense positions, the registry, and the signed heads."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType, field
 
 from navi.domain.errors import LogDamaged
-from navi.domain.events import SessionCreated
+from navi.domain.events import ContentErased, Origin, SessionCreated
 from navi.domain.hash_chain import GENESIS, verify_chain
 from navi.domain.heads import Witness
 from navi.domain.ids import SessionId
 from navi.domain.subjects import format_position
 from navi.domain.verdict import MAX_PROBLEMS, Problem, Verdict, verdict_of
-from navi.ports import EventLog, Recorded
+from navi.ports import EventLog, Recorded, SessionHead
 
 PAGE_ROWS = 1_000
 BEYOND = 2**53  # no position is as large
 
 
 class _Chain(Struct):
-    """How far the chain of a session has been followed."""
+    """How far the chain of a session has been followed.
+
+    Attributes:
+        erased: seqs of the session's own events without words, of which nothing has told yet.
+    """
 
     seq: int = 0
     hash: bytes = GENESIS
+    erased: set[int] = field(default_factory=set[int])
 
 
 async def verify_session(
@@ -48,6 +53,9 @@ async def verify_session(
         problems += _signed_otherwise(witness, rows)
         events += len(rows)
         reached, stretch = until, min(2 * stretch, PAGE_ROWS)
+    if chain.erased and len(problems) < MAX_PROBLEMS:
+        forks = await log.sessions(await log.forks_of(session_id))
+        problems += await _untold(log, {session_id: chain}, bases=_bases(forks))
     if chain.seq < head and len(problems) < MAX_PROBLEMS:
         reason = f"seq {chain.seq + 1} is missing"
         problems.append(Problem(session_id=session_id, seq=chain.seq + 1, reason=reason))
@@ -62,7 +70,8 @@ async def verify_log(log: EventLog, witness: Witness | None = None) -> Verdict:
     Args:
         witness: the signed heads of the log, read before this is called.
     """
-    registered = [session.session_id for session in await log.sessions()]
+    registry = await log.sessions()
+    registered = [session.session_id for session in registry]
     chains: dict[SessionId, _Chain] = {}
     problems: list[Problem] = [] if witness is None else list(witness.problems)
     heads: dict[int, int] = {}
@@ -93,6 +102,7 @@ async def verify_log(log: EventLog, witness: Witness | None = None) -> Verdict:
             events += len(page.rows)
             reached, stretch = page.reached, min(2 * stretch, PAGE_ROWS)
     if len(problems) < MAX_PROBLEMS:
+        problems += await _untold(log, chains, bases=_bases(registry))
         ends = {session_id: chain.seq for session_id, chain in chains.items()}
         lost = [] if witness is None else [*witness.missing(ends), *witness.cut_off(heads)]
         told = {problem.session_id for problem in lost}
@@ -122,10 +132,56 @@ def _registered_otherwise(row: Recorded) -> list[Problem]:
     return []
 
 
+def _bases(sessions: Iterable[SessionHead]) -> set[Origin]:
+    """Where sessions were forked."""
+    return {session.forked_from for session in sessions if session.forked_from is not None}
+
+
+async def _untold(
+    log: EventLog, chains: Mapping[SessionId, _Chain], *, bases: set[Origin]
+) -> list[Problem]:
+    """Events that were erased though no ``content_erased`` says so: nobody knows what they were.
+
+    What an import brought of a session up to a fork's base may lack what tells of it.
+    """
+    problems: list[Problem] = []
+    for session_id, chain in chains.items():
+        if not chain.erased or Origin(session_id=session_id, seq=chain.seq) in bases:
+            continue
+        with suppress(LogDamaged):  # that is told elsewhere
+            head = await log.head(session_id)  # it may have been told since the chain was followed
+            async for row in _rows(log, session_id, after=chain.seq, until=head):
+                _see_erasures(chain, session_id, row)
+        if chain.erased:
+            reason = (
+                f"{len(chain.erased)} events were erased from here on, and nothing in the session"
+                " says so: an erasure was cut off (navi erase completes it), or words were removed"
+            )
+            problems.append(Problem(session_id=session_id, seq=min(chain.erased), reason=reason))
+    return problems
+
+
+def _see_erasures(chain: _Chain, session_id: SessionId, row: Recorded) -> None:
+    if row.session_id != session_id:
+        return
+    if row.salt is None:
+        chain.erased.add(row.seq)
+    elif row.type == ContentErased.TYPE:
+        with suppress(LogDamaged):  # as above
+            event = row.envelope.event
+            if isinstance(event, ContentErased) and event.session_id == session_id:
+                if isinstance(event.seqs, UnsetType):
+                    chain.erased.clear()
+                else:
+                    chain.erased.difference_update(event.seqs)
+
+
 def _follow(chain: _Chain, session_id: SessionId, rows: Sequence[Recorded]) -> list[Problem]:
     """What does not hold in the next rows of a chain, which then ends with the last of them."""
     found = verify_chain(rows, after=chain.seq, previous=chain.hash)
     problems = [Problem(session_id=session_id, seq=at, reason=why) for at, why in found]
+    for row in rows:
+        _see_erasures(chain, session_id, row)
     if rows:
         chain.seq, chain.hash = rows[-1].seq, rows[-1].hash
     return problems

@@ -206,6 +206,11 @@ TAMPERED: dict[str, tuple[str, int, int]] = {
         "update navi.event set data = '{{}}', salt = null where {first} and seq = 2",
         *(0, 2),
     ),
+    "payload, as an erasure leaves it": (
+        'update navi.event set data = \'{{"erased":true,"name":"[erased]","by":"user"}}\', salt = null'
+        " where {first} and seq = 2",
+        *(0, 2),
+    ),
     "type": ("update navi.event set type = 'text_delta' where {first} and seq = 2", 0, 2),
     "id": ("update navi.event set id = gen_random_uuid() where {second} and seq = 1", 1, 1),
     "turn": ("update navi.event set turn_id = id where {second} and seq = 3", 1, 3),
