@@ -126,8 +126,9 @@ async function follow(connection, stream) {
 
 /** All facts of a stream, or those of one owner. */
 function subjectOf(stream) {
+  if (!options.owner) return "navi.events.>";
   const partition = partitions > 1 ? `${stream.replace("NAVI_", "")}.` : "";
-  return options.owner ? `navi.events.${partition}${options.owner}.>` : `navi.events.${partition}>`;
+  return `navi.events.${partition}${options.owner}.>`;
 }
 
 const ask = () => JSON.parse(execFileSync("navi", ["status", "--json"])).nats_url;

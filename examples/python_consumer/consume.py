@@ -122,12 +122,10 @@ async def follow(
 
 def subject_of(stream: str, options: argparse.Namespace) -> str:
     """All facts of a stream, or those of one owner."""
+    if options.owner is None:
+        return "navi.events.>"
     partition = f"{stream.removeprefix('NAVI_')}." if options.partitions > 1 else ""
-    return (
-        f"navi.events.{partition}{options.owner}.>"
-        if options.owner
-        else f"navi.events.{partition}>"
-    )
+    return f"navi.events.{partition}{options.owner}.>"
 
 
 async def main(options: argparse.Namespace) -> None:
