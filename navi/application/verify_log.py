@@ -6,7 +6,7 @@ from contextlib import aclosing, suppress
 from msgspec import Struct, UnsetType, field
 
 from navi.domain.errors import LogDamaged
-from navi.domain.events import ContentErased, Origin, SessionCreated
+from navi.domain.events import DELTA_TYPES, ContentErased, Origin, SessionCreated
 from navi.domain.hash_chain import GENESIS, verify_chain
 from navi.domain.heads import Witness
 from navi.domain.ids import SessionId
@@ -164,7 +164,7 @@ async def _untold(
 def _see_erasures(chain: _Chain, session_id: SessionId, row: Recorded) -> None:
     if row.session_id != session_id:
         return
-    if row.salt is None:
+    if row.salt is None and row.type not in DELTA_TYPES:  # deltas are pruned, and nothing tells
         chain.erased.add(row.seq)
     elif row.type == ContentErased.TYPE:
         with suppress(LogDamaged):  # as above
