@@ -62,7 +62,8 @@ async def test_a_fork_by_command_is_the_servers_at_once(navi: NaviProcess) -> No
     events = (await navi.get(f"/sessions/{fork}/events"))["events"]
     assert events[:cut] == before[:cut]
     assert broken_promises(events) == []
-    assert (await navi.get(f"/sessions/{session_id}/events"))["events"] == before
+    after = (await navi.get(f"/sessions/{session_id}/events"))["events"]
+    assert after[: len(before)] == before  # what follows its turn may have come since
     facts = [event for event in events if not event["type"].endswith("_delta")]
     own = [event for event in facts if event["session_id"] == fork]
     assert await published(navi, fork, until=own[-1]["seq"]) == own
