@@ -38,6 +38,7 @@ async def verify_session(
     problems: list[Problem] = [] if witness is None else list(witness.problems)
     events = 0
     head = await log.head(session_id)
+    registered = next(iter(await log.sessions((session_id,))), None)
     reached, stretch = 0, PAGE_ROWS
     while reached < head and len(problems) < MAX_PROBLEMS:
         until = min(reached + stretch, head)
@@ -49,7 +50,10 @@ async def verify_session(
                 reached += 1
             stretch = max(1, stretch // 2)
             continue
-        problems += _follow(chain, session_id, rows)
+        for row in rows:
+            if row.type == SessionCreated.TYPE and row.session_id == session_id:
+                problems += _registered_otherwise(row, registered, chain)
+            problems += _follow(chain, session_id, (row,))
         problems += _signed_otherwise(witness, rows)
         events += len(rows)
         reached, stretch = until, min(2 * stretch, PAGE_ROWS)
@@ -71,7 +75,7 @@ async def verify_log(log: EventLog, witness: Witness | None = None) -> Verdict:
         witness: the signed heads of the log, read before this is called.
     """
     registry = await log.sessions()
-    registered = [session.session_id for session in registry]
+    registered = {session.session_id: session for session in registry}
     chains: dict[SessionId, _Chain] = {}
     problems: list[Problem] = [] if witness is None else list(witness.problems)
     heads: dict[int, int] = {}
@@ -95,9 +99,9 @@ async def verify_log(log: EventLog, witness: Witness | None = None) -> Verdict:
                 chain = chains.get(row.session_id)
                 if chain is None:
                     chain = chains[row.session_id] = await _start(log, row.session_id, row.seq)
-                problems += _follow(chain, row.session_id, (row,))
                 if row.type == SessionCreated.TYPE:
-                    problems += _registered_otherwise(row)
+                    problems += _registered_otherwise(row, registered.get(row.session_id), chain)
+                problems += _follow(chain, row.session_id, (row,))
             problems += _signed_otherwise(witness, page.rows)
             events += len(page.rows)
             reached, stretch = page.reached, min(2 * stretch, PAGE_ROWS)
@@ -122,14 +126,29 @@ def _signed_otherwise(witness: Witness | None, rows: Sequence[Recorded]) -> list
     return [problem for problem in found if problem is not None]
 
 
-def _registered_otherwise(row: Recorded) -> list[Problem]:
-    """What the registry says of a session that its first event does not."""
+def _registered_otherwise(
+    row: Recorded, registered: SessionHead | None, chain: _Chain
+) -> list[Problem]:
+    """What the registry says of a session that its first event does not.
+
+    Args:
+        registered: None where the session is younger than what was read of the registry.
+        chain: up to the event before.
+    """
+    found: list[str] = []
     with suppress(LogDamaged):  # then the data were changed, and that is told
         event = row.envelope.event
-        if isinstance(event, SessionCreated) and event.owner != row.owner:
-            reason = "the registry of sessions names another owner"
-            return [Problem(session_id=row.session_id, seq=row.seq, reason=reason)]
-    return []
+        if not isinstance(event, SessionCreated):
+            return []
+        if event.owner != row.owner:
+            found.append("the registry of sessions names another owner")
+        if registered is not None:
+            # The stream that holds the base may be the origin's origin: the chain ties it, not its id.
+            base = None if registered.forked_from is None else registered.forked_from.seq
+            origin = None if event.forked_from is None else event.forked_from.seq
+            if base != origin or registered.base_hash != chain.hash:
+                found.append("the registry of sessions names another origin")
+    return [Problem(session_id=row.session_id, seq=row.seq, reason=why) for why in found]
 
 
 def _bases(sessions: Iterable[SessionHead]) -> set[Origin]:

@@ -16,7 +16,7 @@ from navi.domain.hash_chain import digest_of, hash_of
 from navi.domain.heads import SignedHead, Witness, decode_head
 from navi.domain.ids import SessionId
 from navi.domain.verdict import Problem, Verdict
-from tests.contracts.event_log import batch, created, named, new_id
+from tests.contracts.event_log import batch, created, forked, named, new_id
 from tests.support.signing import signer_of
 from tests.support.wound_clock import WoundClock
 
@@ -266,6 +266,37 @@ async def test_whatever_was_done_to_the_log_is_named(
     problems = (await with_heads(empty_database, heads)).problems
     named_ = [(problem.session_id, problem.seq) for problem in problems if problem.session_id]
     assert named_[0] == (two[which], seq), problems
+
+
+# What the registry says of a fork, and whether the fork's own stream shows that it is something else.
+MISREGISTERED: dict[str, str] = {
+    "base": "base_seq = 1",
+    "base beyond the origin": "base_seq = 7",
+    "hash": "base_hash = sha256(base_hash)",
+    "another origin": "forked_from = '{second}'",
+    "no origin": "forked_from = null",
+    "no fork": "forked_from = null, base_seq = 0, base_hash = decode(repeat('00', 32), 'hex')",
+}
+
+
+@pytest.mark.parametrize("kind", MISREGISTERED)
+async def test_a_fork_that_is_registered_otherwise_is_named(
+    empty_database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId], kind: str
+) -> None:
+    first, second = two
+    fork = SessionId(new_id())
+    await log.append(batch(fork, 2, forked(first, 2), named("mine")))
+    change = MISREGISTERED[kind].format(second=second)
+
+    whole = await found(
+        empty_database,
+        f"update navi.session set {change} where session_id = '{fork}'",  # noqa: S608  # an id of our own
+    )
+    one = await found(empty_database, "select 1", session_id=fork)
+
+    assert fork in {problem.session_id for problem in whole.problems}, whole
+    assert fork in {problem.session_id for problem in one.problems}, one
+    assert {problem.session_id for problem in whole.problems} == {fork}, whole
 
 
 @pytest.mark.parametrize("seq", [1, 2, 3])
