@@ -3,7 +3,7 @@
 The lock tells of a killed process long before its lease does: its connection is gone. So is that of
 a living one whose connection was cut, or whose Postgres was started again; it takes its lock on a new
 one, and its lease with it. The lease tells of a process that is stopped or cut off, whose connection
-may stand for hours.
+may stand for hours; but leases of living nodes run out as well while Postgres is away.
 """
 
 import asyncio
@@ -26,9 +26,8 @@ LEASE_SECONDS = 10.0
 RENEW_SHARE = 0.3  # of the lease: three tries before it runs out
 ANSWER_SECONDS = 2.0  # a renewal that takes longer is tried again on a new connection
 RETRY_SECONDS = 0.5  # until the connection is there again, and the lock on it
-SILENT_SECONDS = (
-    1.5  # without a lock and a new lease until a node is gone: three tries at coming back
-)
+SILENT_SECONDS = 1.5  # without a new lease until a node is gone: three tries at coming back
+OVERDUE_SECONDS = LEASE_SECONDS / 2  # left of a lease that should have been renewed by now
 
 _LOCKS = 7002  # first key of the advisory locks; the second is the node's number
 
@@ -46,10 +45,9 @@ _LOCK = "select pg_try_advisory_lock($1, $2)"
 _LEAVE = "update navi.node set left_at = now(), expires_at = now() where id = $1"
 
 _STATES = """
-    select n.id::text, n.expires_at, case
+    select n.id::text, n.expires_at, n.expires_at < now() + make_interval(secs => $3) as overdue, case
       when n.left_at is not null then 'left'
-      when n.expires_at <= now() then 'gone'
-      when exists (
+      when n.expires_at > now() and exists (
         select from pg_locks l join pg_database d on d.oid = l.database
         where d.datname = current_database() and l.locktype = 'advisory' and l.granted
           and l.classid = $2::integer::oid and l.objid = n.number::oid and l.objsubid = 2
@@ -63,7 +61,7 @@ _FORGET_ENDED = """
 
 
 class _Silence(Struct, frozen=True):
-    """Since when a node was seen without its lock, and the lease it had then."""
+    """Since when a node was seen without its lock or with an overdue lease, and that lease."""
 
     since: float  # the loop's time
     lease: datetime
@@ -100,19 +98,19 @@ class PostgresNodes:
             await membership.end()
 
     async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
-        rows = await fetch(self._pool, _STATES, node_ids, _LOCKS)
+        rows = await fetch(self._pool, _STATES, node_ids, _LOCKS, OVERDUE_SECONDS)
         states: dict[NodeId, NodeState] = dict.fromkeys(node_ids, "gone")
         now = asyncio.get_running_loop().time()
         silent: dict[NodeId, _Silence] = {}
         for row in rows:
             states[row["id"]] = row["state"]
-            if row["state"] == "silent":
-                # A new lease: it was there in between, and its connection was cut once more.
+            if row["state"] == "silent" or row["overdue"]:
+                # A new lease: it was there in between.
                 silence = self._silent.get(row["id"])
                 if silence is None or silence.lease != row["expires_at"]:
                     silence = _Silence(now, row["expires_at"])
                 silent[row["id"]] = silence
-                if now - silence.since >= SILENT_SECONDS:
+                if row["state"] == "silent" and now - silence.since >= SILENT_SECONDS:
                     states[row["id"]] = "gone"
         self._silent = silent
         return states

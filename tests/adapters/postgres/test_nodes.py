@@ -167,6 +167,21 @@ async def test_a_node_whose_connection_is_cut_again_and_again_is_never_gone(
     await nodes.leave()
 
 
+async def test_a_lease_that_ran_out_while_postgres_was_away_is_not_held_against_a_node(
+    dsn: str, pool: Pool
+) -> None:
+    """Postgres stood still for longer than a lease, and the others ask before it is renewed."""
+    nodes, other = PostgresNodes(dsn, pool, lease_seconds=2.0), PostgresNodes(dsn, pool)
+    await nodes.join(A)
+    assert await other.state_of([A]) == {A: "alive"}
+
+    await pool.execute("update navi.node set expires_at = now() - interval '1 minute'")
+
+    assert await other.state_of([A]) == {A: "silent"}
+    await becomes(nodes, A, "alive")
+    await nodes.leave()
+
+
 async def test_a_node_whose_row_was_lost_writes_it_again(dsn: str, pool: Pool) -> None:
     nodes = PostgresNodes(dsn, pool, lease_seconds=0.5)
     await nodes.join(A)
