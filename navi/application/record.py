@@ -134,15 +134,20 @@ class Record:
         turn = self.session.turn
         return {} if turn is None else await partial_texts(self._log, self.id, turn)
 
-    async def refresh(self) -> None:
+    async def refresh(self, *, until: int | None = None) -> None:
         """Fold what others appended.
+
+        Args:
+            until: an event that is enough; the log is not read where it is known by then, as it is
+                where the append under way is this process's own.
 
         Raises:
             LogUnavailable: Postgres does not answer.
         """
         try:
             async with asyncio.timeout(REFRESH_SECONDS), self._my_turn():
-                await self._refresh()
+                if until is None or self.seq < until:
+                    await self._refresh()
         except TimeoutError as error:
             raise LogUnavailable("the session waits for Postgres") from error
 

@@ -111,7 +111,9 @@ class SessionRuns:
         async with aclosing(self._log.watch(record.id, after=record.seq)) as rows:
             async for batch in rows:
                 if batch[-1].seq > record.seq:
+                    await asyncio.sleep(0)  # for whoever appended it here, who is told after this
+                if batch[-1].seq > record.seq:
                     try:
-                        await record.refresh()
+                        await record.refresh(until=batch[-1].seq)
                     except Unavailable:
                         continue  # the next append tells

@@ -11,6 +11,8 @@ from navi.domain.secrets import CONTEXT, Secrets
 
 MAX_DELTA = 16_384  # characters of one delta: what a client is shown at once
 SLOT = 0.05  # seconds between two deltas of one call: at most 20 a second, of both kinds together
+# Where an append takes longer than a slot, the next delta waits as long: a busy log gets fewer, larger ones.
+LONGEST_SLOT = 1.0
 
 Kind = Literal["thinking", "text"]
 Shown = ThinkingDelta | TextDelta | ThinkingEnded
@@ -42,6 +44,7 @@ class ShownText:
         self._taken = ""
         self._thinks = False  # thinking was logged and its end was not
         self._next_slot = 0.0
+        self._taken_at = 0.0
 
     @property
     def thinking(self) -> str:
@@ -102,7 +105,7 @@ class ShownText:
         """What may be logged now; at most one delta."""
         if not self._waiting or now < self._next_slot:
             return ()
-        self._next_slot = now + SLOT  # until `logged` knows better
+        self._taken_at, self._next_slot = now, now + SLOT  # until `logged` knows better
         kind, pieces = self._waiting.popleft()
         text = "".join(piece.text for piece in pieces)
         masked = tuple(dict.fromkeys(name for piece in pieces for name in piece.masked)) or UNSET
@@ -116,8 +119,8 @@ class ShownText:
         return (*self.ending(), TextDelta(call_id=self._call_id, text=text, masked=masked))
 
     def logged(self, now: float) -> None:
-        """What ``take`` gave is in the log: the next slot begins here, however long that took."""
-        self._next_slot = now + SLOT
+        """What ``take`` gave is in the log: the next slot begins here, as long as that took."""
+        self._next_slot = now + min(LONGEST_SLOT, max(SLOT, now - self._taken_at))
         self._shown.append(self._taken)
         self._taken = ""
 

@@ -119,6 +119,8 @@ KINDS: tuple[Kind, ...] = (
     ),
 )
 
+_ANCHORED = tuple((kind.anchor, kind) for kind in KINDS)
+
 
 class Secrets:
     """What is masked: given values, by name, and tokens of known forms."""
@@ -158,13 +160,14 @@ class Secrets:
         """
         whole, offset = before + text, len(before)
         held = self._cut_off_at(whole)
-        for kind in KINDS:
-            if kind.anchor in whole and (found := kind.open.search(whole)):
+        for kind in _possible(whole):
+            if found := kind.open.search(whole):
                 held = min(held, _secret_in(kind, found)[0])
-        # Not through a whole one either.
-        for found in sorted(self._found(whole), reverse=True):
-            if found.start < held < found.end:
-                held = found.start
+        if held < len(whole):
+            # Not through a whole one either.
+            for found in sorted(self._found(whole), reverse=True):
+                if found.start < held < found.end:
+                    held = found.start
         return max(0, held - offset)
 
     def _cut_off_at(self, text: str) -> int:
@@ -192,11 +195,16 @@ class Secrets:
             while at >= 0:
                 yield _Found(at + SHOWN, at + len(value), name)
                 at = text.find(value, at + 1)
-        for kind in KINDS:
-            match = kind.form.search(text) if kind.anchor in text else None
+        for kind in _possible(text):
+            match = kind.form.search(text)
             while match is not None:
                 yield _Found(*_secret_in(kind, match), kind.name)
                 match = kind.form.search(text, match.start() + 1)
+
+
+def _possible(text: str) -> list[Kind]:
+    """The kinds whose anchor stands in the text: for almost every piece of text none."""
+    return [kind for anchor, kind in _ANCHORED if anchor in text]
 
 
 class _Found(NamedTuple):

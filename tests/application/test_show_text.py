@@ -1,4 +1,4 @@
-from navi.application.show_text import SLOT, ShownText
+from navi.application.show_text import LONGEST_SLOT, SLOT, ShownText
 from navi.domain.events import TextDelta
 from navi.domain.ids import CallId
 from navi.domain.secrets import Secrets
@@ -20,3 +20,20 @@ def test_what_came_and_is_not_logged_was_not_shown() -> None:
     assert shown.shown == "one "
     shown.logged(SLOT)
     assert shown.shown == "one two"
+
+
+def test_a_slow_log_gets_fewer_and_larger_deltas() -> None:
+    shown = ShownText(CALL, Secrets())
+
+    shown.say("one ")
+    shown.take(0.0)
+    shown.logged(0.4)  # that long the append took
+    shown.say("two ")
+    assert shown.take(0.4 + SLOT) == ()
+    shown.say("three")
+
+    assert shown.due(0.5) == 0.8
+    assert shown.take(0.8) == (TextDelta(call_id=CALL, text="two three"),)
+    shown.logged(60.0)  # an outage does not keep people waiting for as long again
+    shown.say(" four")
+    assert shown.due(60.0) == 60.0 + LONGEST_SLOT

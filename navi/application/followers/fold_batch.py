@@ -94,17 +94,19 @@ class FoldBatch:
         for recorded in rows:
             by_session.setdefault(recorded.session_id, []).append(recorded)
             self._say_if_unknown(recorded)
+        # Once a batch: before Python 3.12 looking at a protocol costs more than folding an event.
+        listed = projection if isinstance(projection, ListedProjection) else None
         saved: list[SessionChanges] = []
         parked: list[ParkedEvent] = []
         states = await batch.states(tuple(by_session))
         for session_id, news in by_session.items():
             stored = states.get(session_id)
-            folding = await self._folded(projection, stored, news, careful=False)
+            folding = await self._folded(projection, listed, stored, news, careful=False)
             try:
                 changes = folding.result(news[-1])
             except UNENCODABLE:
                 # Which event it is that leads there is worth looking for only now.
-                folding = await self._folded(projection, stored, news, careful=True)
+                folding = await self._folded(projection, listed, stored, news, careful=True)
                 changes = folding.result(news[-1])
             parked.extend(folding.parked)
             if changes is not None:
@@ -114,12 +116,13 @@ class FoldBatch:
     async def _folded(
         self,
         projection: Projection[Any],
+        listed: ListedProjection[Any] | None,
         stored: StoredState | None,
         news: Sequence[Recorded],
         *,
         careful: bool,
     ) -> "_Folding":
-        folding = _Folding(projection, stored, careful=careful)
+        folding = _Folding(projection, listed, stored, careful=careful)
         if folding.seq == 0 and news[0].seq > 1:
             # A fork has its beginning from its origin: it stands elsewhere in the log. So does what
             # a state held that cannot be read any more.
@@ -151,14 +154,21 @@ class _Folding:
     """A batch of one session's events on top of what is stored, with the rows encoded."""
 
     def __init__(
-        self, projection: Projection[Any], stored: StoredState | None, *, careful: bool
+        self,
+        projection: Projection[Any],
+        listed: ListedProjection[Any] | None,
+        stored: StoredState | None,
+        *,
+        careful: bool,
     ) -> None:
         """Begin with what is stored.
 
         Args:
+            listed: the same projection, where it lists sessions.
             careful: an event that leads to a state that cannot be stored is parked.
         """
         self._projection = projection
+        self._listed = listed
         self._careful = careful
         self._state: Any = projection.initial()
         self._stored_seq = 0 if stored is None else stored.seq
@@ -212,8 +222,7 @@ class _Folding:
         return after, encoded
 
     def _listing(self, state: Any) -> Listing | None:
-        projection = self._projection
-        return projection.listing(state) if isinstance(projection, ListedProjection) else None
+        return None if self._listed is None else self._listed.listing(state)
 
     def _park(self, recorded: Recorded, poison: str) -> None:
         # Not the error's own words in the logs: they may quote what people wrote.
