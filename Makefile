@@ -18,13 +18,14 @@ LOCK  := $(UV) pip compile pyproject.toml --quiet --universal --generate-hashes 
          --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench chaos lock clean
+.PHONY: help run test lint format bench load soak chaos lock clean
 
 help:
 	@echo "make run     install what is locked into .venv and start navi"
 	@echo "make test    the whole test suite, on real Postgres and NATS started by the tests"
 	@echo "make lint    ruff, pyright and import-linter        make format   let ruff format"
 	@echo "make bench   what it costs                         make chaos    kill it everywhere, again and again"
+	@echo "make load    200 sessions stream at once          make soak    ten minutes of breaking clients, memory flat?"
 	@echo "make lock    resolve the dependencies again         make clean    remove .venv and caches (never data)"
 
 run: $(RUN)
@@ -48,6 +49,12 @@ chaos: $(DEV)
 
 bench: $(DEV)
 	@.venv/bin/python -m bench $(ARGS)
+
+load: $(DEV)
+	@.venv/bin/python -m bench.service.load $(ARGS)
+
+soak: $(DEV)
+	@.venv/bin/python -m bench.service.soak $(ARGS)
 
 lock:
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv (pip install uv, or UV=/path/to/uv)" >&2; exit 1; }

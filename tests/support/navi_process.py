@@ -98,8 +98,11 @@ class EndedAtStart(AssertionError):
 class NaviProcess:
     """A server; `running_navi` starts it and ends it, whatever a test has done to it meanwhile."""
 
-    def __init__(self, data_dir: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, data_dir: Path, settings: Mapping[str, str], *, module: str = "navi"
+    ) -> None:
         self.data_dir = data_dir
+        self._module = module  # that serves as navi does
         self.settings = dict(settings)
         self.url = ""
         self._start = 0  # where the log of the process that runs begins
@@ -138,7 +141,7 @@ class NaviProcess:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "navi",
+                self._module,
                 "serve",
                 env=environment_of(self.data_dir, {**self.settings, **settings}),
                 stdin=subprocess.DEVNULL,
@@ -291,12 +294,14 @@ class NaviProcess:
 
 
 @asynccontextmanager
-async def running_navi(data_dir: Path, **settings: str) -> AsyncGenerator[NaviProcess, None]:
+async def running_navi(
+    data_dir: Path, *, module: str = "navi", **settings: str
+) -> AsyncGenerator[NaviProcess, None]:
     """A server on a data directory, or on the ``DATABASE_URL`` and ``NATS_URL`` among the settings.
 
     Leaves no process behind; what the test has ended itself stays ended.
     """
-    navi = NaviProcess(data_dir, settings)
+    navi = NaviProcess(data_dir, settings, module=module)
     await navi.start()
     try:
         yield navi

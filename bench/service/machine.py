@@ -1,0 +1,97 @@
+"""What the processes of a service use."""
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+from msgspec import Struct
+
+MIB = 1024 * 1024
+
+
+class Used(Struct, frozen=True, kw_only=True):
+    """Processor time since each began, in seconds, by what the processes are."""
+
+    at: float
+    seconds: dict[str, float]
+
+    def shares(self, before: "Used") -> dict[str, float]:
+        """How much of one core each took in between."""
+        took = self.at - before.at
+        return {
+            name: (seconds - before.seconds.get(name, 0.0)) / took
+            for name, seconds in self.seconds.items()
+        }
+
+
+def used(navi: int, model: int) -> Used:
+    """Of navi, its Postgres and NATS, the model server and the clients, which are this process."""
+    own = psutil.Process(navi)
+    seconds = {
+        "navi": _seconds([own]),
+        "Postgres": _seconds(_named(own, "postgres")),
+        "NATS": _seconds(_named(own, "nats-server")),
+        "model": _seconds([psutil.Process(model)]),
+        "clients": _seconds([psutil.Process()]),
+    }
+    return Used(at=time.monotonic(), seconds=seconds)
+
+
+def memory_of(pid: int) -> float:
+    """Resident memory of one process, in MiB."""
+    return psutil.Process(pid).memory_info().rss / MIB
+
+
+def memory_of_nats(navi: int) -> float:
+    """The same of the NATS that a navi has started."""
+    return sum(p.memory_info().rss for p in _named(psutil.Process(navi), "nats-server")) / MIB
+
+
+def files_of(pid: int) -> int:
+    """How many file descriptors a process has open, sockets too."""
+    return psutil.Process(pid).num_fds()
+
+
+def threads_of(pid: int) -> int:
+    return psutil.Process(pid).num_threads()
+
+
+def backends_of(navi: int) -> int:
+    """How many processes its Postgres runs: one a connection, and its own few."""
+    return len(_named(psutil.Process(navi), "postgres"))
+
+
+def machine() -> str:
+    """What this runs on, in a line."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "unknown processor",
+    )
+    memory = psutil.virtual_memory().total / 1024**3
+    return f"{psutil.cpu_count()} cores ({model}), {memory:.0f} GiB"
+
+
+def _named(root: psutil.Process, name: str) -> list[psutil.Process]:
+    return [child for child in root.children(recursive=True) if _name(child) == name]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _seconds(processes: Iterable[psutil.Process]) -> float:
+    total = 0.0
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total

@@ -1,0 +1,84 @@
+"""``make load`` and ``make soak`` themselves, small: they see every event, and say so where one is missing."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench.service.viewer import OutOfOrder, Viewer
+
+RUN_SECONDS = 120
+
+
+async def run(*arguments: str) -> tuple[int | None, bytes]:
+    """Status and standard output of a module of the bench."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", *arguments), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(RUN_SECONDS):
+            out, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode, out
+
+
+async def test_ten_sessions_stream_at_once_and_nobody_misses_anything() -> None:
+    options = ("--sessions", "10", "--watchers", "5", "--seconds", "3", "--json")
+
+    status, out = await run("bench.service.load", *options)
+
+    alone, many = json.loads(out)
+    assert status == 0
+    assert (alone["completed"], many["completed"]) == (1, 10)
+    assert alone["broken"] == many["broken"] == []
+    assert many["frames_a_second"] > many["deltas_a_second"] > 0
+
+
+async def test_a_few_seconds_of_soak_break_nothing(tmp_path: Path) -> None:
+    samples = tmp_path / "samples.json"
+    options = ("--sessions", "5", "--fill", "5", "--minutes", "0.1", "--rest", "0")
+
+    _, out = await run(
+        "bench.service.soak", *options, "--samples", str(samples)
+    )  # too short to say that nothing grows
+
+    assert b"Broken: 0." in out
+    assert len(msgspec.json.decode(samples.read_bytes())["samples"]) > 0
+
+
+FRAMES = (b'{"type":"ready","seq":0}', b'{"seq":1,"type":"x","data":{}}', b'{"seq":2,"type":"turn_completed","data":{}}')  # fmt: skip
+
+
+def a_viewer_of(*frames: bytes) -> Viewer:
+    viewer = Viewer("http://127.0.0.1:1", "s")
+    for frame in frames:
+        viewer.take(frame, now=0)
+    return viewer
+
+
+def test_a_client_that_saw_the_log_has_nothing_to_say() -> None:
+    assert a_viewer_of(*FRAMES).compared(FRAMES[1:]) is None
+
+
+def test_a_client_that_saw_other_bytes_than_the_log_has_says_so() -> None:
+    assert "other bytes" in str(a_viewer_of(*FRAMES).compared([FRAMES[2], FRAMES[1]]))
+
+
+def test_a_client_that_missed_the_end_of_a_turn_says_so() -> None:
+    assert "has not seen" in str(a_viewer_of(*FRAMES[:2]).compared(FRAMES[1:]))
+
+
+def test_a_client_that_saw_more_than_the_log_has_says_so() -> None:
+    assert "saw 2 events of 1" in str(a_viewer_of(*FRAMES).compared(FRAMES[1:2]))
+
+
+@pytest.mark.parametrize("came", [(FRAMES[2],), (FRAMES[1], FRAMES[1])])
+def test_an_event_that_does_not_follow_ends_the_client(came: tuple[bytes, ...]) -> None:
+    with pytest.raises(OutOfOrder):
+        a_viewer_of(*came)
