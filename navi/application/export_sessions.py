@@ -153,7 +153,7 @@ class ExportSessions:
                 async for batch in batches:
                     for row in batch:
                         if row.type == ModelCalled.TYPE:
-                            names.update(_texts_named(row.envelope.event))
+                            names.update(texts_named(row.envelope.event))
         texts = {name: await self._texts.get(name) for name in sorted(names)}
         return {name: text for name, text in texts.items() if text is not None}
 
@@ -170,7 +170,8 @@ class ExportSessions:
                 yield b"".join(lines), len(lines)
 
 
-def _texts_named(event: object) -> Iterable[str]:
+def texts_named(event: object) -> Iterable[str]:
+    """The hashes of the texts that an event refers to."""
     if not isinstance(event, ModelCalled):
         return ()
     names = (event.system_sha256, event.tools_sha256, event.tail_sha256)

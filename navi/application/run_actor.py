@@ -59,9 +59,10 @@ async def run_actor(
     while record.runner() == run.runner:
         if recorder.halt.is_set() and not record.halt.is_set():
             return None
-        turn = record.session.turn
-        assert turn is not None  # noqa: S101 - the runner says so
         profile = await profile_of_actor(record, agent.profiles, subagent_id)
+        turn = record.session.turn  # as it is now: reading the profile took time
+        if turn is None:
+            return None
         step = next_turn_step(turn, subagent_id, await _limits(run, subagent_id, profile))
         match step:
             case Deliver():

@@ -44,6 +44,7 @@ SECTIONS: Mapping[str, tuple[Entry, ...]] = {
         Entry("events", "reading", "Print the events of a session, and follow them."),
         Entry("replay", "reading", "Fold a session's log into what was said."),
         Entry("diff", "diff", "Show what changed between two moments."),
+        Entry("rerun", "rerun", "Run a session again offline, and compare event by event."),
         Entry("request", "request", "Print what a model server was sent, to the byte."),
         Entry("verify", "verify", "Check that nobody changed history."),
         Entry("export", "transfer", "Write sessions as signed JSON Lines."),

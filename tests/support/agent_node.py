@@ -63,6 +63,9 @@ class NoEmbedders:
         return None
 
 
+WORLDS: "list[World]" = []  # of the test that runs
+
+
 class World:
     """What the nodes of a test share: the log, the read models, and who is alive."""
 
@@ -73,6 +76,7 @@ class World:
         self.memories = InMemoryMemories(NoEmbedders())
         self.cluster: dict[NodeId, Any] = {}
         self.secrets = Secrets()
+        WORLDS.append(self)
 
     async def project(self) -> None:
         """Bring the read models up to date."""

@@ -1,0 +1,38 @@
+"""An event log in memory that fills up with the events of a recording, as they were."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.domain.events import Envelope
+from navi.domain.recording import begins_fork
+from navi.ports import Append, NewEvent, Recorded
+
+
+class RecordedLog(InMemoryEventLog):
+    """Takes, in place of each event, the one of the same seq: with its id, its moment, its turn.
+
+    Whoever appends has seen to it that both say the same. A fork may part what was appended together:
+    then the rest never was.
+    """
+
+    def __init__(self, envelopes: Sequence[Envelope]) -> None:
+        super().__init__()
+        self._recording = envelopes
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        """Append what the recording has there."""
+        there = self._recording[batch.expected : batch.expected + len(batch.events)]
+        cut = next((n for n, one in enumerate(there) if n and begins_fork(one)), len(there))
+        events = tuple(
+            NewEvent(
+                id=envelope.id,
+                at=envelope.at,
+                turn_id=envelope.turn_id,
+                subagent_id=envelope.subagent_id,
+                event=envelope.event,
+            )
+            for envelope in there[:cut]
+        )
+        return await super().append(replace(batch, events=events))

@@ -1,0 +1,217 @@
+"""The processes of a recording, as far as turns go, made of the application's own parts."""
+
+import asyncio
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+
+from navi.application.agent_actions import SUBAGENT_SECONDS
+from navi.application.followers.after_turn import AfterTurn
+from navi.application.followers.compress_after import CompressAfter
+from navi.application.followers.name_session import NameSession
+from navi.application.followers.project import Projector
+from navi.application.followers.remember import Remember
+from navi.application.manage_context import ManageContext
+from navi.application.manage_sessions import ManageSessions
+from navi.application.rerun.gate import Gate, GatedRecords
+from navi.application.rerun.recorded_model import MaskedAlready, Recorded, RecordedAsk
+from navi.application.rerun.recorded_profile import (
+    CompressBeside,
+    OutsideProfiles,
+    RecordedCompress,
+    RecordedProfiles,
+)
+from navi.application.rerun.recorded_tools import (
+    TOOL_CALL,
+    AsRecorded,
+    NoFiles,
+    RecordedRunTool,
+    RecordedTools,
+)
+from navi.application.session_runs import SessionRuns
+from navi.application.take_over import TakeOver
+from navi.application.turn_run import Agent
+from navi.domain.events import SubagentFinished, ToolFinished
+from navi.domain.ids import NodeId, SessionId
+from navi.domain.recording import Recording
+from navi.ports import (
+    Clock,
+    EventLog,
+    Ids,
+    Memories,
+    NodeState,
+    ReadModels,
+    Renderers,
+    TextStore,
+    Tool,
+)
+from navi.projections.sessions import Sessions
+
+_TIME_WAS_UP = re.compile(r"\AIt was not done after ([0-9.e+]+) s\.\Z")
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """What a rerun is made of besides the application itself.
+
+    Attributes:
+        recalled: finds the memories that turns were told of; ``known`` those that followers knew.
+        spawn: the tool that starts subagents.
+    """
+
+    event_log: EventLog
+    read_models: ReadModels
+    texts: TextStore
+    recalled: Memories
+    known: Memories
+    renderers: Renderers
+    spawn: Tool
+    clock: Clock
+    ids: Ids
+
+
+class RecordedNodes:
+    """The port ``Nodes``: who is alive is what the rerun says."""
+
+    def __init__(self) -> None:
+        self.states: dict[NodeId, NodeState] = {}
+
+    async def join(self, node_id: NodeId) -> None:
+        self.states[node_id] = "alive"
+
+    async def leave(self) -> None:
+        """Nobody leaves by itself."""
+
+    async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        return {node_id: self.states.get(node_id, "gone") for node_id in node_ids}
+
+    async def forget_ended(self, *, but: Collection[NodeId]) -> None:
+        """Nothing is forgotten."""
+
+
+class _Repeatable:
+    """The port ``ToolBox`` for a take-over: which tools ran again then."""
+
+    def __init__(self, gate: Gate, tools: RecordedTools) -> None:
+        self._gate = gate
+        self._tools = tools
+
+    def all(self) -> tuple[Tool, ...]:
+        return ()
+
+    def find(self, name: str) -> Tool | None:
+        """The tool, where it was safe to run it again."""
+        coming = self._gate.recording.batch(min(self._gate.seq + 1, self._gate.recording.last))
+        for envelope in coming:
+            if isinstance(envelope.event, ToolFinished) and envelope.event.name == name:
+                return None
+        return self._tools.safe(name)
+
+
+class _SubagentIds:
+    """The port ``Ids`` of an agent: a subagent is called as it was."""
+
+    def __init__(self, gate: Gate, others: Ids) -> None:
+        self._gate = gate
+        self._others = others
+
+    def uuid(self) -> str:
+        return self._others.uuid()
+
+    def hex12(self) -> str:
+        call = TOOL_CALL.get()
+        subagent_id = None if call is None else self._gate.recording.subagent_of(call.id)
+        return (
+            self._others.hex12() if subagent_id is None else subagent_id.removeprefix("subagent_")
+        )
+
+
+class Node:
+    """One process."""
+
+    def __init__(self, node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNodes) -> None:
+        self.id = node_id
+        secrets = MaskedAlready()
+        log, ids, clock = parts.event_log, parts.ids, parts.clock
+        records = GatedRecords(gate, log, parts.read_models, clock, ids, node_id, secrets)
+        ask = RecordedAsk(
+            Recorded(gate=gate, renderers=parts.renderers, texts=parts.texts, clock=clock, ids=ids)
+        )
+        outside, tools = OutsideProfiles(gate), RecordedTools(gate, parts.spawn)
+        beside = CompressBeside(ask, gate)
+        agent = Agent(
+            node=node_id,
+            ids=_SubagentIds(gate, ids),
+            clock=clock,
+            profiles=RecordedProfiles(gate),
+            tools=tools,
+            ask_model=ask,
+            run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), clock),
+            compress=RecordedCompress(ask, gate),
+            memories=parts.recalled,
+            subagent_seconds=_subagent_seconds(gate.recording),
+        )
+        self.after_turn = AfterTurn(
+            records,
+            (
+                CompressAfter(beside, outside, node_id),
+                NameSession(ask, outside, node_id),
+                Remember(ask, parts.known, outside, ids, node_id),
+            ),
+        )
+        self.records = records
+        self.runs = SessionRuns(log, records, agent, completed=self._completed)
+        self.sessions = ManageSessions(log, records, self.runs, outside, ids, node_id, secrets)
+        self.contexts = ManageContext(records, beside, outside, node_id)
+        self.take_over = TakeOver(
+            log,
+            parts.read_models,
+            records,
+            self.runs,
+            nodes,
+            _Repeatable(gate, tools),
+            node_id,
+            left_behind=_nobody,
+        )
+        self._run_tool = agent.run_tool
+        self._gate = gate
+        self._projector = Projector(log, parts.read_models, (Sessions(),), clock)
+        self._following = asyncio.create_task(self.after_turn.run())
+
+    async def look(self) -> None:
+        """Take over what others have left."""
+        await self._projector.caught_up()
+        await self.take_over.look()
+
+    async def end(self) -> None:
+        """Be gone, whatever was under way."""
+        await self.runs.drain(0)
+        self._following.cancel()
+        await asyncio.wait({self._following})
+        await self._run_tool.close()
+
+    def _completed(self, session_id: SessionId) -> None:
+        """What follows a turn is begun where the recording has any of it."""
+        follows = frozenset({"naming", "memory", "compression"})
+        call = self._gate.recording.next_aside(self._gate.seq, follows)
+        by_hand = (
+            call is not None
+            and call.called.purpose == "compression"
+            and (self._gate.recording.is_by_hand(call))
+        )
+        if call is not None and call.called.node == self.id and not by_hand:
+            self.after_turn.completed(session_id)
+
+
+def _nobody(session_id: SessionId, follow_up: object) -> None:
+    """What follows a turn is begun by the rerun, at its place."""
+
+
+def _subagent_seconds(recording: Recording) -> float:
+    """How long subagents may take: as the recording says of one that was not done in time."""
+    for envelope in recording.envelopes:
+        if isinstance(envelope.event, SubagentFinished):
+            found = _TIME_WAS_UP.match(envelope.event.result)
+            if found is not None:
+                return float(found[1])
+    return SUBAGENT_SECONDS

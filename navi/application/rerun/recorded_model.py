@@ -1,0 +1,283 @@
+"""Model servers that answer as they did: every reply, failure and silence from the recording."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+from msgspec import Struct
+
+from navi.application.ask_model import Asked, AskModelOnce, CallSettings, NoModel, Question
+from navi.application.model_call import CallEvent, Recorder
+from navi.application.recorders import InTurn
+from navi.application.rerun.gate import Gate
+from navi.domain.errors import ModelFailure
+from navi.domain.events import (
+    ModelCallFailed,
+    ModelReplied,
+    Purpose,
+    SubagentFinished,
+    TextDelta,
+    ThinkingDelta,
+    TurnFailed,
+)
+from navi.domain.ids import CallId, SubagentId
+from navi.domain.model_choice import Failure
+from navi.domain.prompt import ModelRequest
+from navi.domain.recording import Call, Placed
+from navi.domain.secrets import Masked, Secrets
+from navi.ports import (
+    Clock,
+    FinalChunk,
+    Ids,
+    ModelChunk,
+    Renderers,
+    RequestedCall,
+    Target,
+    TextChunk,
+    TextStore,
+    ThinkingChunk,
+)
+
+NEVER = 1e9  # seconds: time-outs come from the recording, not from a clock
+WITHOUT_MODEL = "It had no model to ask: "  # as `agent_actions` says it of a subagent
+
+
+class Recorded(Struct, frozen=True, kw_only=True):
+    """What calls are answered with, for all of them the same."""
+
+    gate: Gate
+    renderers: Renderers
+    texts: TextStore
+    clock: Clock
+    ids: Ids
+
+
+class MaskedAlready(Secrets):
+    """Nothing is masked: the recording has no secrets any more."""
+
+    def mask(self, text: str, *, before: str = "") -> Masked:
+        """The text as it is."""
+        del before
+        return Masked(text=text)
+
+    def open_at(self, text: str, *, before: str = "") -> int:
+        """Nothing is held back."""
+        del before
+        return len(text)
+
+
+class RecordedAsk(AskModelOnce):
+    """`AskModelOnce`, each time with the servers and ids of the call of the recording that is next."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self._recorded = recorded
+
+    async def __call__(
+        self,
+        record: Recorder,
+        question: Question,
+        *,
+        conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = lambda _: (),
+    ) -> Asked:
+        """Ask as ever.
+
+        Raises:
+            NoModel: the recording says that there was none, or has no such call.
+            Fenced: the turn is another's.
+        """
+        own = self._recorded
+        call = self._next(record, question.purpose)
+        asking = AskModelOnce(
+            _Servers(call, own),
+            own.texts,
+            own.clock,
+            CallIds(call, own.ids),
+            CallSettings(first_chunk_timeout=NEVER, num_ctx=_window(call)),
+            MaskedAlready(),
+        )
+        return await asking(record, question, conclude=conclude)
+
+    def _next(self, record: Recorder, purpose: Purpose) -> Call:
+        gate, recording = self._recorded.gate, self._recorded.gate.recording
+        if not isinstance(record, InTurn):
+            aside = recording.next_aside(gate.seq, frozenset({purpose}))
+            if aside is None:
+                raise NoModel("connection", "the recording has no such call")
+            return aside
+        call = recording.next_call(gate.seq, record.subagent_id)
+        error = self._without_model(record.subagent_id, call)
+        if error is not None:
+            raise NoModel("connection", error)
+        # Where the recording has none: the wish to call is the difference, and is seen at the gate.
+        return call or recording.calls[-1]
+
+    def _without_model(self, subagent_id: SubagentId | None, call: Call | None) -> str | None:
+        gate = self._recorded.gate
+        for envelope in gate.recording.after(gate.seq):
+            if call is not None and envelope.seq >= call.seq:
+                return None
+            match envelope.event:
+                case TurnFailed(kind="no_model", error=error) if subagent_id is None:
+                    return error
+                case SubagentFinished(result=result, completed_normally=False) if (
+                    envelope.subagent_id == subagent_id and result.startswith(WITHOUT_MODEL)
+                ):
+                    return result.removeprefix(WITHOUT_MODEL)
+                case _:
+                    pass
+        return None
+
+
+def _window(call: Call) -> int:
+    window = call.called.options.get("num_ctx")
+    return window if isinstance(window, int) else 0
+
+
+class CallIds:
+    """The ids that a call and the tool calls of its reply got."""
+
+    def __init__(self, call: Call, others: Ids) -> None:
+        self._others = others
+        self._calls = [call.called.call_id]
+        reply = call.reply
+        requested = reply.tool_calls if isinstance(reply, ModelReplied) else ()
+        self._tools = [tool.id.removeprefix("call_") for tool in requested]
+
+    def uuid(self) -> str:
+        """The call's own id first."""
+        return self._calls.pop(0) if self._calls else self._others.uuid()
+
+    def hex12(self) -> str:
+        """The ids of the tool calls, in order."""
+        return self._tools.pop(0) if self._tools else self._others.hex12()
+
+
+class _Servers:
+    """The port ``ModelServers`` for one call: the server that was chosen then."""
+
+    def __init__(self, call: Call, recorded: Recorded) -> None:
+        self._call = call
+        self._recorded = recorded
+        self._asked = False
+
+    async def choose(self, models: Sequence[str], failures: Sequence[Failure]) -> Target | None:
+        del models, failures
+        reply = self._call.reply
+        if self._asked and isinstance(reply, ModelCallFailed) and not reply.will_retry:
+            return None
+        self._asked = True
+        model = _Model(self._call, self._recorded)
+        return Target(model=model, model_name=self._call.called.model, delay=0.0)
+
+    def failed(self, target: Target, failure: Failure) -> None:
+        """Nothing is remembered: the next choice stands in the recording too."""
+
+    def succeeded(self, target: Target) -> None:
+        """Nothing is remembered."""
+
+    async def default_model(self) -> str:
+        return self._call.called.model
+
+
+class _Model:
+    """The port ``LanguageModel`` for one call."""
+
+    def __init__(self, call: Call, recorded: Recorded) -> None:
+        self._call = call
+        self._recorded = recorded
+
+    @property
+    def backend(self) -> str:
+        return self._call.called.backend
+
+    @property
+    def renderer(self) -> str:
+        return self._call.called.renderer
+
+    @property
+    def chunk_timeout(self) -> float:
+        return NEVER
+
+    def render(self, request: ModelRequest) -> bytes:
+        return self._recorded.renderers.render_again(self.renderer, request)
+
+    async def stream(
+        self, body: bytes, *, purpose: Purpose, call_id: CallId
+    ) -> AsyncGenerator[ModelChunk, None]:
+        del body, call_id
+        gate, call = self._recorded.gate, self._call
+        if purpose == "turn":
+            for place, chunk in _shown(gate.recording.deltas(call), call):
+                await gate.reached(gate.recording.stands_with(place, call.called.call_id) - 1)
+                yield chunk
+        ended_at, reply = call.ended_at, call.reply
+        if purpose != "turn":
+            for chunk in _said(reply):
+                yield chunk
+        if ended_at is None or reply is None or _was_cut_off(reply):
+            await gate.reached(gate.recording.last + 1)  # it never ended by itself
+            return
+        await gate.reached(gate.recording.stands_with(ended_at, call.called.call_id) - 1)
+        if isinstance(reply, ModelCallFailed):
+            raise ModelFailure(reply.kind, reply.error)
+        yield FinalChunk(
+            finish_reason=reply.finish_reason,
+            usage=reply.usage,
+            tool_calls=tuple(
+                RequestedCall(name=tool.name, arguments=tool.arguments, raw_arguments="")
+                for tool in reply.tool_calls
+            ),
+        )
+
+    async def models(self) -> tuple[str, ...]:
+        return (self._call.called.model,)
+
+    async def supports_thinking(self, model: str) -> bool:
+        del model
+        return self._call.called.options.get("think") is True
+
+
+def _was_cut_off(reply: ModelReplied | ModelCallFailed) -> bool:
+    return isinstance(reply, ModelCallFailed) and reply.kind in ("stopped", "interrupted")
+
+
+def _said(reply: ModelReplied | ModelCallFailed | None) -> tuple[ModelChunk, ...]:
+    """What a call said whose text was not shown while it came."""
+    match reply:
+        case ModelReplied(thinking=thinking, content=content):
+            thought = (ThinkingChunk(thinking),) if thinking else ()
+            return (*thought, *((TextChunk(content),) if content else ()))
+        case ModelCallFailed(partial_text=text) if text:
+            return (TextChunk(text),)
+        case _:
+            return ()
+
+
+def _shown(deltas: Sequence[Placed], call: Call) -> list[tuple[int, ModelChunk]]:
+    """The chunks that the deltas of a call are made of, each with the seq of its delta."""
+    left = dict(zip(("thinking", "text"), _whole_texts(call), strict=True))
+    pruned = {
+        kind: sum(isinstance(d.event, cls) and d.event.pruned for d in deltas)
+        for kind, cls in (("thinking", ThinkingDelta), ("text", TextDelta))
+    }
+    chunks: list[tuple[int, ModelChunk]] = []
+    for delta in deltas:
+        event = delta.event
+        if not isinstance(event, TextDelta | ThinkingDelta):
+            continue
+        kind = "text" if isinstance(event, TextDelta) else "thinking"
+        text = event.text
+        if event.pruned:  # its words are gone from here, but stand in the answer
+            size = -(-len(left[kind]) // max(1, pruned[kind]))
+            text, left[kind] = left[kind][:size], left[kind][size:]
+            pruned[kind] -= 1
+        chunks.append((delta.seq, TextChunk(text) if kind == "text" else ThinkingChunk(text)))
+    return chunks
+
+
+def _whole_texts(call: Call) -> tuple[str, str]:
+    match call.reply:
+        case ModelReplied(thinking=thinking, content=content):
+            return thinking, content
+        case ModelCallFailed(partial_text=text):
+            return "", text
+        case None:
+            return "", ""

@@ -1,0 +1,355 @@
+"""What profiles and settings must have been: the log names what came of them, not the files."""
+
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+
+import msgspec
+from msgspec.structs import replace
+
+from navi.application.ask_model import AskModelOnce
+from navi.application.compress import CompressContext, CompressSettings, tokens_in
+from navi.application.model_call import Recorder
+from navi.application.rerun.gate import Gate
+from navi.application.rerun.recorded_tools import TOOL_CALL, actor_here, offered, planned_with
+from navi.domain.compression import KEPT_SHARE, cut, rate_of, summary_messages, transcript
+from navi.domain.events import (
+    CompressionTrigger,
+    Envelope,
+    GuidanceGiven,
+    MemoryRecalled,
+    ModelCalled,
+    SessionCreated,
+    StopRequested,
+    TodoUpdated,
+    TurnStarted,
+    UserMessageReceived,
+)
+from navi.domain.fold import Fold
+from navi.domain.guidance import Progress, evolve_progress
+from navi.domain.ids import SubagentId, TurnId
+from navi.domain.memory import HEADING
+from navi.domain.messages import Message
+from navi.domain.profile import Profile
+from navi.domain.prompt import PERSONA, SEPARATOR
+from navi.domain.recording import Call, Recording
+from navi.domain.remembering import KNOWN_ALREADY
+from navi.ports import ProfileEntry
+from navi.projections.context import ContextState
+
+NO_LIMIT = 1_000  # iterations: the most that a profile may allow
+WINDOW = 32_768  # tokens, where a call names none
+NO_PROFILE = "There is no profile"
+
+_BUDGET = re.compile(r"\AAll (\d+) iterations|iterations? remains? of (\d+)|: \d+ of (\d+) remain")
+_NOT_THE_LOOP = UserMessageReceived | StopRequested | SessionCreated
+
+
+def next_event(recording: Recording, after: int, subagent_id: SubagentId | None) -> Envelope | None:
+    """What an actor does next: the next event that came of a decision of its loop."""
+    asides = {call.called.call_id for call in recording.calls if call.aside}
+    for envelope in recording.after(after):
+        event = envelope.event
+        if envelope.subagent_id != subagent_id or isinstance(event, _NOT_THE_LOOP):
+            continue
+        if envelope.turn_id is None or getattr(event, "call_id", None) in asides:
+            continue
+        return envelope
+    return None
+
+
+class OutsideProfiles:
+    """The port ``Profiles`` for what is not the agent's loop: there is a profile of every name."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def get(self, profile_id: str) -> Profile | None:
+        del profile_id
+        return Profile(planning_enabled=_plans(self._gate.recording, self._gate.seq))
+
+    async def all(self) -> Sequence[ProfileEntry]:
+        return ()
+
+
+class RecordedProfiles:
+    """The port ``Profiles`` for the agent's loop.
+
+    A step of the loop begins with reading the profile: that is held until the recording is at the
+    moment at which the step was decided.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def get(self, profile_id: str) -> Profile | None:
+        """What the profile must have been for what the actor of this task does next."""
+        recording, current = self._gate.recording, TOOL_CALL.get()
+        actor = actor_here(recording)
+        if current is not None and actor is None:  # a tool asks whether there is such a profile
+            answer = recording.answer(current.id)
+            known = answer is None or not answer.output.startswith(f"{NO_PROFILE} {profile_id!r}")
+            return Profile() if known else None
+        await self._until_decided(actor)
+        return self._profile(actor)
+
+    async def all(self) -> Sequence[ProfileEntry]:
+        """Those that a planning phase was told of, or that a tool named."""
+        recording, current = self._gate.recording, TOOL_CALL.get()
+        actor = actor_here(recording)
+        if current is not None and actor is None:
+            answer = recording.answer(current.id)
+            _, _, named = ("" if answer is None else answer.output).partition("There are: ")
+            ids = named.rstrip(".").split(", ")
+            return [_entry(profile_id, "") for profile_id in ids if profile_id]
+        call = recording.next_call(self._gate.seq, actor)
+        told = {} if call is None else planned_with(recording, call)[1]
+        return [_entry(profile_id, text) for profile_id, text in told.items()]
+
+    async def _until_decided(self, actor: SubagentId | None) -> None:
+        gate, recording = self._gate, self._gate.recording
+        coming = next_event(recording, gate.seq, actor)
+        if coming is None:
+            await gate.hold(recording.last + 1)
+            return
+        at = recording.batch_start(coming.seq) - 1
+        if isinstance(coming.event, ModelCalled) and coming.event.context_seq:
+            at = coming.event.context_seq
+        await gate.hold(at)
+
+    def _profile(self, actor: SubagentId | None) -> Profile:
+        gate, recording = self._gate, self._gate.recording
+        coming = next_event(recording, gate.seq, actor)
+        turn_id = None if coming is None else coming.turn_id
+        asks = coming is not None and isinstance(coming.event, ModelCalled)
+        ahead, behind = recording.next_call(gate.seq, actor), recording.last_call(gate.seq, actor)
+        call = ahead if asks else behind or ahead
+        tools = offered(recording, call)
+        turn = _turn_call(recording, gate.seq, actor) or behind
+        options = {} if turn is None else turn.called.options
+        purposes = {c.called.purpose for c in _calls_of(recording, turn_id, actor)}
+        return replace(
+            _guided(recording, turn_id, actor),
+            temperature=options.get("temperature"),
+            num_ctx=options.get("num_ctx"),
+            system_prompt=_instructions(recording, gate.seq, actor),
+            enabled_tools=tuple(tool.name for tool in tools),
+            planning_enabled=_plans(recording, gate.seq),
+            planning_phase2_enabled="review" in purposes,
+            subagent_planning_enabled="planning" in purposes,
+        )
+
+
+def _entry(profile_id: str, description: str) -> ProfileEntry:
+    return ProfileEntry(id=profile_id, profile=Profile(description=description), source="recording")
+
+
+def _plans(recording: Recording, after: int) -> bool:
+    """Whether the turn that is opened next plans."""
+    for envelope in recording.after(after):
+        if isinstance(envelope.event, TurnStarted):
+            return envelope.event.planning
+    return False
+
+
+def _calls_of(
+    recording: Recording, turn_id: TurnId | None, actor: SubagentId | None
+) -> Iterable[Call]:
+    for call in recording.calls:
+        own = not call.aside and call.subagent_id == actor
+        if own and recording.at(call.seq).turn_id == turn_id:
+            yield call
+
+
+def _turn_call(recording: Recording, after: int, actor: SubagentId | None) -> Call | None:
+    """The next call of an actor that its profile's temperature was sent with."""
+    for call in recording.calls:
+        own = not call.aside and call.subagent_id == actor and call.called.purpose == "turn"
+        if call.seq > after and own:
+            return call
+    return None
+
+
+def _instructions(recording: Recording, after: int, actor: SubagentId | None) -> str:
+    """The profile's part of the system message: what is neither navi's own nor remembered."""
+    call = next(
+        (
+            c
+            for c in recording.calls
+            if c.seq > after and not c.aside and c.subagent_id == actor and c.called.system_sha256
+        ),
+        None,
+    )
+    text = "" if call is None else recording.texts.get(call.called.system_sha256 or "", "")
+    if call is not None and actor is None:
+        recalled = _recalled(recording, call)
+        text = text.removesuffix(f"\n\n{recalled.strip()}") if recalled.strip() else text
+    if text.startswith(PERSONA):
+        return text.removeprefix(PERSONA).removeprefix(SEPARATOR)
+    return text.partition(SEPARATOR)[2]
+
+
+def _recalled(recording: Recording, call: Call) -> str:
+    """What was put before the model of the memory when a call was made."""
+    turn_id, found = recording.at(call.seq).turn_id, ""
+    for envelope in recording.envelopes[: call.seq]:
+        if isinstance(envelope.event, MemoryRecalled) and envelope.turn_id == turn_id:
+            found = envelope.event.content
+    return found
+
+
+def _guided(recording: Recording, turn_id: TurnId | None, actor: SubagentId | None) -> Profile:
+    """A profile by which an actor is told what it was told in a turn, and may go on as long.
+
+    What was never said may as well have been switched off.
+    """
+    said: dict[str, tuple[int, str]] = {}
+    limit, iterations, stalled_for, progress = None, 0, None, Progress()
+    begun = False
+    for envelope in recording.envelopes:
+        begun = begun or envelope.turn_id == turn_id
+        if not begun and isinstance(envelope.event, TodoUpdated):  # what an earlier turn has left
+            progress = evolve_progress(progress, envelope.event, iterations=0)
+        if envelope.turn_id != turn_id:
+            continue
+        own = envelope.subagent_id == actor
+        match envelope.event:
+            case GuidanceGiven(kind=kind, content=content) if own:
+                if kind == "anti_stall" and stalled_for is None:
+                    stalled_for = iterations - progress.progressed_at
+                said.setdefault(kind, (iterations, content))
+            case ModelCalled(purpose="turn", iteration=iteration, tools_sha256=tools) if own:
+                if tools is None and iteration > 1 and limit is None and iterations:
+                    limit = iteration - 1
+                iterations = iteration
+            case event:
+                progress = evolve_progress(progress, event, iterations=iterations)
+    budget = said.get("iteration_budget")
+    if budget is not None and (found := _BUDGET.search(budget[1])) is not None:
+        limit = int(next(filter(None, found.groups())))
+    return Profile(
+        max_iterations=limit or NO_LIMIT,
+        iteration_budget_enabled=budget is not None,
+        goal_anchoring_enabled="goal_anchor" in said,
+        goal_anchoring_interval=max(1, said.get("goal_anchor", (1, ""))[0]),
+        anti_stall_enabled="anti_stall" in said,
+        anti_stall_threshold=max(2, stalled_for or 2),
+        adaptive_replan_enabled="replan" in said,
+    )
+
+
+def remembered(recording: Recording, after: int) -> dict[str, str]:
+    """The memories that the open turn was told of next, text by id; none where it was told nothing."""
+    for envelope in recording.after(after):
+        match envelope.event:
+            case MemoryRecalled(memory_ids=ids, content=content):
+                lines = content.removeprefix(HEADING).split("\n")
+                texts = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
+                return dict(zip(ids, texts, strict=False))
+            case ModelCalled() if not envelope.event.node:
+                return {}
+            case _:
+                pass
+    return {}
+
+
+def known_already(recording: Recording, after: int) -> tuple[str, ...]:
+    """The memories that the next question for facts names."""
+    call = recording.next_aside(after, frozenset({"memory"}))
+    if call is None:
+        return ()
+    question = msgspec.json.decode(recording.texts.get(call.called.tail_sha256 or "", "[]"))
+    told = str(question[0]["content"]) if question else ""
+    _, found, facts = told.partition(f"\n\n{KNOWN_ALREADY}\n- ")
+    return tuple(facts.split("\n- ")) if found else ()
+
+
+class RecordedCompress(CompressContext):
+    """`CompressContext`, when the recording did, by settings that give what it gave."""
+
+    def __init__(self, ask_model: AskModelOnce, gate: Gate) -> None:
+        super().__init__(ask_model, _settings(10, 0.8))
+        self._asking = ask_model
+        self._gate = gate
+
+    def is_full(self, context: Fold[ContextState], profile: Profile) -> bool:
+        """Whether a summary comes next, and one can be made."""
+        recording = self._gate.recording
+        coming = next_event(recording, self._gate.seq, actor_here(recording))
+        if coming is None or coming.turn_id != recording.at(self._gate.seq).turn_id:
+            return False
+        event = coming.event
+        compresses = isinstance(event, ModelCalled) and event.purpose == "compression"
+        return compresses and self._found(context, profile) is not None
+
+    async def __call__(
+        self,
+        record: Recorder,
+        context: Fold[ContextState],
+        profile: Profile,
+        trigger: CompressionTrigger,
+    ) -> bool:
+        """Compress, as ever."""
+        settings = self._found(context, profile) or _settings(10, 0.8)
+        return await CompressContext(self._asking, settings)(record, context, profile, trigger)
+
+    def _found(self, context: Fold[ContextState], profile: Profile) -> CompressSettings | None:
+        """Settings by which the recorded question follows; else any by which a context can be cut."""
+        call = self._call()
+        rows = context.rows.visible()
+        rate = rate_of([message for _, message in rows], tokens=tokens_in(context))
+        temperature = None if call is None else call.called.options.get("temperature")
+        window = profile.num_ctx or WINDOW
+        if call is not None and isinstance(found := call.called.options.get("num_ctx"), int):
+            window = found
+        possible: CompressSettings | None = None
+        asked: dict[int, bool] = {}
+        for threshold in (0.8, *(n / 20 for n in range(1, 21))):
+            for keep_recent in (10, *range(31)):
+                part = cut(
+                    rows, keep_recent=keep_recent, room=int(window * threshold * KEPT_SHARE * rate)
+                )
+                if part is None:
+                    continue
+                settings = _settings(keep_recent, threshold, temperature, window)
+                possible = possible or settings
+                if part.kept_from not in asked:
+                    asked[part.kept_from] = call is not None and _asks(call, part.replaced)
+                if asked[part.kept_from]:
+                    return settings
+        return possible
+
+    def _call(self) -> Call | None:
+        recording = self._gate.recording
+        return recording.next_call(self._gate.seq, actor_here(recording))
+
+
+class CompressBeside(RecordedCompress):
+    """The same beside the turns."""
+
+    def is_full(self, context: Fold[ContextState], profile: Profile) -> bool:
+        """Whether a summary follows the turn, that nobody asked for."""
+        call = self._call()
+        by_hand = call is not None and self._gate.recording.is_by_hand(call)
+        return call is not None and not by_hand and self._found(context, profile) is not None
+
+    def _call(self) -> Call | None:
+        return self._gate.recording.next_aside(self._gate.seq, frozenset({"compression"}))
+
+
+def _settings(
+    keep_recent: int, threshold: float, temperature: float | None = 0.3, window: int = WINDOW
+) -> CompressSettings:
+    return CompressSettings(
+        enabled=True,
+        threshold=threshold,
+        keep_recent=keep_recent,
+        temperature=0.3 if temperature is None else temperature,
+        window=window,
+    )
+
+
+def _asks(call: Call, replaced: Sequence[Message]) -> bool:
+    """Whether a call asks for a summary of just these messages."""
+    tail = summary_messages(transcript(replaced)[0], so_far=None)
+    return sha256(msgspec.json.encode(tail)).hexdigest() == call.called.tail_sha256

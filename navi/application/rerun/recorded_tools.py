@@ -1,0 +1,204 @@
+"""Tools that give what they gave, and do to the session what they did."""
+
+import asyncio
+from contextvars import ContextVar
+from pathlib import Path
+
+import msgspec
+
+from navi.application.recorders import InTurn
+from navi.application.rerun.gate import Gate
+from navi.application.run_tool import RunToolOnce
+from navi.domain.events import JsonObject, ProfileSwitched, TodoUpdated, ToolCall
+from navi.domain.ids import CallId, SessionId, SubagentId
+from navi.domain.profile import Profile
+from navi.domain.prompt import ToolSchema
+from navi.domain.recording import Call, Recording
+from navi.domain.turn import SPAWN_AGENT, ToolRun
+from navi.ports import (
+    AgentActions,
+    BoundOutput,
+    Tool,
+    ToolContext,
+    ToolDescription,
+    ToolResult,
+)
+
+# The tool call in whose task somebody runs; None in the task of the agent itself.
+TOOL_CALL: ContextVar[ToolCall | None] = ContextVar("tool_call", default=None)
+
+
+def actor_here(recording: Recording) -> SubagentId | None:
+    """Whose task this is: a subagent runs in the task of the call that spawned it."""
+    call = TOOL_CALL.get()
+    return None if call is None else recording.subagent_of(call.id)
+
+
+class RecordedRunTool(RunToolOnce):
+    """`RunToolOnce`, in a task that knows its call."""
+
+    async def __call__(
+        self, recorder: InTurn, run: ToolRun, profile: Profile, actions: AgentActions
+    ) -> None:
+        """Run the call, as ever."""
+        TOOL_CALL.set(run.call)
+        await super().__call__(recorder, run, profile, actions)
+
+
+class RecordedTools:
+    """The port ``ToolBox``: the tools that were offered, at each place those of that place.
+
+    Args:
+        spawn: the real ``spawn_agent``: what subagents do is run again.
+    """
+
+    def __init__(self, gate: Gate, spawn: Tool) -> None:
+        self._gate = gate
+        self._spawn = spawn
+
+    def all(self) -> tuple[Tool, ...]:
+        """What the actor of this task is offered next, or was offered last."""
+        recording = self._gate.recording
+        current = TOOL_CALL.get()
+        actor = actor_here(recording)
+        if (
+            current is not None and actor is None
+        ):  # the answer to a call: by what was offered for it
+            start = recording.started_at(current.id) or self._gate.seq
+            call = recording.last_call(start, recording.at(max(1, start)).subagent_id)
+        else:
+            call = recording.next_call(self._gate.seq, actor)
+        return tuple(self._tool(schema) for schema in offered(recording, call))
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of that name, where there was one then."""
+        current = TOOL_CALL.get()
+        if name == SPAWN_AGENT:
+            return self._spawn
+        answer = None if current is None else self._gate.recording.answer(current.id)
+        if answer is not None and answer.output.startswith(f"There is no tool {name!r} for you."):
+            return None if answer.outcome == "error" else self._tool(_named(name))
+        return self._tool(_named(name))
+
+    def safe(self, name: str) -> Tool:
+        """The tool of that name as one that may run again after its process has died."""
+        return _RecordedTool(self._gate, _named(name), safe_to_repeat=True)
+
+    def _tool(self, schema: ToolSchema) -> Tool:
+        return _RecordedTool(self._gate, schema)
+
+
+def offered(recording: Recording, call: Call | None) -> tuple[ToolSchema, ...]:
+    """The tools that a call offered, as far as their text is kept."""
+    digest = None if call is None else call.called.tools_sha256
+    if call is None:
+        return ()
+    if digest is None:
+        return planned_with(recording, call)[0]
+    text = recording.texts.get(digest)
+    return () if text is None else msgspec.json.decode(text, type=tuple[ToolSchema, ...])
+
+
+def planned_with(recording: Recording, call: Call) -> tuple[tuple[ToolSchema, ...], dict[str, str]]:
+    """Tools, and profiles by id, that the question of a planning phase names."""
+    if call.called.purpose not in ("planning", "review"):
+        return (), {}
+    text = recording.texts.get(call.called.tail_sha256 or "", "[]")
+    first: list[JsonObject] = msgspec.json.decode(text)
+    asked = str(first[0].get("content", "")) if first else ""
+    _, _, there_are = asked.partition("\n\nThe tools there are:\n")
+    tools, _, profiles = there_are.partition("\n\nThe profiles a subagent may have:\n")
+    return tuple(_named(n, text) for n, text in _listed(tools).items()), _listed(profiles)
+
+
+def _listed(lines: str) -> dict[str, str]:
+    pairs = (line.removeprefix("- ").partition(": ") for line in lines.splitlines())
+    return {name: text for name, colon, text in pairs if colon}
+
+
+def _named(name: str, description: str = "") -> ToolSchema:
+    return ToolSchema(name=name, description=description, parameters={})
+
+
+class _RecordedTool:
+    """A tool whose result and effects are those of the recording."""
+
+    def __init__(self, gate: Gate, schema: ToolSchema, *, safe_to_repeat: bool = False) -> None:
+        self._gate = gate
+        self._schema = schema
+        self._safe_to_repeat = safe_to_repeat
+
+    @property
+    def description(self) -> ToolDescription:
+        return ToolDescription(
+            name=self._schema.name,
+            description=self._schema.description,
+            parameters=self._schema.parameters,
+            safe_to_repeat=self._safe_to_repeat,
+            source="recording",
+        )
+
+    def check(self, arguments: JsonObject) -> str | None:
+        """What was wrong with them then: such a call was begun and answered at once."""
+        del arguments
+        call, recording = TOOL_CALL.get(), self._gate.recording
+        start = None if call is None else recording.started_at(call.id)
+        answer = None if call is None else recording.answer(call.id)
+        if start is None or answer is None or answer.outcome != "error":
+            return None
+        at_once = any(envelope.event is answer for envelope in recording.batch(start))
+        return answer.output if at_once else None
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+        """Do to the session what it did, then give what it gave."""
+        del arguments
+        gate, recording = self._gate, self._gate.recording
+        for effect in recording.effects(context.call_id):
+            match effect.event:
+                case TodoUpdated(items=items):
+                    await gate.reached(effect.seq - 1)
+                    await context.todo.replace(items)
+                case ProfileSwitched(to_profile=profile_id, by="tool", reason=reason):
+                    await gate.reached(effect.seq - 1)
+                    await context.agent.switch_profile(profile_id, reason or "")
+                case _:
+                    pass
+        finished = recording.finished(context.call_id)
+        if finished is None:
+            await gate.reached(recording.last + 1)  # it never ended by itself
+            raise asyncio.CancelledError
+        seq, answer = finished
+        await gate.reached(seq - 1)
+        return ToolResult(outcome=answer.outcome, output=answer.output, truncated=answer.truncated)
+
+
+class AsRecorded:
+    """The port ``Outputs``: the recording's outputs are within the limits."""
+
+    async def bound(self, output: str, *, call_id: CallId, workspace: Path) -> BoundOutput:
+        """The output as it is."""
+        del call_id, workspace
+        return BoundOutput(text=output, truncated=False)
+
+
+class NoFiles:
+    """The port ``Workspaces``: no tool of a rerun touches a file."""
+
+    async def of(self, session_id: SessionId) -> Path:
+        """A path that nobody uses."""
+        return Path(session_id)
+
+    async def copy(self, origin: SessionId, to: SessionId) -> int:
+        """Nothing is there to be copied."""
+        del origin, to
+        return 0
+
+    async def count(self, session_id: SessionId) -> int:
+        """None."""
+        del session_id
+        return 0
+
+    async def remove(self, session_id: SessionId) -> int:
+        """Nothing is there to be removed."""
+        del session_id
+        return 0

@@ -1,0 +1,118 @@
+"""Sessions run again without a network: the application on a recording."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from navi.adapters.in_memory.memories import InMemoryMemories
+from navi.adapters.in_memory.read_models import InMemoryReadModels
+from navi.adapters.in_memory.recorded_log import RecordedLog
+from navi.adapters.in_memory.text_store import InMemoryTextStore
+from navi.adapters.llm.renderers import KnownRenderers
+from navi.adapters.still_loop import StillLoop
+from navi.adapters.system import RandomIds
+from navi.adapters.tools.spawn_agent import SpawnAgent
+from navi.application.rerun.gate import Gate
+from navi.application.rerun.node import Parts
+from navi.application.rerun.recorded_profile import known_already, remembered
+from navi.application.rerun.rerun import Difference, Rerun
+from navi.domain.events import Envelope
+from navi.domain.ids import Owner, SessionId
+from navi.domain.memory import Memory
+from navi.domain.recording import Recording
+from navi.ports import Embedder, StoredState
+
+
+def rerun(
+    envelopes: Sequence[Envelope], texts: Mapping[str, str], *, until: int | None = None
+) -> Difference | None:
+    """Run a recorded session again, up to an event; gives the first difference, if any.
+
+    Runs a loop of its own to its end: not for a thread in which one runs already.
+    """
+    recording = Recording(envelopes, texts)
+    with asyncio.Runner(loop_factory=StillLoop) as runner:
+        return runner.run(_rerun(recording, recording.last if until is None else until))
+
+
+async def _rerun(recording: Recording, until: int) -> Difference | None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, StillLoop)  # noqa: S101 - made above
+    gate = Gate(recording)
+    parts = Parts(
+        event_log=RecordedLog(recording.envelopes),
+        read_models=_ReadModels(gate),
+        texts=InMemoryTextStore(),
+        recalled=_Remembered(lambda: remembered(recording, gate.seq)),
+        known=_Remembered(lambda: dict(enumerate_texts(known_already(recording, gate.seq)))),
+        renderers=KnownRenderers(),
+        spawn=SpawnAgent(),
+        clock=_Clock(gate, loop),
+        ids=RandomIds(),
+    )
+    return await Rerun(recording, gate, parts, loop).run(until=until)
+
+
+def enumerate_texts(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Texts under ids that nobody looks at."""
+    return [(str(number), text) for number, text in enumerate(texts)]
+
+
+class _Clock:
+    """The port ``Clock``: the moments of the recording, and the time of the loop."""
+
+    def __init__(self, gate: Gate, loop: StillLoop) -> None:
+        self._gate = gate
+        self._loop = loop
+
+    def now(self) -> datetime:
+        return self._gate.recording.at(max(1, self._gate.seq)).at
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+
+class _ReadModels(InMemoryReadModels):
+    """The port ``ReadModels``: of the sessions that want to be taken over there is only this one.
+
+    What a fork goes on from stands in the log as well, and may have been left with an open turn.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__()
+        self._gate = gate
+
+    async def unfinished(
+        self, projection: str, version: int
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        this = self._gate.recording.session_at(max(1, self._gate.seq))
+        found = await super().unfinished(projection, version)
+        return tuple(one for one in found if one[0] == this)
+
+
+class _NoEmbedders:
+    """The port ``Embedders``: there is none."""
+
+    async def current(self) -> Embedder | None:
+        return None
+
+
+class _Remembered(InMemoryMemories):
+    """The port ``Memories``: finds what was found."""
+
+    def __init__(self, found: Callable[[], Mapping[str, str]]) -> None:
+        super().__init__(_NoEmbedders())
+        self._found = found
+
+    async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:
+        del owner, query, limit
+        return tuple(
+            Memory(
+                id=id_,
+                text=text,
+                session_id=SessionId(""),
+                source_seq=None,
+                at=datetime.min.replace(tzinfo=UTC),
+            )
+            for id_, text in self._found().items()
+        )

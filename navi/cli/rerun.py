@@ -1,0 +1,158 @@
+"""``navi rerun``: a session run again from its log alone, and where it comes out another way."""
+
+import asyncio
+
+import click
+import msgspec
+from msgspec import Raw, Struct
+
+from navi.application.rerun.load import Loaded, load
+from navi.application.rerun.rerun import Difference
+from navi.bootstrap.rerun import rerun as run_again
+from navi.bootstrap.store import attached_store
+from navi.cli.command import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    data_dir_option,
+    json_option,
+    log_to_stderr,
+    print_json,
+    run,
+    settings_of,
+)
+from navi.cli.printable import one_line
+from navi.cli.reading import seq_type
+from navi.domain.event_codec import encode_data, encode_envelope, type_of, version_of
+from navi.domain.events import AgentEvent, Envelope
+from navi.domain.ids import SessionId, SubagentId
+from navi.http.limits import session_of
+from navi.settings import Settings
+
+LINE = 2_000  # characters of a payload
+
+
+class Made(Struct, frozen=True, kw_only=True):
+    """An event that was made in place of the recorded one."""
+
+    type: str
+    v: int
+    subagent_id: SubagentId | None
+    data: Raw
+
+
+class FirstDifference(Struct, frozen=True, kw_only=True):
+    """Where a rerun comes out another way; ``fields`` of the payload, or ``type``."""
+
+    seq: int
+    expected: Raw
+    got: Made | None
+    fields: tuple[str, ...]
+
+
+class RerunAnswer(Struct, frozen=True, kw_only=True):
+    """What ``navi rerun --json`` prints; ``events`` is how many were made again."""
+
+    ok: bool
+    session_id: SessionId
+    events: int
+    first_difference: FirstDifference | None
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  navi rerun SESSION                      does this navi still do what was done then?\n"
+    "  navi rerun SESSION --until 40           up to event 40"
+)
+@click.argument("session", metavar="SESSION")
+@click.option("--until", type=seq_type, help="The last event to make again; else all of them.")
+@data_dir_option
+@json_option
+def rerun(session: str, until: int | None, data_dir: str | None, as_json: bool) -> None:
+    """Run SESSION again from its log alone, and compare event by event.
+
+    The loop is the one that runs turns; what came from outside (messages, replies of models, results
+    of tools, deaths of processes) is served from the log, and no network is used. The first event
+    that comes out another way is reported, with exit status 1.
+    """
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="error")
+    run(settings, _rerun(settings, session, until=until, as_json=as_json))
+
+
+async def _rerun(settings: Settings, session: str, *, until: int | None, as_json: bool) -> int:
+    session_id = session_of(session)
+    async with attached_store(settings) as store:
+        loaded = await load(store.log, store.texts, session_id, until=until)
+    end = len(loaded.envelopes) if until is None else until
+    difference = await _difference(loaded, end)
+    if as_json:
+        print_json(_answer(session_id, end, difference))
+    else:
+        _print(end, difference)
+    return HOLDS if difference is None else DOES_NOT_HOLD
+
+
+async def _difference(loaded: Loaded, until: int) -> Difference | None:
+    return await asyncio.to_thread(run_again, loaded.envelopes, loaded.texts, until=until)
+
+
+def _answer(session_id: SessionId, end: int, difference: Difference | None) -> RerunAnswer:
+    if difference is None:
+        return RerunAnswer(ok=True, session_id=session_id, events=end, first_difference=None)
+    return RerunAnswer(
+        ok=False,
+        session_id=session_id,
+        events=difference.seq - 1,
+        first_difference=FirstDifference(
+            seq=difference.seq,
+            expected=Raw(_wire(difference.expected)),
+            got=None if difference.got is None else _made(difference.got, difference.got_by),
+            fields=difference.fields,
+        ),
+    )
+
+
+def _wire(envelope: Envelope) -> bytes:
+    return encode_envelope(
+        session_id=envelope.session_id,
+        seq=envelope.seq,
+        id=envelope.id,
+        type=type_of(envelope.event),
+        v=version_of(envelope.event),
+        at=envelope.at,
+        turn_id=envelope.turn_id,
+        subagent_id=envelope.subagent_id,
+        data=encode_data(envelope.event),
+    )
+
+
+def _made(event: AgentEvent, subagent_id: SubagentId | None) -> Made:
+    data = Raw(encode_data(event))
+    return Made(type=type_of(event), v=version_of(event), subagent_id=subagent_id, data=data)
+
+
+def _print(end: int, difference: Difference | None) -> None:
+    if difference is None:
+        click.echo(f"the same: {end} events")
+        return
+    expected, got = difference.expected, difference.got
+    name = type_of(expected.event)
+    click.echo(f"event {difference.seq} comes out another way: {_how(name, difference)}")
+    click.secho(f"- {_shown(expected.event, expected.subagent_id)}", fg="red")
+    if got is not None:
+        click.secho(f"+ {_shown(got, difference.got_by)}", fg="green")
+
+
+def _how(name: str, difference: Difference) -> str:
+    if difference.got is None:
+        return f"nothing is done where {name} was recorded"
+    if type_of(difference.got) != name:
+        return f"{type_of(difference.got)} in place of {name}"
+    return f"{name} has another {', '.join(difference.fields)}"
+
+
+def _shown(event: AgentEvent, subagent_id: SubagentId | None) -> str:
+    whose = "" if subagent_id is None else f" [{subagent_id}]"
+    data = msgspec.json.decode(encode_data(event))
+    text = msgspec.json.encode(data).decode("utf-8", "replace")
+    return one_line(f"{type_of(event)}{whose} {text}", width=LINE)
