@@ -1,7 +1,7 @@
 """Every seam on one page: the protocols the application speaks, and the values that cross them."""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from navi.domain.errors import LogDamaged
 from navi.domain.event_codec import decode_data, encode_envelope
 from navi.domain.events import (
     AgentEvent,
@@ -141,6 +142,13 @@ class Recorded(Struct, frozen=True, kw_only=True, dict=True):
             LogDamaged: the payload is not what its type says.
         """
         return self.envelope
+
+    @property
+    def readable(self) -> AgentEvent | None:
+        """The event; None where its payload is not what its type says."""
+        with suppress(LogDamaged):
+            return self.envelope.event
+        return None
 
     @cached_property
     def wire(self) -> bytes:
@@ -389,6 +397,10 @@ class TextStore(Protocol):
 
     async def get(self, sha256: str) -> str | None:
         """The text with that hash, if it is kept."""
+        ...
+
+    async def damaged(self) -> frozenset[str]:
+        """The hashes under which another text is kept than the one that has them."""
         ...
 
     async def drop(self, hashes: Sequence[str]) -> int:

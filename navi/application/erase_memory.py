@@ -99,7 +99,7 @@ class EraseMemory:
         calls = {
             event.call_id
             for row in rows
-            if isinstance(event := row.envelope.event, ModelReplied | ModelCallFailed)
+            if isinstance(event := row.readable, ModelReplied | ModelCallFailed)
         }
         if not calls:
             return []
@@ -111,7 +111,7 @@ class EraseMemory:
                     for row in batch
                     if row.type in DELTA_TYPES
                     and row.session_id == session_id
-                    and isinstance(event := row.envelope.event, TextDelta | ThinkingDelta)
+                    and isinstance(event := row.readable, TextDelta | ThinkingDelta)
                     and event.call_id in calls
                 )
         return deltas
@@ -135,12 +135,12 @@ def _of_memory(rows: list[Recorded], memory: Memory) -> list[Recorded]:
 
 
 def _saves(row: Recorded, memory: Memory) -> bool:
-    event = row.envelope.event
+    event = row.readable
     return isinstance(event, MemorySaved) and event.memory_id == memory.id
 
 
 def _recalls(row: Recorded, memory: Memory) -> bool:
-    event = row.envelope.event
+    event = row.readable
     return isinstance(event, MemoryRecalled) and memory.id in event.memory_ids
 
 

@@ -147,6 +147,7 @@ class EraseSessions:
         await failpoint("erase.before_record")
         if events or not await self._is_told(session_id):
             await self._tell(session_id, found.forks, events=events)
+        await self._read_models_follow()  # the lists let names of forks and files go by what was told
         return Erasable(
             session_id=session_id,
             owner=found.owner,
@@ -197,7 +198,7 @@ class EraseSessions:
         names: set[str | None] = set()
         files: set[str] = {ERASED}
         async for row in self._facts(session_id):
-            match row.envelope.event:
+            match row.readable:
                 case SessionCreated(name=str(name)) | SessionRenamed(name=name):
                     names.add(name)
                 case FileUploaded(name=name):
@@ -215,7 +216,7 @@ class EraseSessions:
         own: set[str] = set()
         named = False
         async for row in self._facts(fork):
-            match row.envelope.event:
+            match row.readable:
                 case SessionCreated(name=name) if name in names or name == ERASED:
                     named = True
                     given.append(row.seq)
@@ -253,7 +254,7 @@ class EraseSessions:
         """
         hashes: set[str] = set()
         async for row in self._facts(session_id):
-            event = row.envelope.event
+            event = row.readable
             if isinstance(event, ModelCalled):
                 hashes |= {event.tail_sha256 or ""}
                 if await self._quotes_memories(event.system_sha256):
@@ -271,7 +272,7 @@ class EraseSessions:
         head = await self._log.head(session_id)
         async with aclosing(self._log.read(session_id, after=head - 1)) as batches:
             async for batch in batches:
-                event = batch[-1].envelope.event
+                event = batch[-1].readable
                 return isinstance(event, ContentErased) and event.why == "session"
         return False
 

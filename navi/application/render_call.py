@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.application.read_session import replay_session
-from navi.domain.errors import Erased, NotFound
+from navi.domain.errors import Erased, LogDamaged, NotFound
 from navi.domain.events import JsonObject, ModelCalled
 from navi.domain.ids import CallId, SessionId
 from navi.domain.prompt import (
@@ -50,6 +50,7 @@ async def render_call(
     Raises:
         NotFound: no such call.
         Erased: it was erased, or what it sent, or a text that it refers to.
+        LogDamaged: a text that it refers to was changed.
     """
     called, where = await _find(event_log, session_id, call_id)
     if called.erased is True:
@@ -111,4 +112,6 @@ async def _text(texts: TextStore, what: str, digest: str | None) -> str | None:
     text = await texts.get(digest)
     if text is None:
         raise Erased(f"the {what} that was sent is not kept any more: it was erased ({digest})")
+    if sha256(text.encode()).hexdigest() != digest:
+        raise LogDamaged(f"the {what} that is kept is not the one that was sent ({digest})")
     return text

@@ -6,13 +6,13 @@ from contextlib import aclosing, suppress
 from msgspec import Struct, UnsetType, field
 
 from navi.domain.errors import LogDamaged
-from navi.domain.events import DELTA_TYPES, ContentErased, Origin, SessionCreated
+from navi.domain.events import DELTA_TYPES, ContentErased, ModelCalled, Origin, SessionCreated
 from navi.domain.hash_chain import GENESIS, verify_chain
 from navi.domain.heads import Witness
 from navi.domain.ids import SessionId
 from navi.domain.subjects import format_position
 from navi.domain.verdict import MAX_PROBLEMS, Problem, Verdict, verdict_of
-from navi.ports import EventLog, Recorded, SessionHead
+from navi.ports import EventLog, Recorded, SessionHead, TextStore
 
 PAGE_ROWS = 1_000
 BEYOND = 2**53  # no position is as large
@@ -31,9 +31,18 @@ class _Chain(Struct):
 
 
 async def verify_session(
-    log: EventLog, session_id: SessionId, witness: Witness | None = None
+    log: EventLog,
+    session_id: SessionId,
+    witness: Witness | None = None,
+    *,
+    texts: TextStore | None = None,
 ) -> Verdict:
-    """Follow the chain of one session; of a fork through its origin."""
+    """Follow the chain of one session; of a fork through its origin.
+
+    Args:
+        texts: what the log keeps once by its hash, to be looked at, too.
+    """
+    damaged = frozenset[str]() if texts is None else await texts.damaged()
     chain = _Chain()
     problems: list[Problem] = [] if witness is None else list(witness.problems)
     events = 0
@@ -55,6 +64,7 @@ async def verify_session(
                 problems += _registered_otherwise(row, registered, chain)
             problems += _follow(chain, session_id, (row,))
         problems += _signed_otherwise(witness, rows)
+        problems += _referring_to(damaged, rows)
         events += len(rows)
         reached, stretch = until, min(2 * stretch, PAGE_ROWS)
     if chain.erased and len(problems) < MAX_PROBLEMS:
@@ -68,12 +78,16 @@ async def verify_session(
     return verdict_of(sessions=1 if head else 0, events=events, problems=problems)
 
 
-async def verify_log(log: EventLog, witness: Witness | None = None) -> Verdict:
+async def verify_log(
+    log: EventLog, witness: Witness | None = None, *, texts: TextStore | None = None
+) -> Verdict:
     """Read every partition once, in order of positions, and follow all chains on the way.
 
     Args:
         witness: the signed heads of the log, read before this is called.
+        texts: what the log keeps once by its hash, to be looked at, too.
     """
+    damaged = frozenset[str]() if texts is None else await texts.damaged()
     registry = await log.sessions()
     registered = {session.session_id: session for session in registry}
     chains: dict[SessionId, _Chain] = {}
@@ -103,6 +117,7 @@ async def verify_log(log: EventLog, witness: Witness | None = None) -> Verdict:
                     problems += _registered_otherwise(row, registered.get(row.session_id), chain)
                 problems += _follow(chain, row.session_id, (row,))
             problems += _signed_otherwise(witness, page.rows)
+            problems += _referring_to(damaged, page.rows)
             events += len(page.rows)
             reached, stretch = page.reached, min(2 * stretch, PAGE_ROWS)
     if len(problems) < MAX_PROBLEMS:
@@ -126,6 +141,20 @@ def _signed_otherwise(witness: Witness | None, rows: Sequence[Recorded]) -> list
     return [problem for problem in found if problem is not None]
 
 
+def _referring_to(damaged: frozenset[str], rows: Sequence[Recorded]) -> list[Problem]:
+    """The model calls that refer to a kept text that was changed."""
+    found: list[Problem] = []
+    for row in rows:
+        if damaged and row.type == ModelCalled.TYPE:
+            event = row.readable
+            if isinstance(event, ModelCalled) and not damaged.isdisjoint(
+                (event.system_sha256, event.tools_sha256, event.tail_sha256)
+            ):
+                reason = "a text that it refers to by its hash is not the one that was kept"
+                found.append(Problem(session_id=row.session_id, seq=row.seq, reason=reason))
+    return found
+
+
 def _registered_otherwise(
     row: Recorded, registered: SessionHead | None, chain: _Chain
 ) -> list[Problem]:
@@ -136,18 +165,17 @@ def _registered_otherwise(
         chain: up to the event before.
     """
     found: list[str] = []
-    with suppress(LogDamaged):  # then the data were changed, and that is told
-        event = row.envelope.event
-        if not isinstance(event, SessionCreated):
-            return []
-        if event.owner != row.owner:
-            found.append("the registry of sessions names another owner")
-        if registered is not None:
-            # The stream that holds the base may be the origin's origin: the chain ties it, not its id.
-            base = None if registered.forked_from is None else registered.forked_from.seq
-            origin = None if event.forked_from is None else event.forked_from.seq
-            if base != origin or registered.base_hash != chain.hash:
-                found.append("the registry of sessions names another origin")
+    event = row.readable
+    if not isinstance(event, SessionCreated):  # the data were changed, and that is told
+        return []
+    if event.owner != row.owner:
+        found.append("the registry of sessions names another owner")
+    if registered is not None:
+        # The stream that holds the base may be the origin's origin: the chain ties it, not its id.
+        base = None if registered.forked_from is None else registered.forked_from.seq
+        origin = None if event.forked_from is None else event.forked_from.seq
+        if base != origin or registered.base_hash != chain.hash:
+            found.append("the registry of sessions names another origin")
     return [Problem(session_id=row.session_id, seq=row.seq, reason=why) for why in found]
 
 
@@ -186,13 +214,12 @@ def _see_erasures(chain: _Chain, session_id: SessionId, row: Recorded) -> None:
     if row.salt is None and row.type not in DELTA_TYPES:  # deltas are pruned, and nothing tells
         chain.erased.add(row.seq)
     elif row.type == ContentErased.TYPE:
-        with suppress(LogDamaged):  # as above
-            event = row.envelope.event
-            if isinstance(event, ContentErased) and event.session_id == session_id:
-                if isinstance(event.seqs, UnsetType):
-                    chain.erased.clear()
-                else:
-                    chain.erased.difference_update(event.seqs)
+        event = row.readable
+        if isinstance(event, ContentErased) and event.session_id == session_id:
+            if isinstance(event.seqs, UnsetType):
+                chain.erased.clear()
+            else:
+                chain.erased.difference_update(event.seqs)
 
 
 def _follow(chain: _Chain, session_id: SessionId, rows: Sequence[Recorded]) -> list[Problem]:

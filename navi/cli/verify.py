@@ -77,11 +77,11 @@ async def _verify_stored(settings: Settings, what: str | None, heads: Path | Non
                 err=True,
             )
         if what is None:
-            return await verify_log(store.log, witness)
+            return await verify_log(store.log, witness, texts=store.texts)
         session_id = session_of(what)
         if await store.log.head(session_id) == 0 and not witness.knows(session_id):
             raise NotFound(f"no session {session_id}")
-        return await verify_session(store.log, session_id, witness)
+        return await verify_session(store.log, session_id, witness, texts=store.texts)
 
 
 async def _verify_export(settings: Settings, file: Path, heads: Path | None) -> Verdict:

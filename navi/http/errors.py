@@ -17,6 +17,7 @@ from navi.domain.errors import (
     DiskFull,
     Erased,
     EventTooLarge,
+    LogDamaged,
     MessageIdReused,
     NaviError,
     NotFound,
@@ -93,6 +94,8 @@ def answer_of(error: Exception) -> ErrorAnswer:
             return _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "event-too-large", str(error))
         case DiskFull():
             return _problem(HTTPStatus.INSUFFICIENT_STORAGE, "disk-full", str(error))
+        case LogDamaged():  # it says where, and of what was written there only the type
+            return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, "log-damaged", str(error))
         case Unavailable():
             # The error's own words may name a host or a user of the database.
             return _problem(

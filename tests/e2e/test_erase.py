@@ -154,6 +154,26 @@ async def test_what_is_erased_is_gone_everywhere_and_the_chain_still_holds(
     )
 
 
+async def test_a_session_with_an_event_that_cannot_be_read_is_erased_like_any_other(
+    navi: NaviProcess, secret: str
+) -> None:
+    session_id = await spoken(navi, secret)
+    connection = await asyncpg.connect((await addresses(navi))["database_url"])
+    await connection.execute(
+        """update navi.event set data = $2 where session_id = $1
+             and type in ('tool_finished', 'session_renamed', 'memory_saved')""",
+        *(session_id, json.dumps({"call_id": 42, "name": 42, "output": secret})),
+    )
+    await connection.close()
+
+    erased = await navi.command("erase", session_id, "--yes", "--json")
+
+    assert erased.status == 0, erased.stderr
+    assert erased.json["erased"][0]["events"] > 0
+    left = await tables_that_say(navi, secret)
+    assert left == [], left
+
+
 async def test_a_fork_goes_on_without_the_words_that_it_shared(
     navi: NaviProcess, secret: str
 ) -> None:

@@ -5,6 +5,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+
 from tests.support.mind import events_of, with_profiles, write_profile
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, calls
@@ -68,6 +70,38 @@ async def test_a_request_is_printed_as_it_was_sent(tmp_path: Path) -> None:
             assert (nobody.status, nobody.stderr) == (1, f"navi: no session {NOBODY}\n")
             assert wrong.status == 2
         await bodies_are_what_was_sent(navi, models, session_id, made)
+
+
+async def test_a_kept_text_that_was_changed_is_named(tmp_path: Path) -> None:
+    async with running_navi(tmp_path / "data") as navi:
+        session_id = await navi.new_session()
+        await navi.say(session_id, "!say hello")
+        called = next(
+            event for event in await events_of(navi, session_id) if event["type"] == "model_called"
+        )
+        connection = await asyncpg.connect(
+            (await navi.command("status", "--json")).json["database_url"]
+        )
+        await connection.execute("update navi.text set content = content || 'x'")
+        await connection.close()
+
+        printed = await navi.command("request", session_id, called["data"]["call_id"])
+        route = f"/sessions/{session_id}/calls/{called['data']['call_id']}/request"
+        async with navi.client() as client:
+            answer = await client.get(route)
+        whole = await navi.command("verify", "--json")
+        one = await navi.command("verify", session_id, "--json")
+
+        assert (printed.status, printed.stdout) == (1, "")
+        assert "the system message that is kept is not the one that was sent" in printed.stderr
+        assert (answer.status_code, answer.json()["type"]) == (500, "urn:navi:problem:log-damaged")
+        for verified in (whole, one):
+            assert verified.status == 1
+            assert verified.json["problems"][0] == {
+                "session_id": session_id,
+                "seq": called["seq"],
+                "reason": "a text that it refers to by its hash is not the one that was kept",
+            }
 
 
 async def test_what_is_forgotten_cannot_be_printed_again(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ class InMemoryTextStore:
     async def get(self, sha256: str) -> str | None:
         return self._texts.get(sha256)
 
+    async def damaged(self) -> frozenset[str]:
+        return frozenset()
+
     async def drop(self, hashes: Sequence[str]) -> int:
         return sum(self._texts.pop(hash_, None) is not None for hash_ in hashes)
 

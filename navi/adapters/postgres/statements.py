@@ -156,6 +156,9 @@ LOG_ID = "select log_id from navi.log"
 HAS_TEXT = "select from navi.text where sha256 = $1"
 PUT_TEXT = "insert into navi.text (sha256, content) values ($1, $2) on conflict do nothing"
 GET_TEXT = "select content from navi.text where sha256 = $1"
+DAMAGED_TEXTS = """
+    select encode(sha256, 'hex') as hash from navi.text where sha256 <> sha256(content)
+"""
 DROP_TEXTS = "delete from navi.text where sha256 = any($1::bytea[]) returning sha256"
 FORGET_TEXTS = """
     delete from navi.text t

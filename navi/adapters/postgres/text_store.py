@@ -27,6 +27,10 @@ class PostgresTextStore:
         rows = await fetch(self._pool, statements.GET_TEXT, name)
         return rows[0]["content"].decode() if rows else None
 
+    async def damaged(self) -> frozenset[str]:
+        rows = await fetch(self._pool, statements.DAMAGED_TEXTS, seconds=QUERY_SECONDS)
+        return frozenset(row["hash"] for row in rows)
+
     async def drop(self, hashes: Sequence[str]) -> int:
         names = [name for hash_ in hashes if (name := _name(hash_)) is not None]
         return len(await fetch(self._pool, statements.DROP_TEXTS, names))

@@ -19,6 +19,7 @@ async def check(store: TextStore) -> None:
     assert await store.put(TEXT) == name
     assert await store.get(name) == TEXT
     assert await store.get("no hash") is None
+    assert await store.damaged() == frozenset()
     assert await store.drop([name, "no hash", "00" * 32]) == 1
     assert await store.get(name) is None
     assert await store.put(TEXT) == name
@@ -38,3 +39,15 @@ async def test_a_text_is_found_by_its_hash_in_postgres(empty_database: str) -> N
     await migrate(empty_database)
     async with open_pool(empty_database, size=1) as pool:
         await check(PostgresTextStore(pool))
+
+
+async def test_a_text_that_was_changed_behind_it_is_named(empty_database: str) -> None:
+    await migrate(empty_database)
+    async with open_pool(empty_database, size=1) as pool:
+        store = PostgresTextStore(pool)
+        names = [await store.put("one"), await store.put("two")]
+        assert await store.damaged() == frozenset()
+
+        await pool.execute("update navi.text set content = 'x' where content = 'two'")
+
+        assert await store.damaged() == {names[1]}
