@@ -147,7 +147,8 @@ class EraseSessions:
         await failpoint("erase.before_record")
         if events or not await self._is_told(session_id):
             await self._tell(session_id, found.forks, events=events)
-        await self._read_models_follow()  # the lists let names of forks and files go by what was told
+        # Lists let the names of forks and of files go by what was told.
+        await self._read_models_follow()
         return Erasable(
             session_id=session_id,
             owner=found.owner,
