@@ -18,8 +18,13 @@ def require(holds: bool, *what: object) -> None:
         sys.exit(f"does not hold: {' '.join(map(str, what))}")
 
 
-first, *lines, last = Path(sys.argv[1]).read_bytes().splitlines(keepends=True)
-header, end = json.loads(first), json.loads(last)
+if len(sys.argv) != 2:
+    sys.exit("usage: python verify_export.py FILE")
+try:
+    first, *lines, last = Path(sys.argv[1]).read_bytes().splitlines(keepends=True)
+    header, end = json.loads(first), json.loads(last)
+except (OSError, ValueError) as error:
+    sys.exit(f"not a whole export: {error}")
 sessions = {session["session_id"]: session for session in header["sessions"]}
 links = {(None, 0): bytes(32)}  # hashes by session and seq
 
@@ -28,8 +33,8 @@ for line in lines:
     name, seq = event["session_id"], event["seq"]
     begins = seq == sessions[name]["first_seq"]
     origin = sessions[name]["forked_from"] or {"session_id": None}
-    previous = links.get((origin["session_id"] if begins else name, seq - 1))
-    require(previous is not None, name, "seq", seq, "has nothing before it")
+    previous = links.get((origin["session_id"] if begins else name, seq - 1), b"")
+    require(previous != b"", name, "seq", seq, "has nothing before it")
     texts = [str("" if event[key] is None else event[key]).encode() for key in LINK]
     head = b"".join(b"%d:%b," % (len(text), text) for text in texts)
     links[name, seq] = sha256(previous + head + bytes.fromhex(event["digest"])).digest()

@@ -134,11 +134,13 @@ function subjectOf(stream) {
 const ask = () => JSON.parse(execFileSync("navi", ["status", "--json"])).nats_url;
 const { username, password, host } = new URL(options.url ?? ask());
 const login = decodeURIComponent(username);
+const waiting = setInterval(() => say(`wait  NATS does not answer at ${host}`), 2 * RETRY_MS);
 const connection = await connect({
   servers: host,
   ...(password ? { user: login, pass: decodeURIComponent(password) } : login && { token: login }),
   maxReconnectAttempts: -1,
   waitOnFirstConnect: true,
 });
+clearInterval(waiting);
 const streams = Array.from({ length: partitions }, (_, number) => `NAVI_${number}`);
 await Promise.all(streams.map((stream) => follow(connection, stream)));

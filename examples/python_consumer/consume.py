@@ -131,7 +131,7 @@ def subject_of(stream: str, options: argparse.Namespace) -> str:
 async def main(options: argparse.Namespace) -> None:
     """Connect, and follow the stream of every partition of the log."""
     conversations = Conversations(options.state)
-    client = await nats.connect(options.url, max_reconnect_attempts=-1)
+    client = await nats.connect(options.url, max_reconnect_attempts=-1, error_cb=say_error)
     streams = [f"NAVI_{number}" for number in range(options.partitions)]
     await asyncio.gather(*(follow(client, name, conversations, options) for name in streams))
 
@@ -156,6 +156,11 @@ def read_options() -> argparse.Namespace:
         status = json.loads(subprocess.check_output(["navi", "status", "--json"]))  # noqa: S607
         options.url = status["nats_url"]
     return options
+
+
+async def say_error(error: Exception) -> None:
+    """NATS cannot be reached, or refuses: the client tries again by itself."""
+    say(f"wait  NATS: {error}")
 
 
 def say(text: str) -> None:

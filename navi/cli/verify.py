@@ -59,11 +59,13 @@ def verify(what: str | None, heads: Path | None, data_dir: str | None, as_json: 
 async def _verify(
     settings: Settings, what: str | None, *, heads: Path | None, as_json: bool
 ) -> int:
-    if what is not None and not is_uuid(what) and await asyncio.to_thread(Path(what).is_file):
+    if what is None or is_uuid(what):
+        verdict = await _verify_stored(settings, what, heads)
+    elif await asyncio.to_thread(Path(what).is_file):
         verdict = await _verify_export(settings, Path(what), heads)
     else:
-        verdict = await _verify_stored(settings, what, heads)
-    _print(verdict, as_json=as_json)
+        raise NotFound(f"there is no session and no file {what!r}")
+    _print(verdict, whole=what or "log", as_json=as_json)
     return HOLDS if verdict.ok else DOES_NOT_HOLD
 
 
@@ -110,12 +112,12 @@ def _witness(settings: Settings, heads: Path | None, log_id: str) -> Witness:
     return Witness(lines, log_id=log_id, verify=verify_signature, trusted={own, *trusted})
 
 
-def _print(verdict: Verdict, *, as_json: bool) -> None:
+def _print(verdict: Verdict, *, whole: str, as_json: bool) -> None:
     if as_json:
         print_json(verdict)
     else:
         for problem in verdict.problems:
-            place = problem.session_id or "log"
+            place = problem.session_id or whole
             at = "" if problem.seq is None else f" seq {problem.seq}"
             click.echo(f"{place}{at}: {problem.reason}")
         count = f"sessions: {verdict.sessions}, events: {verdict.events}"

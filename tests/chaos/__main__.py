@@ -24,8 +24,13 @@ CUTS_A_ROUND = 60  # then all begins anew, on empty databases
 def main() -> int:
     """Run what the command line asks for; status 1 where a promise was broken."""
     parser = argparse.ArgumentParser(prog="make chaos ARGS=...", description=__doc__)
-    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(2**32))
-    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=SystemRandom().randrange(2**32),
+        help="of an earlier run, for the same choices; else a new one, which is printed",
+    )
+    parser.add_argument("--minutes", type=float, default=20.0, help="how long (%(default)g)")
     parser.add_argument("--services", type=int, default=2, help="how many run side by side")
     parser.add_argument("--report", type=Path, default=Path("build/chaos"), help="two files")
     parser.add_argument("--only", default="", help="cut points whose name contains this")

@@ -90,6 +90,16 @@ async def test_every_fact_is_processed_once_and_in_order(
     assert (seqs, len(lost) <= 1) == (sorted(set(seqs)), True)
 
 
+async def test_a_server_that_is_away_is_told_in_lines(command: list[str], tmp_path: Path) -> None:
+    consumer = EventConsumer(command, tmp_path, "--url", "nats://secret@127.0.0.1:1")
+
+    async with consumer.running():
+        await until(lambda: len(consumer.said("wait  NATS")) >= 2)
+
+    assert consumer.said("wait  NATS") == consumer.said("")
+    assert not any("secret" in line for line in consumer.said(""))
+
+
 async def test_what_is_missing_is_told(
     navi: NaviProcess, bus: OwnServer, command: list[str], tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from tests.support.navi_process import NaviProcess, run_navi, running_navi
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ROOT = Path(__file__).parents[2]
+SCRIPT = Path(__file__).parents[2] / "examples" / "verify_export.py"
 NOBODY = "01970000-0000-7000-8000-000000000000"
 TOOL = '!tool filesystem {"action": "write", "path": "a.txt", "content": "one"}\n!then\n!say Done.'
 
@@ -146,7 +146,7 @@ async def test_somebody_without_navi_checks_an_export(navi: NaviProcess, tmp_pat
     async def by_script() -> int:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            str(ROOT / "examples" / "verify_export.py"),
+            str(SCRIPT),
             str(path),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
@@ -168,6 +168,29 @@ async def test_somebody_without_navi_checks_an_export(navi: NaviProcess, tmp_pat
         assert await by_script() != 0, place
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "not a whole export: [Errno 2] No such file or directory"),
+        (b"", "not a whole export: not enough values to unpack"),
+        (b"# notes\nbuy tea\n", "not a whole export: Expecting value"),
+    ],
+)
+async def test_the_example_script_tells_what_is_no_export_in_a_line(
+    tmp_path: Path, content: bytes | None, line: str
+) -> None:
+    path = tmp_path / "x.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(SCRIPT), str(path)), stderr=asyncio.subprocess.PIPE
+    )
+    _, told = await process.communicate()
+    assert process.returncode == 1
+    assert told.decode().startswith(line)
+    assert told.count(b"\n") == 1
+
+
 async def test_wrong_usage_is_told_in_a_line(navi: NaviProcess, tmp_path: Path) -> None:
     for arguments, status, line in (
         (("export",), 2, "navi: name the sessions to export, or --all\n"),
@@ -175,12 +198,19 @@ async def test_wrong_usage_is_told_in_a_line(navi: NaviProcess, tmp_path: Path) 
         (("export", NOBODY), 1, f"navi: no session {NOBODY}\n"),
         (("export", "x"), 1, "navi: no session 'x'\n"),
         (("import", str(tmp_path / "no")), 2, f"navi: FILE: {tmp_path / 'no'} is not a file\n"),
-        (("verify", "nothing"), 1, "navi: no session 'nothing'\n"),
+        (("verify", "nothing"), 1, "navi: there is no session and no file 'nothing'\n"),
     ):
         ended = await navi.command(*arguments)
         assert (ended.status, ended.stdout, ended.stderr) == (status, "", line), arguments
 
     output = tmp_path / "missing" / "x.jsonl"
     ended = await navi.command("export", "--all", "--output", str(output))
-    assert (ended.status, ended.stderr.count("\n")) == (2, 1)
+    line = f"navi: {output} cannot be used: No such file or directory\n"
+    assert (ended.status, ended.stderr) == (2, line)
     assert not list(tmp_path.iterdir())
+
+    other = tmp_path / "notes.txt"
+    other.write_text("buy tea\n")
+    ended = await navi.command("verify", str(other))
+    assert ended.status == 1
+    assert ended.stdout.startswith(f"{other}: the first line is not that of an export")

@@ -30,7 +30,10 @@ def whole_file(path: Path) -> Generator[BinaryIO, None, None]:
         OSError: it cannot be written.
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.part")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:  # told of the file that was asked for
+        raise OSError(error.errno, error.strerror, str(path)) from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
