@@ -179,11 +179,16 @@ def _has(state: RelayState, head: int) -> bool:
 
 @asynccontextmanager
 async def open_node(
-    settings: Settings, addresses: Addresses, environment: Mapping[str, str]
+    settings: Settings,
+    addresses: Addresses,
+    environment: Mapping[str, str],
+    *,
+    model: str | None = None,
 ) -> AsyncGenerator[Node, None]:
     """Put a node together on servers that are there.
 
     Args:
+        model: what every profile is to use in place of its own; None for its own.
         environment: the process's own; tools of the user get the few variables that programs need.
 
     Raises:
@@ -222,7 +227,7 @@ async def open_node(
                 more=(MemoryTool(AgentMemories(manage_memories)),),
             )
         )
-        profiles = FolderProfiles(settings.profiles_dir)
+        profiles = FolderProfiles(settings.profiles_dir, model=model)
         stream = JetStream(
             nats,
             log_id=store.log.log_id,

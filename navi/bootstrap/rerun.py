@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
+from navi.adapters.files.export_file import lines_of
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.in_memory.recorded_log import RecordedLog
@@ -13,6 +15,7 @@ from navi.adapters.still_loop import StillLoop
 from navi.adapters.system import RandomIds
 from navi.adapters.tools.spawn_agent import SpawnAgent
 from navi.application.rerun.gate import Gate
+from navi.application.rerun.load import load_export
 from navi.application.rerun.node import Parts
 from navi.application.rerun.recorded_profile import known_already, remembered
 from navi.application.rerun.rerun import Difference, Rerun
@@ -33,6 +36,19 @@ def rerun(
     recording = Recording(envelopes, texts)
     with asyncio.Runner(loop_factory=StillLoop) as runner:
         return runner.run(_rerun(recording, recording.last if until is None else until))
+
+
+def rerun_file(path: Path) -> Difference | None:
+    """Run the session of an export again; gives the first difference, if any.
+
+    For tests: `navi rerun --save` writes such a file, and a test that calls this.
+
+    Raises:
+        OSError: it cannot be read.
+        BadInput: it is not the export of one session.
+    """
+    loaded = load_export(lines_of(path))
+    return rerun(loaded.envelopes, loaded.texts)
 
 
 async def _rerun(recording: Recording, until: int) -> Difference | None:

@@ -86,13 +86,15 @@ async def _diff(
     async with attached_store(settings) as store:
         comparison = await compare_moments(store.log, before, after)
     if as_json:
-        print_json(_answer(comparison))
+        print_json(diff_answer(comparison))
     else:
-        _print(comparison)
+        print_comparison(comparison)
     return HOLDS
 
 
-def _answer(comparison: Comparison) -> DiffAnswer:
+def diff_answer(comparison: Comparison) -> DiffAnswer:
+    """A comparison as ``--json`` shows it."""
+
     def wire(envelope: Envelope | None) -> Raw | None:
         return None if envelope is None else Raw(comparison.rows[envelope.id].wire)
 
@@ -116,7 +118,8 @@ def _answer(comparison: Comparison) -> DiffAnswer:
     )
 
 
-def _print(comparison: Comparison) -> None:
+def print_comparison(comparison: Comparison) -> None:
+    """A comparison for people."""
     a, b = comparison.a, comparison.b
     click.secho(f"--- {a.session_id} at {a.seq}", fg="red")
     click.secho(f"+++ {b.session_id} at {b.seq}", fg="green")

@@ -1,6 +1,7 @@
 """``navi rerun``: a session run again from its log alone, and where it comes out another way."""
 
 import asyncio
+from pathlib import Path
 
 import click
 import msgspec
@@ -13,6 +14,7 @@ from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,
     HOLDS,
+    WrongUsage,
     data_dir_option,
     json_option,
     log_to_stderr,
@@ -22,6 +24,8 @@ from navi.cli.command import (
 )
 from navi.cli.printable import one_line
 from navi.cli.reading import seq_type
+from navi.cli.rerun_live import changed_of, rerun_live
+from navi.cli.rerun_save import Saved, files_of, save
 from navi.domain.event_codec import encode_data, encode_envelope, type_of, version_of
 from navi.domain.events import AgentEvent, Envelope
 from navi.domain.ids import SessionId, SubagentId
@@ -61,34 +65,76 @@ class RerunAnswer(Struct, frozen=True, kw_only=True):
 @click.command(
     epilog="\b\nExamples:\n"
     "  navi rerun SESSION                      does this navi still do what was done then?\n"
-    "  navi rerun SESSION --until 40           up to event 40"
+    "  navi rerun SESSION --with model=qwen3:8b   the last message once more, live, in a fork\n"
+    "  navi rerun SESSION --save tests/reruns/tea   a test that runs it again"
 )
 @click.argument("session", metavar="SESSION")
 @click.option("--until", type=seq_type, help="The last event to make again; else all of them.")
+@click.option(
+    "--with",
+    "given",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Live from there, in a fork: model=NAME, profile=ID, from=SEQ.",
+)
+@click.option(
+    "--save",
+    "place",
+    metavar="DIR/NAME",
+    type=click.Path(path_type=Path),
+    help="Write it as a regression test: NAME.jsonl and test_NAME.py.",
+)
 @data_dir_option
 @json_option
-def rerun(session: str, until: int | None, data_dir: str | None, as_json: bool) -> None:
+def rerun(
+    session: str,
+    until: int | None,
+    given: tuple[str, ...],
+    place: Path | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
     """Run SESSION again from its log alone, and compare event by event.
 
     The loop is the one that runs turns; what came from outside (messages, replies of models, results
     of tools, deaths of processes) is served from the log, and no network is used. The first event
     that comes out another way is reported, with exit status 1.
+
+    With --with the message of the last turn, or of the turn at `from`, is said again in a fork from
+    before it, and answered live; what came out another way is shown, with exit status 0 where the
+    turn was completed.
     """
+    if given and (until is not None or place is not None):
+        raise WrongUsage("--with excludes --until and --save")
+    if until is not None and place is not None:
+        raise WrongUsage("--until and --save exclude each other")
+    changed = changed_of(given)
+    if place is not None:
+        files_of(place)
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="error")
-    run(settings, _rerun(settings, session, until=until, as_json=as_json))
+    if given:
+        run(settings, rerun_live(settings, session, changed, as_json=as_json))
+    run(settings, _rerun(settings, session, until=until, place=place, as_json=as_json))
 
 
-async def _rerun(settings: Settings, session: str, *, until: int | None, as_json: bool) -> int:
+async def _rerun(
+    settings: Settings, session: str, *, until: int | None, place: Path | None, as_json: bool
+) -> int:
     session_id = session_of(session)
+    saved: Saved | None = None
     async with attached_store(settings) as store:
         loaded = await load(store.log, store.texts, session_id, until=until)
-    end = len(loaded.envelopes) if until is None else until
-    difference = await _difference(loaded, end)
+        end = len(loaded.envelopes) if until is None else until
+        difference = await _difference(loaded, end)
+        if place is not None and difference is None:
+            saved = await save(settings, store, session_id, place)
     if as_json:
         print_json(_answer(session_id, end, difference))
     else:
         _print(end, difference)
+    if saved is not None:
+        click.echo(f"saved: {saved.recording}, {saved.test}", err=True)
     return HOLDS if difference is None else DOES_NOT_HOLD
 
 

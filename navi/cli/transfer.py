@@ -95,16 +95,16 @@ async def _export(
         )
         pieces = exporting.export(session_ids)
         if output is None:
-            await _write(pieces, sys.stdout.buffer)
+            await write(pieces, sys.stdout.buffer)
             return HOLDS
         with whole_file(output) as file:
-            size = await _write(pieces, file)
+            size = await write(pieces, file)
     if as_json:
         print_json(Exported(output=str(output), bytes=size, public_key=signer.public_key))
     return HOLDS
 
 
-async def _write(pieces: AsyncGenerator[bytes, None], file: BinaryIO) -> int:
+async def write(pieces: AsyncGenerator[bytes, None], file: BinaryIO) -> int:
     """Write the pieces; gives how many bytes they were."""
     size = 0
     async with aclosing(pieces):

@@ -72,7 +72,8 @@ class Recording:
         self.envelopes = tuple(envelopes)
         self.texts = texts
         self.calls = _calls(self.envelopes)
-        self._replies = {call.reply.call_id: call for call in self.calls if call.reply is not None}
+        self._by_seq = {call.seq: call for call in self.calls}
+        self._asides = {call.called.call_id for call in self.calls if call.aside}
         self._started: dict[CallId, int] = {}
         self._finished: dict[CallId, int] = {}
         self._spawned: dict[CallId, SubagentId] = {}
@@ -126,7 +127,7 @@ class Recording:
 
     def call_at(self, seq: int) -> Call | None:
         """The model call that begins at a seq."""
-        return next((call for call in self.calls if call.seq == seq), None)
+        return self._by_seq.get(seq)
 
     def next_call(self, after: int, subagent_id: SubagentId | None) -> Call | None:
         """The next call of an actor of a turn."""
@@ -169,6 +170,13 @@ class Recording:
         before = self.at(seq - 1).event if seq > 1 else None
         ends = isinstance(before, ThinkingEnded) and before.call_id == call_id
         return seq - 1 if ends else seq
+
+    def is_beside(self, seq: int) -> bool:
+        """Whether an event belongs to a call beside the turns: it, its answer, or what came with that."""
+        first = self.at(self.batch_start(seq)).event
+        if not isinstance(first, ModelCalled | ModelReplied | ModelCallFailed):
+            return False
+        return first.call_id in self._asides
 
     def is_by_hand(self, call: Call) -> bool:
         """Whether a call for a summary beside the turns was asked for by a person."""

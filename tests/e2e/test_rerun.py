@@ -1,12 +1,13 @@
 """``navi rerun``: beside a server and without it, of a session that a death has cut, and what it refuses."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.mind import events_of
-from tests.support.navi_process import running_navi
+from tests.support.navi_process import NaviProcess, running_navi
 
 NOBODY = "01970000-0000-7000-8000-000000000000"
 WORK = """\
@@ -54,3 +55,102 @@ async def test_a_session_runs_again_offline(tmp_path: Path) -> None:
         assert "--until: the session has events 1 to" in beyond.stderr
         await navi.stop()
         assert (await navi.command("rerun", session_id)).status == 0
+
+
+async def passes(test: Path) -> tuple[bool, str]:
+    """Whether a test passes by itself, and what pytest says of it."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return process.returncode == 0, output.decode()
+
+
+@pytest.mark.timeout(120)  # four interpreters
+async def test_a_saved_session_is_a_test_that_fails_where_it_should(tmp_path: Path) -> None:
+    place = tmp_path / "tests" / "tea-time"
+    async with running_navi(tmp_path / "data") as navi:
+        session_id = await navi.new_session()
+        await navi.say(session_id, "!say Tea is ready.")
+        await navi.until(session_id, "session_renamed")
+        saved = await navi.command("rerun", session_id, "--save", str(place))
+        again, bad = await asyncio.gather(
+            navi.command("rerun", session_id, "--save", str(place)),
+            navi.command("rerun", session_id, "--save", str(tmp_path / "a.b")),
+        )
+    recording, test = place.with_name("tea-time.jsonl"), place.with_name("test_tea_time.py")
+    assert saved.status == 0, saved.stdout
+    assert (again.status, bad.status) == (2, 2)
+    assert "is there already" in again.stderr
+    assert "is no name" in bad.stderr
+
+    good, told = await passes(test)
+    assert good, told
+
+    (test.parent / "conftest.py").write_text(
+        "import navi.application.run_actor as loop\n\nloop.PERSONA = 'You are somebody else.'\n"
+    )
+    good, told = await passes(test)
+    assert not good
+    assert "system_sha256" in told
+
+    (test.parent / "conftest.py").unlink()
+    lines = recording.read_bytes().splitlines(keepends=True)
+    forged = [line.replace(b"Tea is ready.", b"Tea is gone.") for line in lines[3:]]
+    recording.write_bytes(b"".join([*lines[:3], *forged]))
+    good, told = await passes(test)
+    assert not good
+
+
+@pytest.mark.timeout(120)
+async def test_a_message_is_answered_again_live_in_a_fork(tmp_path: Path) -> None:
+    async with running_navi(tmp_path / "data") as navi:
+        session_id = await navi.new_session()
+        first = (await navi.say(session_id, "!say One"))["seq"]
+        second = (await navi.say(session_id, "!say Two"))["seq"]
+        before = await events_of(navi, session_id)
+
+        other, earlier, unknown, wrong, both = await asyncio.gather(
+            navi.command("rerun", session_id, "--with", "model=other:7b", "--json"),
+            navi.command(
+                *(
+                    "rerun",
+                    session_id,
+                    "--with",
+                    "profile=researcher",
+                    "--with",
+                    f"from={first - 1}",
+                )
+            ),
+            navi.command("rerun", session_id, "--with", "profile=nobody"),
+            navi.command("rerun", session_id, "--with", "speed=9"),
+            navi.command("rerun", session_id, "--with", "model=x", "--until", "3"),
+        )
+
+        assert other.status == 0, other.stderr
+        assert other.json["outcome"]["outcome"] == "completed"
+        assert other.json["outcome"]["content"] == "Two"
+        assert await called_with(navi, other.json["fork"]) == ["demo", "other:7b"]
+        changes = {d["after"]["type"] for d in other.json["difference"]["events"] if d["after"]}
+        assert "model_called" in changes
+        assert other.json["difference"]["a"] == {"session_id": session_id, "seq": second}
+        assert earlier.status == 0, earlier.stderr
+        assert earlier.stdout.startswith("completed in fork ")
+        assert "profile_switched" in earlier.stdout
+        assert (unknown.status, unknown.stderr) == (
+            2,
+            "navi: profile_id: there is no profile 'nobody'\n",
+        )
+        assert (wrong.status, both.status) == (2, 2)
+        now = await events_of(navi, session_id)
+        assert now[: len(before)] == before
+        assert await called_with(navi, session_id) == ["demo", "demo"]
+
+
+async def called_with(navi: NaviProcess, session_id: str) -> list[str]:
+    """The models that the turns of a session called."""
+    events = await events_of(navi, session_id)
+    called = [event["data"] for event in events if event["type"] == "model_called"]
+    return [call["model"] for call in called if call["purpose"] == "turn"]

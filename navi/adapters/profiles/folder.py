@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from navi.domain.errors import BadInput
 from navi.domain.profile import Profile, parse_profile
@@ -37,10 +38,15 @@ class _Version(Struct, frozen=True, kw_only=True):
 
 
 class FolderProfiles:
-    """The port ``Profiles`` over the user's directory; it may be missing."""
+    """The port ``Profiles`` over the user's directory; it may be missing.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        model: what every profile is to use in place of its own model; None for its own.
+    """
+
+    def __init__(self, directory: Path, *, model: str | None = None) -> None:
         self._directory = directory
+        self._model = model
         self._versions: dict[str, _Version] = {}
         self._reading = threading.Lock()  # calls come from several threads at once
 
@@ -49,7 +55,10 @@ class FolderProfiles:
         if _ID.fullmatch(profile_id) is None:
             return None
         entry = await asyncio.to_thread(self._entry, profile_id)
-        return entry.profile if entry is not None else None
+        profile = entry.profile if entry is not None else None
+        if profile is None or self._model is None:
+            return profile
+        return replace(profile, model=self._model)
 
     async def all(self) -> Sequence[ProfileEntry]:
         """All of them, broken ones too, in order of id."""

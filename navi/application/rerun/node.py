@@ -160,7 +160,7 @@ class Node:
             ),
         )
         self.records = records
-        self.runs = SessionRuns(log, records, agent, completed=self._completed)
+        self.runs = SessionRuns(log, records, agent, completed=_nobody)
         self.sessions = ManageSessions(log, records, self.runs, outside, ids, node_id, secrets)
         self.contexts = ManageContext(records, beside, outside, node_id)
         self.take_over = TakeOver(
@@ -190,20 +190,8 @@ class Node:
         await asyncio.wait({self._following})
         await self._run_tool.close()
 
-    def _completed(self, session_id: SessionId) -> None:
-        """What follows a turn is begun where the recording has any of it."""
-        follows = frozenset({"naming", "memory", "compression"})
-        call = self._gate.recording.next_aside(self._gate.seq, follows)
-        by_hand = (
-            call is not None
-            and call.called.purpose == "compression"
-            and (self._gate.recording.is_by_hand(call))
-        )
-        if call is not None and call.called.node == self.id and not by_hand:
-            self.after_turn.completed(session_id)
 
-
-def _nobody(session_id: SessionId, follow_up: object) -> None:
+def _nobody(session_id: SessionId, follow_up: object = None) -> None:
     """What follows a turn is begun by the rerun, at its place."""
 
 

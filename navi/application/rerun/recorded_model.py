@@ -1,7 +1,9 @@
 """Model servers that answer as they did: every reply, failure and silence from the recording."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from hashlib import sha256
 
+import msgspec
 from msgspec import Struct
 
 from navi.application.ask_model import Asked, AskModelOnce, CallSettings, NoModel, Question
@@ -37,6 +39,7 @@ from navi.ports import (
 )
 
 NEVER = 1e9  # seconds: time-outs come from the recording, not from a clock
+FOLLOWS = frozenset({"naming", "memory", "compression"})  # purposes of calls beside the turns
 WITHOUT_MODEL = "It had no model to ask: "  # as `agent_actions` says it of a subagent
 
 
@@ -84,7 +87,7 @@ class RecordedAsk(AskModelOnce):
             Fenced: the turn is another's.
         """
         own = self._recorded
-        call = self._next(record, question.purpose)
+        call = self._next(record, question)
         asking = AskModelOnce(
             _Servers(call, own),
             own.texts,
@@ -95,19 +98,31 @@ class RecordedAsk(AskModelOnce):
         )
         return await asking(record, question, conclude=conclude)
 
-    def _next(self, record: Recorder, purpose: Purpose) -> Call:
+    def _next(self, record: Recorder, question: Question) -> Call:
         gate, recording = self._recorded.gate, self._recorded.gate.recording
         if not isinstance(record, InTurn):
-            aside = recording.next_aside(gate.seq, frozenset({purpose}))
-            if aside is None:
-                raise NoModel("connection", "the recording has no such call")
-            return aside
+            return self._next_aside(question)
         call = recording.next_call(gate.seq, record.subagent_id)
         error = self._without_model(record.subagent_id, call)
         if error is not None:
             raise NoModel("connection", error)
         # Where the recording has none: the wish to call is the difference, and is seen at the gate.
         return call or recording.calls[-1]
+
+    def _next_aside(self, question: Question) -> Call:
+        """The next call beside the turns, if this is its question.
+
+        When what follows a turn looked at the session, the log does not say: until the last moment
+        a question that is not the recorded one was asked too early.
+        """
+        gate, recording = self._recorded.gate, self._recorded.gate.recording
+        call = recording.next_aside(gate.seq, FOLLOWS)
+        if call is None or call.called.purpose != question.purpose:
+            raise NoModel("connection", "the recording has no such call here")
+        tail = sha256(msgspec.json.encode(question.tail)).hexdigest()
+        if tail != call.called.tail_sha256 and gate.seq < call.seq - 1:
+            raise NoModel("connection", "the recording has another question")
+        return call
 
     def _without_model(self, subagent_id: SubagentId | None, call: Call | None) -> str | None:
         gate = self._recorded.gate

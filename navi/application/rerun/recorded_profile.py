@@ -14,16 +14,30 @@ from navi.application.rerun.gate import Gate
 from navi.application.rerun.recorded_tools import TOOL_CALL, actor_here, offered, planned_with
 from navi.domain.compression import KEPT_SHARE, cut, rate_of, summary_messages, transcript
 from navi.domain.events import (
+    CompressionFailed,
     CompressionTrigger,
+    ContextCompressed,
     Envelope,
     GuidanceGiven,
     MemoryRecalled,
+    MessageDelivered,
     ModelCalled,
-    SessionCreated,
-    StopRequested,
+    ModelCallFailed,
+    ModelReplied,
+    PlanningPhaseCompleted,
+    PlanReady,
+    SubagentFinished,
+    SubagentStarted,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnded,
     TodoUpdated,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
     TurnStarted,
-    UserMessageReceived,
+    TurnStopped,
 )
 from navi.domain.fold import Fold
 from navi.domain.guidance import Progress, evolve_progress
@@ -42,19 +56,38 @@ WINDOW = 32_768  # tokens, where a call names none
 NO_PROFILE = "There is no profile"
 
 _BUDGET = re.compile(r"\AAll (\d+) iterations|iterations? remains? of (\d+)|: \d+ of (\d+) remain")
-_NOT_THE_LOOP = UserMessageReceived | StopRequested | SessionCreated
+_BY_THE_LOOP = (
+    ModelCalled
+    | ModelReplied
+    | ModelCallFailed
+    | ThinkingDelta
+    | ThinkingEnded
+    | TextDelta
+    | ToolStarted
+    | ToolFinished
+    | TodoUpdated
+    | SubagentStarted
+    | SubagentFinished
+    | PlanningPhaseCompleted
+    | PlanReady
+    | GuidanceGiven
+    | ContextCompressed
+    | CompressionFailed
+    | MemoryRecalled
+    | MessageDelivered
+    | TurnStarted
+    | TurnCompleted
+    | TurnStopped
+    | TurnFailed
+)
 
 
 def next_event(recording: Recording, after: int, subagent_id: SubagentId | None) -> Envelope | None:
     """What an actor does next: the next event that came of a decision of its loop."""
-    asides = {call.called.call_id for call in recording.calls if call.aside}
     for envelope in recording.after(after):
-        event = envelope.event
-        if envelope.subagent_id != subagent_id or isinstance(event, _NOT_THE_LOOP):
-            continue
-        if envelope.turn_id is None or getattr(event, "call_id", None) in asides:
-            continue
-        return envelope
+        own = envelope.subagent_id == subagent_id and isinstance(envelope.event, _BY_THE_LOOP)
+        if own and not recording.is_beside(envelope.seq):
+            return envelope
     return None
 
 

@@ -10,6 +10,8 @@ from msgspec import Struct
 from navi.application.manage_sessions import Change
 from navi.application.rerun.gate import Gate, Wanted
 from navi.application.rerun.node import Node, Parts, RecordedNodes
+from navi.application.rerun.recorded_model import FOLLOWS
+from navi.application.show_text import SLOT
 from navi.domain.commands import CreateSession, ForkSession, RecordAside
 from navi.domain.errors import NaviError
 from navi.domain.events import (
@@ -38,7 +40,7 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.ids import EventId, NodeId, SubagentId
-from navi.domain.recording import Recording
+from navi.domain.recording import Call, Recording
 from navi.domain.turn import HANDED_OVER
 from navi.ports import Append, NewEvent
 
@@ -87,6 +89,7 @@ class Rerun:
         self._here: NodeId | None = None  # who runs the open turn, or ran the last one
         self._session_id = recording.session_at(1)
         self._fed = 0
+        self._followed = 0
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, *, until: int) -> Difference | None:
@@ -96,13 +99,38 @@ class Rerun:
                 pause = await self._time.idle()
                 if self._gate.seq >= until:
                     return None
-                if self._gate.open() or self._feed(self._gate.seq + 1) or self._gate.release():
+                if self._follow():
+                    continue
+                if self._gate.open() or self._feed(self._gate.seq + 1):
+                    continue
+                if pause is not None and pause <= SLOT:
+                    self._time.advance(pause)  # text waits for its slot
+                    continue
+                if self._gate.release():
                     continue
                 if pause is None or not (pause <= SOON or self._time_was_up()):
                     return self._difference()
                 self._time.advance(pause)
         finally:
             await self._end()
+
+    def _follow(self) -> bool:
+        """Let what follows a turn look at the session once an event, until it has the recorded question."""
+        seq = self._gate.seq
+        if self._followed == seq:
+            return False
+        self._followed = seq
+        call = self._recording.next_aside(seq, FOLLOWS)
+        if call is None or not self._is_follower(call):
+            return False
+        node = self._nodes.get(call.called.node or NodeId(""))
+        if node is None or self._session_id != self._recording.session_at(seq + 1):
+            return False
+        node.after_turn.completed(self._session_id)
+        return True
+
+    def _is_follower(self, call: Call) -> bool:
+        return call.called.purpose != "compression" or not self._recording.is_by_hand(call)
 
     # --- what comes from outside ---
 
@@ -243,10 +271,10 @@ class Rerun:
         call = self._recording.call_at(seq)
         if call is None:
             return
-        if call.called.purpose == "compression" and self._recording.is_by_hand(call):
-            await self._node(node).contexts.compress(self._session_id)
-        else:
+        if self._is_follower(call):
             self._node(node).after_turn.completed(self._session_id)
+        else:
+            await self._node(node).contexts.compress(self._session_id)
 
     async def _aside(self, command: RecordAside) -> None:
         record = await self._node().records.open(self._session_id)
