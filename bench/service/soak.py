@@ -39,7 +39,7 @@ from bench.service.machine import (
     used,
 )
 from bench.service.paced_model import Pace
-from bench.service.viewer import Viewer, asked
+from bench.service.viewer import Viewer, asked, asked_again
 from tests.support.navi_process import NaviProcess
 
 SAMPLE_SECONDS = 5.0
@@ -337,11 +337,12 @@ class _Report:
                 f"| {name} | {' | '.join(middle)} | {_slope(at, values):+.2f} "
                 f"| {'' if bound is None else f'{bound:g}'} |"
             )
+        again = ", ".join(f"{times:,} {name}" for name, times in sorted(asked_again.items()))
         lines += [
             "",
             f"Start and growth are from {WARM_UP * self._minutes:.1f} minutes on. Done: {did}. "
             f"Cores: {took}. NATS was at most {behind:,} events behind, and level {caught_up:.2f} s "
-            f"after the end. Broken: {len(self._counts.broken)}.",
+            f"after the end. Requests made again: {again or 'none'}. Broken: {len(self._counts.broken)}.",
         ]
         return "\n".join(lines)
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -39,17 +40,26 @@ class OutOfOrder(AssertionError):
     """An event came twice, or not at all."""
 
 
+asked_again: Counter[str] = Counter()  # by method, what of a session, and why
+
+
 async def asked(
     client: httpx.AsyncClient, method: str, path: str, body: object = None
 ) -> httpx.Response:
     """The answer to a request that is repeated while navi says 503, as its clients are told to."""
     async with asyncio.timeout(WAIT_SECONDS):
         while True:
-            with suppress(httpx.TransportError):  # on a machine that is busy with other things
+            try:
                 answer = await client.request(method, path, json=body)
+            except httpx.TransportError as error:  # on a machine that is busy with other things
+                why = type(error).__name__
+            else:
                 if answer.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
                     answer.raise_for_status()
                     return answer
+                why = "503"
+            what = path.partition("?")[0].split("/")[3:]
+            asked_again[f"{method} {what[0] if what else 'session'}: {why}"] += 1
             await asyncio.sleep(PAUSE)
 
 
