@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ WAIT_SECONDS = 30.0
 MANY_TOOLS = '!tool todo {"action": "list"}\n' * 30 + "!then\n!say Done."
 
 Json = dict[str, Any]
+Place = tuple[str, int]  # session and seq
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -72,10 +73,11 @@ async def test_every_fact_is_processed_once_and_in_order(
     assert redelivered <= 1  # the one that was not acknowledged when it was killed
 
     async with consumer.running():
+        count = redelivered + len(await facts(navi, session_id))
         ended = await navi.command("publish", "--from", "0-1")
         assert ended.status == 0
-        count = redelivered + len(await facts(navi, session_id))
-        await until(lambda: len(consumer.said(f"again {session_id}")) == count)
+        # At least: what follows a turn may have come while it was told to publish.
+        await until(lambda: len(consumer.said(f"again {session_id}")) >= count)
         await bus.stop()
         await navi.say(session_id, "!say NATS is away")
         await bus.start()
@@ -107,9 +109,10 @@ async def test_what_is_missing_is_told(
     for name in (session_id, other):
         await navi.say(name, "!say one two three")
         await navi.until(name, "session_renamed")
-    published = {(e["session_id"], e["seq"]): nth for nth, _, _, e in await on_the_bus(bus)}
+    places = ((session_id, 3), (other, 1))  # `turn_started`, `session_created`
+    published = await positions(bus, places)
     client = await nats.connect(bus.url)
-    for place in ((session_id, 3), (other, 1)):  # `turn_started`, `session_created`
+    for place in places:
         assert await client.jetstream().delete_msg("NAVI_0", published[place])
     await client.close()
     options = ("--url", bus.url, "--owner", "local", "--durable", tmp_path.name)
@@ -193,6 +196,16 @@ async def on_the_bus(bus: OwnServer, stream: str = "NAVI_0") -> list[tuple[int, 
         ]
     finally:
         await client.close()
+
+
+async def positions(bus: OwnServer, places: Sequence[Place]) -> dict[Place, int]:
+    """Where events stand in the stream, by session and seq, once those that are asked for are there."""
+    async with asyncio.timeout(10):
+        while True:
+            found = {(e["session_id"], e["seq"]): nth for nth, _, _, e in await on_the_bus(bus)}
+            if found.keys() >= set(places):
+                return found
+            await asyncio.sleep(0.05)
 
 
 async def facts(navi: NaviProcess, session_id: str) -> list[int]:
