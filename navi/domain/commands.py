@@ -19,6 +19,7 @@ from navi.domain.events import (
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
+    ModelWaiting,
     Origin,
     PlanningPhaseCompleted,
     PlanReady,
@@ -175,6 +176,7 @@ class DeliverMessages(Struct, frozen=True, kw_only=True):
 
 Outcome = (
     ModelCalled
+    | ModelWaiting
     | ThinkingDelta
     | TextDelta
     | ThinkingEnded

@@ -60,6 +60,7 @@ from navi.domain.events import (
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
+    ModelWaiting,
     PlanningPhaseCompleted,
     PlanReady,
     ProfileSwitched,
@@ -382,6 +383,9 @@ def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
     actor = turn.actor(subagent_id)
     match event:
         case ModelCalled():
+            if actor.call is not None:
+                raise RuleBroken(f"model call {actor.call.id} is open")
+        case ModelWaiting():
             if actor.call is not None:
                 raise RuleBroken(f"model call {actor.call.id} is open")
         case ThinkingDelta() | TextDelta() | ThinkingEnded() | ModelReplied() | ModelCallFailed():

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from navi.domain.events import DELTA_TYPES, JsonObject, MemoryRecalled, MemorySaved
+from navi.domain.events import TEXT_DELTA_TYPES, JsonObject, MemoryRecalled, MemorySaved
 from navi.domain.memory import HEADING, recall_line
 from navi.domain.remembering import KNOWN_ALREADY
 
@@ -30,7 +30,11 @@ _KEPT = frozenset(
         *("mode", "by", "kind", "verdict", "outcome", "trigger", "status", "why", "finish_reason"),
     }
 )
-_KEPT_IN = {"turn_resumed": frozenset({"reason"}), "model_replied": frozenset({"id"})}
+_KEPT_IN = {
+    "turn_resumed": frozenset({"reason"}),
+    "model_replied": frozenset({"id"}),
+    "model_waiting": frozenset({"reason"}),
+}
 _WITH_TOOLS = frozenset({"model_replied", "tool_started", "tool_finished"})
 _WITHOUT_MARK = frozenset({MemorySaved.TYPE, MemoryRecalled.TYPE})  # no words: nothing to remember
 
@@ -52,7 +56,7 @@ def without_words(name: str, data: bytes) -> bytes:
         payload = _decode_object(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         payload = {}  # whatever it is, it is not kept
-    if name in DELTA_TYPES:
+    if name in TEXT_DELTA_TYPES:
         call_id = payload.get("call_id")
         return pruned(call_id if isinstance(call_id, str) else "")
     kept = _KEPT | _KEPT_IN.get(name, frozenset())

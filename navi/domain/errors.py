@@ -39,6 +39,9 @@ FailureKind = Literal[
     "protocol",
     "stopped",
     "interrupted",
+    "overflow",
+    "runaway",
+    "preempted",
 ]
 
 

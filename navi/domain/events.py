@@ -28,22 +28,42 @@ Mode = Literal["queue", "steer"]
 Purpose = Literal["turn", "planning", "review", "compression", "naming", "memory"]
 ToolOutcome = Literal["ok", "error", "unknown", "skipped", "denied"]
 CompressionTrigger = Literal["pre_turn", "in_turn", "post_turn", "manual"]
-GuidanceKind = Literal["iteration_budget", "goal_anchor", "anti_stall", "replan"]
+GuidanceKind = Literal["iteration_budget", "goal_anchor", "anti_stall", "replan", "continue"]
+WaitReason = Literal["slot", "loading"]
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """A call the model asks for; ``id`` is navi's own and unique within the session."""
+    """A call the model asks for; ``id`` is navi's own and unique within the session.
+
+    ``mended`` is true where the arguments are not as the model wrote them but as the schema has them.
+    """
 
     id: CallId
     name: str
     arguments: JsonObject
+    mended: bool | UnsetType = UNSET
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens as the model server counted them; None where it did not say."""
+    """Tokens as the model server counted them; None where it did not say.
+
+    ``cached_tokens`` are those of the prompt that the server did not have to read again; absent where
+    it does not say.
+    """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cached_tokens: int | UnsetType = UNSET
+
+
+class Shortened(Struct, frozen=True, kw_only=True):
+    """A tool result that was sent with ``chars`` characters of its own, for want of room.
+
+    ``seq`` is its key in the context: of its ``tool_finished``.
+    """
+
+    seq: int
+    chars: int
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -198,12 +218,16 @@ class StopRequested(Fact, frozen=True, kw_only=True):
 
 
 class TurnCompleted(Fact, frozen=True, kw_only=True):
-    """The agent is done; ``usage`` is of all calls of the turn."""
+    """The agent is done; ``usage`` is of all calls of the turn.
+
+    ``truncated`` is true where its last answer was cut off for length.
+    """
 
     TYPE = "turn_completed"
     iterations: int
     limit_reached: bool
     usage: Usage
+    truncated: bool | UnsetType = UNSET
 
 
 class TurnStopped(Fact, frozen=True, kw_only=True):
@@ -267,7 +291,8 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
 
     ``tail_sha256`` is of the messages that stood behind the context for this call alone, as JSON.
     Outside turns ``node`` names the process that made the call, so that it is known whether that
-    one still lives; in a turn the turn says so.
+    one still lives; in a turn the turn says so. ``shortened`` names the tool results that this
+    request holds in part.
     """
 
     TYPE = "model_called"
@@ -284,6 +309,22 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
     renderer: str
     tail_sha256: str | UnsetType = UNSET
     node: NodeId | UnsetType = UNSET
+    shortened: tuple[Shortened, ...] | UnsetType = UNSET
+
+
+class ModelWaiting(Delta, frozen=True, kw_only=True):
+    """A call for a person waits for a model server, before its ``model_called``.
+
+    Attributes:
+        place: in the queue for a slot; 1 is next.
+        reason: all slots are taken, or the server is loading or not there yet.
+    """
+
+    TYPE = "model_waiting"
+    erased: bool | UnsetType = UNSET
+    purpose: Purpose = "turn"
+    place: int = 1
+    reason: WaitReason = "slot"
 
 
 class ThinkingDelta(Delta, frozen=True, kw_only=True, omit_defaults=True):
@@ -312,7 +353,11 @@ class ThinkingEnded(Fact, frozen=True, kw_only=True):
 
 
 class ModelReplied(Fact, frozen=True, kw_only=True):
-    """A model call ended well."""
+    """A model call ended well.
+
+    ``recognised`` is true where the model wrote its tool calls as text: ``written`` is that text, and
+    ``content`` is empty.
+    """
 
     TYPE = "model_replied"
     call_id: CallId
@@ -323,6 +368,8 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
     usage: Usage
     duration_ms: int
     first_chunk_ms: int | None
+    recognised: bool | UnsetType = UNSET
+    written: str | UnsetType = UNSET
 
 
 class ModelCallFailed(Fact, frozen=True, kw_only=True):
@@ -492,6 +539,7 @@ KnownEvent = (
     | TodoUpdated
     | GuidanceGiven
     | ModelCalled
+    | ModelWaiting
     | ThinkingDelta
     | TextDelta
     | ThinkingEnded
@@ -514,7 +562,8 @@ KnownEvent = (
 AgentEvent = KnownEvent | UnknownEvent
 
 EVENT_TYPES: dict[str, type[KnownEvent]] = {kind.TYPE: kind for kind in get_args(KnownEvent)}
-DELTA_TYPES = (ThinkingDelta.TYPE, TextDelta.TYPE)
+TEXT_DELTA_TYPES = (ThinkingDelta.TYPE, TextDelta.TYPE)  # whose text is pruned
+DELTA_TYPES = (*TEXT_DELTA_TYPES, ModelWaiting.TYPE)
 
 
 class Envelope(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from navi.domain.errors import FailureKind
@@ -330,9 +330,13 @@ def add_usage(one: Usage, other: Usage) -> Usage:
     def add(a: int | None, b: int | None) -> int | None:
         return b if a is None else a if b is None else a + b
 
+    def add_known(a: int | UnsetType, b: int | UnsetType) -> int | UnsetType:
+        return b if a is UNSET else a if b is UNSET else a + b
+
     return Usage(
         prompt_tokens=add(one.prompt_tokens, other.prompt_tokens),
         completion_tokens=add(one.completion_tokens, other.completion_tokens),
+        cached_tokens=add_known(one.cached_tokens, other.cached_tokens),
     )
 
 

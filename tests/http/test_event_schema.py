@@ -37,7 +37,9 @@ def one_of_each() -> list[Json]:
 def test_every_event_of_every_release_fits() -> None:
     events, valid = envelopes(), validator()
 
-    assert {event["type"] for event in events} >= EVENT_TYPES.keys() - {"content_erased"}
+    # Types that no release has written yet stand in the samples of `tests/domain/stored_events` only.
+    later = {"content_erased", "model_waiting"}
+    assert {event["type"] for event in events} >= EVENT_TYPES.keys() - later
     for event in events:
         valid.validate(event)
 

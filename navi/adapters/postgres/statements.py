@@ -7,7 +7,7 @@ COLUMNS = """
     e.partition, e.position, s.owner, e.session_id, e.seq, e.id, e.type, e.v, e.at,
     e.turn_id, e.subagent_id, e.data, e.salt, e.digest, e.hash"""
 
-_DELTAS = "('text_delta', 'thinking_delta')"
+_DELTAS = "('text_delta', 'thinking_delta', 'model_waiting')"
 
 APPEND = """
     select navi.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"""
