@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.events import JsonObject, ToolCall
 from navi.domain.ids import CallId, TurnId
@@ -41,14 +41,14 @@ class ModelOptions(Struct, frozen=True, kw_only=True):
     Attributes:
         num_ctx: context window in tokens, where the server lets one ask for it.
         think: whether a thinking model should think; None leaves it to the server.
-        max_tokens: the most that the answer may have, thinking and calls too; None for no bound,
+        max_tokens: the most that the answer may have, thinking and calls too; absent for no bound,
             as in calls of old logs.
     """
 
     temperature: float | None = None
     num_ctx: int | None = None
     think: bool | None = None
-    max_tokens: int | None = None
+    max_tokens: int | UnsetType = UNSET
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
