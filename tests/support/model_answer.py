@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 
 from msgspec import Struct
@@ -15,11 +15,12 @@ class Answer(Struct, frozen=True, kw_only=True):
     """One scripted answer.
 
     Attributes:
+        parts: made while they are sent, where it is an iterator.
         piece: payload bytes an HTTP chunk; 1 cuts every character of UTF-8; None: a part each.
         cut_after: payload bytes after which the connection ends, in the middle of anything.
     """
 
-    parts: tuple[Part, ...]
+    parts: Iterable[Part]
     status: int = 200
     headers: Mapping[str, str] = {}
     piece: int | None = None

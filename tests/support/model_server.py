@@ -188,7 +188,11 @@ class ModelServer:
             answering.cancel()
             await asyncio.gather(leaving, answering, return_exceptions=True)
             request.ended_at = asyncio.get_running_loop().time()
+            self._ended(request)
             request.ended.set()
+
+    def _ended(self, request: Received) -> None:
+        """An answer is over, or nobody waits for it any more."""
 
     def _answer_to(self, request: Received) -> Answer:
         match request.method, request.path:

@@ -29,11 +29,15 @@ class Calls(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True, kw_only=True):
-    """The end mark, with the numbers of tokens; ``calls`` come in the last line itself (Ollama)."""
+    """The end mark, with the numbers of tokens; ``calls`` come in the last line itself (Ollama).
+
+    ``cached`` of the prompt's tokens are said where the protocol has a word for them (OpenAI).
+    """
 
     reason: str = "stop"
     prompt: int | None = 12
     completion: int | None = 5
+    cached: int | None = None
     calls: tuple[tuple[str, Any], ...] = ()
 
 
@@ -135,7 +139,7 @@ class OpenAIWire:
                     [
                         *(self._call(*call) for call in wanted),
                         _event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}),
-                        _usage(prompt, completion),
+                        _usage(prompt, completion, part.cached),
                         b"data: [DONE]\n\n",
                     ]
                 )
@@ -187,9 +191,10 @@ def _delta(delta: dict[str, Any]) -> bytes:
     return _event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
 
 
-def _usage(prompt: int | None, completion: int | None) -> bytes:
+def _usage(prompt: int | None, completion: int | None, cached: int | None) -> bytes:
     if prompt is None:
         return b""
-    return _event(
-        {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": completion}}
-    )
+    usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion}
+    if cached is not None:
+        usage["prompt_tokens_details"] = {"cached_tokens": cached}
+    return _event({"choices": [], "usage": usage})
