@@ -816,6 +816,21 @@ class FinalChunk(Struct, frozen=True, kw_only=True):
 ModelChunk = ThinkingChunk | TextChunk | ToolCallChunk | FinalChunk
 
 
+class Capacity(Struct, frozen=True, kw_only=True):
+    """What a server says of a model.
+
+    Attributes:
+        context_window: tokens of one call, prompt and answer; None where it does not say.
+        slots: calls that it takes side by side; None where it does not say.
+    """
+
+    context_window: int | None = None
+    slots: int | None = None
+
+
+ServerState = Literal["ready", "loading", "away"]
+
+
 class LanguageModel(Protocol):
     """One model server. Every implementation passes ``tests/contracts/language_model.py``."""
 
@@ -867,6 +882,17 @@ class LanguageModel(Protocol):
         """
         ...
 
+    async def capacity(self, model: str) -> Capacity:
+        """What the server says of a model; never raises.
+
+        Kept for a time; asked again when the server had gone away, or did not say.
+        """
+        ...
+
+    async def readiness(self) -> ServerState:
+        """Whether a call would be taken now, is too early, or finds nobody; cheap, never raises."""
+        ...
+
 
 class Target(Struct, frozen=True, kw_only=True):
     """A model to ask, on a server, after waiting ``delay`` seconds."""
@@ -916,6 +942,13 @@ class ModelServers(Protocol):
 
         Raises:
             ModelFailure: no server tells one.
+        """
+        ...
+
+    async def capacity(self, target: Target) -> Capacity:
+        """The window and the slots to reckon with: as set, as the server says, else assumed.
+
+        Both are always given. A profile that asks for a window of its own overrules this one.
         """
         ...
 

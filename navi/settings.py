@@ -26,6 +26,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     Attributes:
         llm_chunk_timeout: seconds; None where it was not set, so that a backend may know better.
+        context_window: tokens of one call, whatever the servers say; None to ask them.
+        model_slots: calls at once that a server is given, likewise.
         compression_threshold: share of the context window, 0 to 1.
         secrets: values that must not be logged, by the names of their variables.
     """
@@ -44,6 +46,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     ollama_num_ctx: int
     openai_base_url: str | None
     openai_api_key: str | None
+    context_window: int | None
+    model_slots: int | None
     llm_first_chunk_timeout: float
     llm_chunk_timeout: float | None
     compression_enabled: bool
@@ -101,6 +105,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         ollama_num_ctx=read.one("OLLAMA_NUM_CTX", _whole(512, 2**24), default=32768),
         openai_base_url=read.one("OPENAI_BASE_URL", _url("http", "https"), default=None),
         openai_api_key=read.one("OPENAI_API_KEY", str, default=None),
+        context_window=read.one("NAVI_CONTEXT_WINDOW", _whole(512, 2**24), default=None),
+        model_slots=read.one("NAVI_MODEL_SLOTS", _whole(1, 10_000), default=None),
         llm_first_chunk_timeout=read.one(
             "LLM_STREAM_FIRST_CHUNK_TIMEOUT", _number(0.05, 86_400), default=120.0
         ),

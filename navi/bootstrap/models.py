@@ -4,6 +4,7 @@ import asyncio
 
 from navi.adapters.llm.detect import ModelSettings, parse_backends
 from navi.domain.errors import BadInput
+from navi.ports import Capacity
 from navi.settings import Settings
 
 
@@ -27,4 +28,6 @@ async def model_settings(settings: Settings) -> ModelSettings:
         openai_base_url=settings.openai_base_url,
         openai_api_key=settings.openai_api_key,
         chunk_timeout=settings.llm_chunk_timeout,
+        num_ctx=settings.ollama_num_ctx,
+        limits=Capacity(context_window=settings.context_window, slots=settings.model_slots),
     )

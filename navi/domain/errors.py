@@ -173,6 +173,11 @@ class ModelFailure(NaviError):
         retry_after: seconds the server asked to wait, where it did.
         mended: the backend renders the next request in another way, so that trying again makes
             sense whatever the status.
+        loading: the server is there and loads its model: it will take the call later.
+        refused: nobody listens at its address.
+        prompt_tokens: of a request that was refused for length (``overflow``), where the server
+            says it.
+        window: of the server, in tokens, likewise.
     """
 
     def __init__(
@@ -184,6 +189,10 @@ class ModelFailure(NaviError):
         tool_calls_came: bool = False,
         retry_after: float | None = None,
         mended: bool = False,
+        loading: bool = False,
+        refused: bool = False,
+        prompt_tokens: int | None = None,
+        window: int | None = None,
     ) -> None:
         super().__init__(error)
         self.kind: FailureKind = kind
@@ -192,3 +201,7 @@ class ModelFailure(NaviError):
         self.tool_calls_came = tool_calls_came
         self.retry_after = retry_after
         self.mended = mended
+        self.loading = loading
+        self.refused = refused
+        self.prompt_tokens = prompt_tokens
+        self.window = window

@@ -13,6 +13,8 @@ MAX_DELAY = 10.0  # seconds; a server that wants to be left alone for longer is 
 # The same request would be refused again: it is wrong, forbidden, too long, or the model is not there.
 HOPELESS_STATUSES = frozenset({400, 401, 403, 404, 405, 413, 422})
 
+ABOUT_THE_REQUEST = frozenset[FailureKind]({"overflow", "runaway", "preempted"})
+
 
 class Candidate(Struct, frozen=True):
     """A model on a server; ``backend`` is the server's name in ``model_called``."""
@@ -29,6 +31,8 @@ class Failure(Struct, frozen=True, kw_only=True):
         tool_calls_came: the server had begun to send tool calls.
         retry_after: seconds the server asked to be left alone.
         mended: the backend has learned from it and renders the next request in another way.
+        loading: the server is there and loads its model.
+        refused: nobody listens at its address.
     """
 
     backend: str
@@ -38,6 +42,8 @@ class Failure(Struct, frozen=True, kw_only=True):
     tool_calls_came: bool = False
     retry_after: float | None = None
     mended: bool = False
+    loading: bool = False
+    refused: bool = False
 
 
 class Choice(Struct, frozen=True):
@@ -57,6 +63,8 @@ def failure_of(candidate: Candidate, error: ModelFailure) -> Failure:
         tool_calls_came=error.tool_calls_came,
         retry_after=error.retry_after,
         mended=error.mended,
+        loading=error.loading,
+        refused=error.refused,
     )
 
 
@@ -68,8 +76,12 @@ def choose(
     Args:
         candidates: in order of preference, none twice.
         set_aside: backends that failed lately, in this call or in others.
-        failures: of the tries of this call, in order.
+        failures: of the tries of this call, in order. A last one for length is answered with None:
+            only a shorter request makes sense, whose caller leaves it out; earlier ones do not count.
     """
+    if failures and failures[-1].kind == "overflow":
+        return None
+    failures = [failure for failure in failures if failure.kind != "overflow"]
     if any(failure.tool_calls_came or _was_ended(failure) for failure in failures):
         return None
     if failures and failures[-1].mended:
@@ -92,7 +104,7 @@ def choose(
 
 def sets_aside(failure: Failure) -> bool:
     """Whether a failure says something about the server, and not about the request."""
-    if failure.mended or _was_ended(failure):
+    if failure.mended or _was_ended(failure) or failure.kind in ABOUT_THE_REQUEST:
         return False
     return failure.kind != "http" or failure.status not in HOPELESS_STATUSES
 

@@ -14,9 +14,19 @@ from navi.cli.menu import COMMANDS
         ("NAVI_PORT", "70000", "70000 is not between 0 and 65535"),
         ("NAVI_LLM", "oracle", "'oracle' is none of auto, ollama, openai, demo"),
         ("CONTEXT_COMPRESSION_THRESHOLD", "2", "2 is not between 0.05 and 1"),
+        ("NAVI_CONTEXT_WINDOW", "4k", "'4k' is not a whole number"),
+        ("NAVI_MODEL_SLOTS", "0", "0 is not between 1 and 10000"),
         ("NAVI_FAILPOINTS", "nowhere=kill", "no failpoint is called 'nowhere'"),
     ],
-    ids=["not a number", "too large", "not a choice", "not a share", "no such failpoint"],
+    ids=[
+        "not a number",
+        "too large",
+        "not a choice",
+        "not a share",
+        "not tokens",
+        "no slot",
+        "no such failpoint",
+    ],
 )
 def test_a_bad_value_is_one_line_that_names_the_setting(name: str, value: str, cause: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env={name: value})

@@ -54,6 +54,19 @@ def test_the_next_one_is_tried_at_once_and_then_none() -> None:
     assert choose([A, B], set(), [REFUSED, other]) is None
 
 
+def test_a_request_that_is_too_long_is_not_sent_again_and_is_nobodys_fault() -> None:
+    too_long = replace(REFUSED, kind="overflow", status=400)
+
+    assert choose([A, B], set(), [too_long]) is None
+    assert not sets_aside(too_long)
+
+
+def test_what_was_too_long_is_no_try() -> None:
+    too_long = replace(REFUSED, kind="overflow", status=400)
+
+    assert choose([A], set(), [too_long, too_long, REFUSED]) == Choice(A, 0.5)
+
+
 def test_the_only_one_is_tried_three_times_with_growing_pauses() -> None:
     assert choose([A], set(), [REFUSED]) == Choice(A, 0.5)
     assert choose([A], set(), [REFUSED] * 2) == Choice(A, 1.0)

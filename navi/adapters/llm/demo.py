@@ -27,9 +27,11 @@ from navi.domain.events import Purpose, Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelRequest, PromptMessage
 from navi.ports import (
+    Capacity,
     FinalChunk,
     ModelChunk,
     RequestedCall,
+    ServerState,
     TextChunk,
     ThinkingChunk,
     ToolCallChunk,
@@ -38,6 +40,7 @@ from navi.ports import (
 RENDERER = "demo/1"
 MODEL = "demo"
 DEFAULT_CHUNK_TIMEOUT = 60.0  # seconds
+SLOTS = 10_000  # it waits for nothing: as many as ask
 DEFAULT_PACE = 0.02  # seconds between pieces: as fast as a small local model
 TITLE_WORDS = 6
 SHOWN = 200  # characters of a message in a summary
@@ -126,6 +129,12 @@ class DemoModel:
 
     async def supports_thinking(self, model: str) -> bool:
         return True
+
+    async def capacity(self, model: str) -> Capacity:
+        return Capacity(slots=SLOTS)  # it reads whatever it is given
+
+    async def readiness(self) -> ServerState:
+        return "ready"
 
     async def aclose(self) -> None:
         """Nothing is open."""

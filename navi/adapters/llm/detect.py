@@ -11,9 +11,9 @@ from navi.adapters.llm.demo import DemoModel
 from navi.adapters.llm.embeddings import EmbeddingServer
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
-from navi.adapters.llm.servers import Server, ServerPool
+from navi.adapters.llm.servers import ASSUMED_SLOTS, Server, ServerPool
 from navi.domain.errors import BadInput
-from navi.ports import Clock
+from navi.ports import Capacity, Clock
 
 DETECT_SECONDS = 2.0  # how long an Ollama may take to answer
 
@@ -37,6 +37,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
         ollama_backends: of ``OLLAMA_BACKENDS_FILE``, instead of ``ollama_host``; empty without it.
         chunk_timeout: seconds, ``LLM_STREAM_CHUNK_TIMEOUT``; None where the user did not set it: then
             each backend has its own, 60 or, for Ollama, 600.
+        num_ctx: ``OLLAMA_NUM_CTX``, tokens.
+        limits: ``NAVI_CONTEXT_WINDOW`` and ``NAVI_MODEL_SLOTS``.
         demo_pace: seconds between two pieces of the demo model's text.
     """
 
@@ -47,6 +49,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     openai_base_url: str | None = None
     openai_api_key: str | None = None
     chunk_timeout: float | None = None
+    num_ctx: int = 32768
+    limits: Capacity = Capacity()
     demo_pace: float = demo.DEFAULT_PACE
 
 
@@ -120,11 +124,17 @@ def _detected(
 ) -> Detected:
     offered = [entry.models for entry in settings.ollama_backends] if backend == "ollama" else []
     servers = [
-        Server(model=model, models=offered[place] if offered else ())
+        Server(
+            model=model,
+            models=offered[place] if offered else (),
+            # The demo model reads whatever it is given; so its window is the one that can be set.
+            num_ctx=None if isinstance(model, OpenAI) else settings.num_ctx,
+            assumed_slots=1 if isinstance(model, Ollama) else ASSUMED_SLOTS,
+        )
         for place, model in enumerate(models)
     ]
     default_model = demo.MODEL if backend == "demo" else settings.model
-    pool = ServerPool(servers, default_model=default_model, clock=clock)
+    pool = ServerPool(servers, default_model=default_model, clock=clock, settings=settings.limits)
     embeddings = tuple(m.embeddings for m in models if not isinstance(m, DemoModel))
     return Detected(backend=backend, servers=pool, reason=reason, embeddings=embeddings)
 

@@ -15,6 +15,7 @@ from navi.adapters.llm.wire_json import shown
 from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Purpose
 from navi.domain.ids import CallId
+from navi.ports import ServerState
 
 CONNECT_SECONDS = 5.0
 WRITE_SECONDS = 30.0  # a server that does not even take the request
@@ -22,9 +23,11 @@ ERROR_BODY_SECONDS = 5.0
 MAX_ERROR_BODY_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 SHOWN_ERROR = 500  # characters of a server's error message
+READY_SECONDS = 2.0  # for a probe
 MIN_SECRET = 6  # characters; hiding shorter values would garble messages and protect nothing
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_LOADING = re.compile(r"\bloading\b.{0,20}\bmodel\b|\bmodel\b.{0,40}\bloading\b", re.IGNORECASE)
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 # They log every address with its password and query, and below INFO the headers with the keys.
@@ -176,6 +179,7 @@ class Endpoint:
             "http",
             f"{self.address}: status {response.status_code}: {message}",
             status=response.status_code,
+            loading=is_loading(response.status_code, message),
             retry_after=_retry_after(response.headers),
         )
 
@@ -187,7 +191,15 @@ class Endpoint:
             return ModelFailure("protocol", f"{self.address}: not an HTTP answer: {reason}")
         if isinstance(error, httpx.ConnectTimeout):
             reason = f"no connection within {CONNECT_SECONDS:g} s"
-        return ModelFailure("connection", f"{self.address}: {reason}")
+        refused = isinstance(error, httpx.ConnectError)
+        return ModelFailure("connection", f"{self.address}: {reason}", refused=refused)
+
+
+def state_of(failure: ModelFailure) -> ServerState:
+    """What the failure of a probe says of a server; one that refuses the question is there."""
+    if failure.loading:
+        return "loading"
+    return "away" if failure.kind == "connection" else "ready"
 
 
 def error_message(body: bytes) -> str:
@@ -203,6 +215,15 @@ def error_message(body: bytes) -> str:
             return message
         case _:
             return body.decode(errors="replace")
+
+
+def is_loading(status: int, message: str) -> bool:
+    """Whether a refusal says that the model is being loaded.
+
+    llama.cpp: 503 ``Loading model``; Ollama's runner: 500 and ``llm server loading model``, where it
+    passes that on; proxies before them likewise.
+    """
+    return status in (500, 503) and _LOADING.search(message) is not None
 
 
 def _retry_after(headers: httpx.Headers) -> float | None:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from navi.adapters.llm.embeddings import OllamaEmbeddings
-from navi.adapters.llm.endpoint import Endpoint
+from navi.adapters.llm.endpoint import READY_SECONDS, Endpoint, state_of
 from navi.adapters.llm.lines import LineSplitter
 from navi.adapters.llm.ollama_schema import flatten
 from navi.adapters.llm.wire_json import Budget, count_of, read, requested_call, shown
@@ -17,9 +17,11 @@ from navi.domain.events import Json, JsonObject, Purpose, Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema
 from navi.ports import (
+    Capacity,
     FinalChunk,
     ModelChunk,
     RequestedCall,
+    ServerState,
     TextChunk,
     ThinkingChunk,
     ToolCallChunk,
@@ -113,6 +115,16 @@ class Ollama:
             except ModelFailure:
                 return False
         return self._thinks[model]
+
+    async def capacity(self, model: str) -> Capacity:
+        return Capacity()
+
+    async def readiness(self) -> ServerState:
+        try:
+            await self._endpoint.fetch("/api/version", within=READY_SECONDS)
+        except ModelFailure as failure:
+            return state_of(failure)
+        return "ready"
 
     async def answers(self, *, within: float) -> bool:
         """Whether an Ollama answers at the address, within some seconds."""

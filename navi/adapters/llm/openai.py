@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.adapters.llm.embeddings import OpenAIEmbeddings
-from navi.adapters.llm.endpoint import Endpoint
+from navi.adapters.llm.endpoint import READY_SECONDS, Endpoint, state_of
 from navi.adapters.llm.lines import EventSplitter
 from navi.adapters.llm.openai_calls import CallAssembler, CallPiece
 from navi.adapters.llm.wire_json import Budget, count_of, read, shown
@@ -17,7 +17,15 @@ from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Json, JsonObject, Purpose, Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema
-from navi.ports import FinalChunk, ModelChunk, TextChunk, ThinkingChunk, ToolCallChunk
+from navi.ports import (
+    Capacity,
+    FinalChunk,
+    ModelChunk,
+    ServerState,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+)
 
 RENDERER = "openai/1"
 RENDERER_WITHOUT_USAGE = "openai/1-without-usage"  # for servers that refuse stream_options
@@ -95,6 +103,16 @@ class OpenAI:
 
     async def supports_thinking(self, model: str) -> bool:
         return False  # the protocol has no switch that all servers understand: none is sent
+
+    async def capacity(self, model: str) -> Capacity:
+        return Capacity()
+
+    async def readiness(self) -> ServerState:
+        try:
+            await self._endpoint.fetch("/models", within=READY_SECONDS)
+        except ModelFailure as failure:
+            return state_of(failure)
+        return "ready"
 
     async def aclose(self) -> None:
         """Close what is still open."""

@@ -8,10 +8,18 @@ from msgspec import Struct
 from navi.domain import model_choice
 from navi.domain.errors import ModelFailure
 from navi.domain.model_choice import Candidate, Failure
-from navi.ports import Clock, LanguageModel, Target
+from navi.ports import Capacity, Clock, LanguageModel, Target
 
 SET_ASIDE_SECONDS = 30.0  # after the first failure; doubled with each further one
 MAX_SET_ASIDE_SECONDS = 300.0
+
+
+# Of a server that says nothing: a window that few are below, and as many calls as servers made for
+# many people take.
+ASSUMED_WINDOW = 8192  # tokens
+ASSUMED_SLOTS = 16
+
+NOTHING_SET = Capacity()
 
 
 class OpenServer(LanguageModel, Protocol):
@@ -23,14 +31,30 @@ class OpenServer(LanguageModel, Protocol):
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """A model server and the models it is used for; none named: all that are asked for."""
+    """A model server and the models it is used for; none named: all that are asked for.
+
+    Attributes:
+        assumed_slots: calls at once, where the server does not say.
+        num_ctx: the window that is asked of it with each call; None where none can be asked.
+    """
 
     model: OpenServer
     models: tuple[str, ...] = ()
+    assumed_slots: int = ASSUMED_SLOTS
+    num_ctx: int | None = None
 
     def offers(self, name: str) -> bool:
         """Whether the server is used for a model."""
         return not self.models or _full(name) in map(_full, self.models)
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """The window and the slots to reckon with, and in words where each is from."""
+
+    context_window: int
+    window_from: str
+    slots: int
+    slots_from: str
 
 
 class _SetAside(Struct, frozen=True):
@@ -42,19 +66,26 @@ class ServerPool:
     """The servers in order of preference; one pool a process, shared by all sessions."""
 
     def __init__(
-        self, servers: Sequence[Server], *, default_model: str | None, clock: Clock
+        self,
+        servers: Sequence[Server],
+        *,
+        default_model: str | None,
+        clock: Clock,
+        settings: Capacity = NOTHING_SET,
     ) -> None:
         """A pool that asks for nothing yet.
 
         Args:
             servers: at least one; their backends differ.
             default_model: None for the first model that a server lists.
+            settings: what the user set, whatever the servers say.
         """
         self._servers = tuple(servers)
         self._by_backend = {server.model.backend: server for server in servers}
         self._configured = default_model
         self._listed: str | None = None
         self._clock = clock
+        self._settings = settings
         self._set_aside: dict[str, _SetAside] = {}
 
     @property
@@ -106,6 +137,20 @@ class ServerPool:
             self._listed = await self._first_listed()
         return self._listed
 
+    async def capacity(self, target: Target) -> Capacity:
+        known = await self.known(target)
+        return Capacity(context_window=known.context_window, slots=known.slots)
+
+    async def known(self, target: Target) -> Known:
+        """The capacity, and where it is from."""
+        server = self._by_backend[target.model.backend]
+        said = await target.model.capacity(target.model_name)
+        window, window_from = _window(self._settings, said, server)
+        slots, slots_from = _slots(self._settings, said, server)
+        return Known(
+            context_window=window, window_from=window_from, slots=slots, slots_from=slots_from
+        )
+
     async def aclose(self) -> None:
         """Close the connections to all servers."""
         for server in self._servers:
@@ -130,6 +175,26 @@ class ServerPool:
     def _backends_set_aside(self) -> frozenset[str]:
         now = self._clock.monotonic()
         return frozenset(backend for backend, aside in self._set_aside.items() if now < aside.until)
+
+
+def _window(settings: Capacity, said: Capacity, server: Server) -> tuple[int, str]:
+    if settings.context_window is not None:
+        return settings.context_window, "NAVI_CONTEXT_WINDOW"
+    if server.num_ctx is not None:
+        if said.context_window is not None and said.context_window < server.num_ctx:
+            return said.context_window, "the server"
+        return server.num_ctx, "OLLAMA_NUM_CTX"
+    if said.context_window is not None:
+        return said.context_window, "the server"
+    return ASSUMED_WINDOW, "assumed"
+
+
+def _slots(settings: Capacity, said: Capacity, server: Server) -> tuple[int, str]:
+    if settings.slots is not None:
+        return settings.slots, "NAVI_MODEL_SLOTS"
+    if said.slots is not None:
+        return said.slots, "the server"
+    return server.assumed_slots, "assumed"
 
 
 def _full(name: str) -> str:

@@ -26,12 +26,14 @@ from navi.domain.prompt import ModelRequest
 from navi.domain.recording import Call, Placed
 from navi.domain.secrets import Masked, Secrets
 from navi.ports import (
+    Capacity,
     Clock,
     FinalChunk,
     Ids,
     ModelChunk,
     Renderers,
     RequestedCall,
+    ServerState,
     Target,
     TextChunk,
     TextStore,
@@ -191,6 +193,9 @@ class _Servers:
     async def default_model(self) -> str:
         return self._call.called.model
 
+    async def capacity(self, target: Target) -> Capacity:
+        return await target.model.capacity(target.model_name)
+
 
 class _Model:
     """The port ``LanguageModel`` for one call."""
@@ -248,6 +253,14 @@ class _Model:
     async def supports_thinking(self, model: str) -> bool:
         del model
         return self._call.called.options.get("think") is True
+
+    async def capacity(self, model: str) -> Capacity:
+        """The window that the call reckoned with; one call at a time is all there is."""
+        del model
+        return Capacity(context_window=_window(self._call), slots=1)
+
+    async def readiness(self) -> ServerState:
+        return "ready"
 
 
 def _was_cut_off(reply: ModelReplied | ModelCallFailed) -> bool:

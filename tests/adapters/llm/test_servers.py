@@ -11,7 +11,7 @@ from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.servers import Server, ServerPool
 from navi.domain.errors import ModelFailure
 from navi.domain.model_choice import Candidate, Failure, failure_of
-from navi.ports import Target
+from navi.ports import Capacity, Target
 from tests.support.model_server import MODEL, ModelServer
 
 
@@ -147,3 +147,66 @@ async def test_a_server_without_models_says_so(server: ModelServer, ollama: Olla
 
     with pytest.raises(ModelFailure, match="lists no model"):
         await pool.default_model()
+
+
+class Saying(DemoModel):
+    """A model whose server says so much of it."""
+
+    def __init__(self, said: Capacity) -> None:
+        super().__init__(pace=0, chunk_timeout=60)
+        self._said = said
+
+    async def capacity(self, model: str) -> Capacity:
+        return self._said
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "num_ctx", "window"),
+    [
+        (None, None, None, (8192, "assumed")),
+        (None, 4096, None, (4096, "the server")),
+        (2048, 4096, 32768, (2048, "NAVI_CONTEXT_WINDOW")),
+        (None, None, 32768, (32768, "OLLAMA_NUM_CTX")),
+        (None, 262144, 32768, (32768, "OLLAMA_NUM_CTX")),  # what the model can, not what was asked
+        (None, 4096, 32768, (4096, "the server")),  # asked for more than there is
+    ],
+)
+async def test_the_window_is_as_set_else_as_the_server_says_else_assumed(
+    settings: int | None, said: int | None, num_ctx: int | None, window: tuple[int, str]
+) -> None:
+    model = Saying(Capacity(context_window=said))
+    pool = ServerPool(
+        [Server(model=model, num_ctx=num_ctx)],
+        default_model="m",
+        clock=CLOCK,
+        settings=Capacity(context_window=settings),
+    )
+
+    known = await pool.known(target(model))
+
+    assert (known.context_window, known.window_from) == window
+    assert await pool.capacity(target(model)) == Capacity(context_window=window[0], slots=16)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "slots"),
+    [
+        (None, None, (1, "assumed")),
+        (None, 4, (4, "the server")),
+        (2, 4, (2, "NAVI_MODEL_SLOTS")),
+    ],
+)
+async def test_the_slots_are_as_set_else_as_the_server_says_else_assumed(
+    settings: int | None, said: int | None, slots: tuple[int, str]
+) -> None:
+    model = Saying(Capacity(slots=said))
+    pool = ServerPool(
+        [Server(model=model, assumed_slots=1)],
+        default_model="m",
+        clock=CLOCK,
+        settings=Capacity(slots=settings),
+    )
+
+    known = await pool.known(target(model))
+
+    assert (known.slots, known.slots_from) == slots
