@@ -19,6 +19,7 @@ from navi.http.health import get_live, get_ready
 from navi.http.live import watch_session
 from navi.http.memories import add_memory, change_memory, forget_memory, get_memories
 from navi.http.messages import get_context, get_messages, get_todo, send_message
+from navi.http.request_form import RequestForm, options_routes
 from navi.http.schema_routes import get_asyncapi, get_event_schema, get_openapi
 from navi.http.services import Given, Services
 from navi.http.sessions import (
@@ -92,7 +93,8 @@ def create_app(services: Services, *, host: str, allowed_hosts: Iterable[str] = 
         allowed_hosts: further names, such as the machine's own where that listens on all addresses.
     """
     app = Litestar(
-        route_handlers=ROUTES,
+        # First: a path without one gets the handler of `OPTIONS` that Litestar makes.
+        route_handlers=[*options_routes(ROUTES), *ROUTES],
         dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
         exception_handlers=EXCEPTION_HANDLERS,
         after_exception=[log_broken_socket],
@@ -101,4 +103,5 @@ def create_app(services: Services, *, host: str, allowed_hosts: Iterable[str] = 
         logging_config=None,
         debug=False,
     )
-    return Guard(Crowd(app), host=host, allowed_hosts=allowed_hosts)
+    guarded = Guard(Crowd(app), host=host, allowed_hosts=allowed_hosts)
+    return RequestForm(guarded)

@@ -19,6 +19,7 @@ MAX_BODY_BYTES = 1024 * 1024
 MAX_DROPPED_BYTES = 8 * 1024 * 1024
 BODY_SECONDS = 30.0  # for all of a body: who sends slower holds a connection for nothing
 MAX_NESTING = 64
+NO_STORE = "no-store"
 
 T = TypeVar("T")
 
@@ -67,7 +68,9 @@ async def read_body(request: Edge) -> bytes:
                     body += part
     except TimeoutError:
         raise Refused(
-            HTTPStatus.REQUEST_TIMEOUT, f"the body did not come within {BODY_SECONDS:g} s"
+            HTTPStatus.REQUEST_TIMEOUT,
+            f"the body did not come within {BODY_SECONDS:g} s",
+            headers={"Connection": "close"},
         ) from None
     if size > MAX_BODY_BYTES:
         raise _too_large()
@@ -130,5 +133,10 @@ def _too_large() -> Refused:
 
 
 def answer(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response[bytes]:
-    """A value as JSON."""
-    return Response(msgspec.json.encode(value), status_code=status, media_type=MediaType.JSON)
+    """A value as JSON, which is true now and kept by nobody."""
+    return Response(
+        msgspec.json.encode(value),
+        status_code=status,
+        media_type=MediaType.JSON,
+        headers={"Cache-Control": NO_STORE},
+    )

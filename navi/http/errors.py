@@ -1,6 +1,6 @@
 """Errors as RFC 9457 problems: which status and which words each refusal gets."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -107,12 +107,7 @@ def answer_of(error: Exception) -> ErrorAnswer:
         case NotFoundException():
             return _problem(HTTPStatus.NOT_FOUND, "no-such-route", "there is no such route")
         case MethodNotAllowedException():
-            return _problem(
-                HTTPStatus.METHOD_NOT_ALLOWED,
-                "method-not-allowed",
-                "the route does not take this method",
-                headers=error.headers,
-            )
+            return _not_allowed(_methods_in(error.headers))
         case HTTPException(status_code=code) if code < HTTPStatus.INTERNAL_SERVER_ERROR:
             return _problem(HTTPStatus(code), _slug(HTTPStatus(code)), error.detail)
         case _:
@@ -121,6 +116,34 @@ def answer_of(error: Exception) -> ErrorAnswer:
                 "internal",
                 "something went wrong inside navi; the log of the server says what",
             )
+
+
+def with_head(methods: Iterable[str]) -> str:
+    """The value of ``Allow``: the methods in order, and ``HEAD`` wherever there is a ``GET``."""
+    known = set(methods)
+    return ", ".join(sorted(known | ({"HEAD"} if "GET" in known else set())))
+
+
+def _not_allowed(methods: set[str]) -> ErrorAnswer:
+    if not methods:
+        return _problem(
+            HTTPStatus.UPGRADE_REQUIRED,
+            "upgrade-required",
+            "the route is a WebSocket's",
+            headers={"Upgrade": "websocket", "Connection": "Upgrade"},
+        )
+    return _problem(
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        "method-not-allowed",
+        "the route does not take this method",
+        headers={"Allow": with_head(methods)},
+    )
+
+
+def _methods_in(headers: Mapping[str, str] | None) -> set[str]:
+    allow = {name.lower(): value for name, value in (headers or {}).items()}.get("allow", "")
+    # Litestar calls the place of a WebSocket a method of that name.
+    return {name.strip() for name in allow.split(",")} - {"", "websocket"}
 
 
 def _problem(

@@ -17,6 +17,7 @@ from navi.http.errors import Refused, send_problem
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 DEFAULT_PORTS = {"http": 80, "https": 443}
+MAX_PORT = 65535
 
 _HOST = re.compile(
     r"(?P<name>\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9_.-]{1,253})(?::(?P<port>[0-9]{1,5}))?"
@@ -35,11 +36,10 @@ def parse_host(text: str) -> Place | None:
     match = _HOST.fullmatch(text)
     if match is None:
         return None
-    port = match["port"]
-    return Place(
-        host=_plain(match["name"]),
-        port=None if port is None else int(port),
-    )
+    port = None if match["port"] is None else int(match["port"])
+    if port is not None and port > MAX_PORT:
+        return None
+    return Place(host=_plain(match["name"]), port=port)
 
 
 def _plain(name: str) -> str:
@@ -81,7 +81,9 @@ def foreign(
         return "the Origin is not a web page's"
     default = DEFAULT_PORTS[scheme]
     same_port = (origin.port or default) == (place.port or default)
-    if origin.host != place.host or not same_port:
+    # To a person it is one page, whichever of this machine's own names stands in the address bar.
+    same_host = origin.host == place.host or {origin.host, place.host} <= set(LOOPBACK)
+    if not (same_host and same_port):
         return "the request comes from a page of another origin"
     return None
 

@@ -128,12 +128,13 @@ def yes_or_no_in(query: Query, name: str, *, default: bool) -> bool:
     Raises:
         BadInput: it is neither, or given twice.
     """
-    match text_in(query, name):
+    text = text_in(query, name)
+    match None if text is None else text.lower():  # Python's clients write `True`
         case None:
             return default
-        case "true" | "1":
+        case "true":
             return True
-        case "false" | "0":
+        case "false":
             return False
         case _:
             raise BadInput(name, "is neither true nor false")

@@ -5,6 +5,7 @@ agent's requests cost is not spent in parsing.
 """
 
 import asyncio
+import re
 import sys
 from http import HTTPStatus
 from typing import Any
@@ -19,6 +20,7 @@ HEAD_SECONDS = 15.0  # from the first byte of a request, or from connecting, to 
 LINGER_SECONDS = 2.0  # for a peer to read why it was refused
 STALL_SECONDS = 30.0  # without taking one byte of an answer
 
+_QUOTED = re.compile(r":? ?(?:bytearray\()?b(?P<quote>['\"]).*(?P=quote)\)?", re.DOTALL)
 _EARLY = (h11.IDLE, h11.SEND_RESPONSE)
 
 
@@ -61,7 +63,7 @@ class DeadlineH11Protocol(H11Protocol):
         status = HTTPStatus.BAD_REQUEST
         if isinstance(error, h11.RemoteProtocolError):
             status = HTTPStatus(error.error_status_hint)
-            msg = str(error)
+            msg = _words_of(error)
         if self.conn.our_state in _EARLY:
             problem = answer_of(Refused(status, msg)).problem
             for event in (
@@ -133,3 +135,8 @@ class DeadlineH11Protocol(H11Protocol):
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
+
+
+def _words_of(error: h11.RemoteProtocolError) -> str:
+    """What is wrong with a request, in words; h11 quotes it as Python's ``bytearray(b'...')``."""
+    return _QUOTED.sub("", str(error)).strip().rstrip(":") or "the request is not HTTP/1.1"

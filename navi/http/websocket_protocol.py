@@ -7,11 +7,17 @@ writing a burst in one piece costs a tenth of a call of ``send`` a frame (``benc
 import asyncio
 import struct
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
+import msgspec
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.http11 import Request
+from websockets.http11 import Request, Response
+from websockets.server import ServerProtocol
+from websockets.typing import StatusLike
+
+from navi.http.errors import PROBLEM_JSON, Refused, answer_of
 
 FRAMES_EXTENSION = "navi.frames"  # in scope["extensions"] of a server that takes joined frames
 CLOSE_SECONDS = 5.0  # for a peer to take the close frame and answer it
@@ -37,6 +43,14 @@ def _head(length: int) -> bytes:
     return struct.pack("!BBQ", _TEXT, 127, length)
 
 
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
     """Takes ``{"type": "websocket.send", "frames": bytes}``: frames as ``join_frames`` makes them.
 
@@ -48,6 +62,7 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(*args, **options)
         self._stall_timer: asyncio.TimerHandle | None = None
         self._unsent = 0
+        self.conn.reject = self._problem
 
     # --- writing ---
 
@@ -60,6 +75,10 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
         frames = message.get("frames")
         if frames is None:
             await super().send(message)
+            if message["type"] == "websocket.http.response.body":
+                self.handshake_complete = (
+                    True  # it was refused: uvicorn would look for one more end
+                )
             return
         await self.writable.wait()
         if self.disconnected or self.close_sent:
@@ -87,7 +106,24 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
         self.close_timer = self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
+    def _problem(self, status: StatusLike, text: str) -> Response:
+        """The answer to a handshake that is none."""
+        problem = answer_of(Refused(HTTPStatus(status), text.strip())).problem
+        body = msgspec.json.encode(problem).decode()
+        response = ServerProtocol.reject(self.conn, status, body)
+        del response.headers["Content-Type"]
+        response.headers["Content-Type"] = PROBLEM_JSON
+        return response
+
     # --- reading ---
+
+    def send_receive_event_to_app(self) -> None:
+        """Hand a whole message on; text that is none ends the connection."""
+        if self.curr_msg_data_type == "text" and not _is_utf8(b"".join(self.frames)):
+            self.frames = []
+            self._say_close(1007, "a text frame has to be UTF-8")
+            return
+        super().send_receive_event_to_app()
 
     def handle_connect(self, event: Request) -> None:
         """Begin a connection, and tell the application that it may join frames."""

@@ -26,6 +26,8 @@ LET_IN: list[tuple[list[str], list[str]]] = [
     (["localhost:80"], ["http://localhost"]),
     (["navi.lan"], ["https://navi.lan"]),
     (["[::1]:8000"], ["http://[::1]:8000"]),
+    (["localhost:8000"], ["http://127.0.0.1:8000"]),
+    (["127.0.0.1:8000"], ["http://localhost:8000"]),
 ]
 
 KEPT_OUT: list[tuple[list[str], list[str]]] = [
@@ -40,6 +42,9 @@ KEPT_OUT: list[tuple[list[str], list[str]]] = [
     (["localhost@evil.example"], []),
     (["localhost:8000, evil.example"], []),
     (["localhost:port"], []),
+    (["localhost:99999"], []),
+    (["localhost:65536"], []),
+    (["navi.lan:8000"], ["http://localhost:8000"]),
     (["localhost:8000/path"], []),
     (["192.168.1.6"], []),
     (["[::2]"], []),
@@ -49,7 +54,6 @@ KEPT_OUT: list[tuple[list[str], list[str]]] = [
     (["localhost:8000"], ["http://evil.example"]),
     (["localhost:8000"], ["http://localhost:9000"]),
     (["localhost:8000"], ["http://localhost"]),
-    (["localhost:8000"], ["http://127.0.0.1:8000"]),
     (["localhost:8000"], ["file://localhost:8000"]),
     (["localhost:8000"], ["http://localhost:8000/"]),
     (["localhost:8000"], ["http://localhost:8000", "http://localhost:8000"]),
