@@ -3,14 +3,17 @@
 import re
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from navi.domain.messages import Message
 from navi.domain.naming import without_thinking
+from navi.domain.own_words import is_rephrased, stands_in
 from navi.domain.prompt import PromptMessage
 
-NOTHING = "NONE"
 KNOWN_ALREADY = "Known already:"
 MAX_FACTS = 10  # of one turn; more of them are a retelling of the turn
 MAX_FACT = 500  # characters
+MAX_LINES = 100  # of an answer that are looked at; a model that goes on for longer repeats itself
 MAX_TURN = 12_000  # characters of a turn that are looked through, the last ones
 MAX_KNOWN = 50  # facts known already that are shown, the last ones
 
@@ -61,17 +64,36 @@ def memory_messages(turn: Sequence[Message], known: Sequence[str]) -> tuple[Prom
 ASK_FOR_FACTS = "Write the facts worth remembering, one a line as `- fact`, or NONE."
 
 
-def facts_of(answer: str, *, known: Sequence[str]) -> tuple[str, ...]:
-    """The facts in the model's answer: at most ``MAX_FACTS``, none twice and none known already."""
-    seen = {_key(fact) for fact in known} | {_key(NOTHING), ""}
-    facts: list[str] = []
-    for line in without_thinking(answer).splitlines():
+class FoundFact(Struct, frozen=True, kw_only=True):
+    """A fact worth remembering; ``source_seq`` is of the message in which it stands."""
+
+    text: str
+    source_seq: int
+
+
+def facts_of(
+    answer: str, *, turn: Sequence[Message], known: Sequence[str]
+) -> tuple[FoundFact, ...]:
+    """The facts in the model's answer that hold: at most ``MAX_FACTS``, in the order of the answer.
+
+    Weak models make facts up, take them from the prompt, or retell the conversation. So a fact has to
+    stand in something that the user said in this turn, and has to be new.
+
+    Args:
+        turn: the turn's messages, in order.
+        known: facts that are remembered already.
+    """
+    said = [message for message in turn if message.role == "user" and _was_said(message)]
+    seen = [*known]
+    facts: list[FoundFact] = []
+    for line in without_thinking(answer).splitlines()[:MAX_LINES]:
         if (bullet := _BULLET.match(line)) is None:
             continue
         fact = " ".join(bullet[1].split())[:MAX_FACT].strip()
-        if _key(fact) not in seen:
-            seen.add(_key(fact))
-            facts.append(fact)
+        source = next((m.seq for m in reversed(said) if stands_in(fact, m.content)), None)
+        if source is not None and not is_rephrased(fact, seen):
+            seen.append(fact)
+            facts.append(FoundFact(text=fact, source_seq=source))
     return tuple(facts[:MAX_FACTS])
 
 
@@ -79,7 +101,3 @@ def _was_said(message: Message) -> bool:
     """Whether the user or the agent said it in words, and not navi or a tool."""
     by_navi = message.is_guidance or message.is_summary or message.is_plan
     return message.role != "tool" and not by_navi and bool(message.content)
-
-
-def _key(fact: str) -> str:
-    return fact.casefold().strip(" .*_`\"'")

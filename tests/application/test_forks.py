@@ -39,7 +39,9 @@ async def whole_mind(node: AgentNode, server: ModelServer) -> SessionId:
     server.answer(Say("done"), Done())
     server.answer(Say("A name"), Done())
     server.answer(Say("- likes tea"), Done())
-    await node.outcome(session_id, await node.say(session_id, "write a file", planning=True))
+    await node.outcome(
+        session_id, await node.say(session_id, "write a file. I like tea", planning=True)
+    )
     await node.world.seen(session_id, "memory_saved")
     server.answer(Say("DIRECT"), Done())
     server.answer(Say("of course"), Done())

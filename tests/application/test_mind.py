@@ -499,7 +499,7 @@ async def test_a_session_is_named_after_its_first_exchange(
         server.answer(Say("- The user likes Rome"), Done())
         session_id = await node.session()
 
-        await node.ask(session_id, "tell me about Rome")
+        await node.ask(session_id, "I like Rome, tell me about it")
         renamed = await node.world.seen(session_id, "session_renamed")
         await node.world.seen(session_id, "memory_saved")
 

@@ -59,12 +59,12 @@ async def recorded(tmp_path: Path) -> Loaded:
         server.answer(Say("I am"), Stall(asyncio.Event()))
         async with agent_node(world, tmp_path, [server.url], profiles=folder, follow=True) as first:
             session_id = await first.session("planner")
-            receipt = await first.say(session_id, "write a file", planning=True)
+            receipt = await first.say(session_id, "write a file: I write many", planning=True)
             await server.chat(7)
             await shown(world, session_id, "I am")
         server.answer(Say("All done."), Done())
         server.answer(Say("Files"), Done())
-        server.answer(Say("- The user writes files"), Done())
+        server.answer(Say("- The user writes many"), Done())
         async with agent_node(
             world, tmp_path, [server.url], profiles=folder, follow=True
         ) as second:

@@ -13,6 +13,7 @@ from navi.domain.remembering import (
     MAX_FACTS,
     MAX_TURN,
     REMEMBERING,
+    FoundFact,
     facts_of,
     memory_messages,
 )
@@ -51,6 +52,9 @@ def test_of_a_long_turn_the_end_is_looked_through() -> None:
     assert (system.content, turn.content) == (REMEMBERING, "x" * MAX_TURN)
 
 
+SPOKEN = replace(SAID, content="I am Ada and I have a cat. I like tea.")
+
+
 @pytest.mark.parametrize(
     ("answer", "facts"),
     [
@@ -59,25 +63,47 @@ def test_of_a_long_turn_the_end_is_looked_through() -> None:
         ("**none**.", ()),
         ("Nothing to keep here.", ()),
         ("", ()),
-        ("<think>\n- The user hums.\n</think>\nNONE", ()),
+        ("<think>\n- The user is Ada.\n</think>\nNONE", ()),
         ("- The user is Ada.", ("The user is Ada.",)),
         (
             "Here they are:\n\n- The user  is Ada.\n* Ada has a cat.\n2. Ada likes tea.",
             ("The user is Ada.", "Ada has a cat.", "Ada likes tea."),
         ),
-        ("- The user is Ada.\n- the user is Ada", ("The user is Ada.",)),
-        ("- Known.\n-\n- ", ()),
-        (f"- {'x' * 600}", ("x" * MAX_FACT,)),
+        ("- The user is Ada.\n- the user is called Ada", ("The user is Ada.",)),
+        ("- The user has a cat.\n- The user likes juice.", ("The user has a cat.",)),
+        ("- The user likes tea.\n-\n- ", ("The user likes tea.",)),
+        ("- Ada is human.", ()),
     ],
 )
-def test_a_fact_is_a_bullet_that_is_new(answer: str, facts: tuple[str, ...]) -> None:
-    assert facts_of(answer, known=["known"]) == facts
+def test_a_fact_is_a_bullet_in_the_users_own_words_that_is_new(
+    answer: str, facts: tuple[str, ...]
+) -> None:
+    found = facts_of(answer, turn=[SPOKEN], known=["The user is human."])
+
+    assert tuple(fact.text for fact in found) == facts
 
 
-@given(st.lists(st.text(max_size=30), max_size=30))
+def test_a_fact_is_from_the_message_in_which_it_stands() -> None:
+    turn = [
+        SPOKEN,
+        replace(ANSWERED, seq=5, content="I live in Oslo."),
+        replace(SAID, seq=7, content="And my brother is Tom."),
+        replace(SAID, seq=9, content="I speak Welsh", is_guidance=True),
+    ]
+    answer = "- Brother Tom of Ada\n- The user's brother is Tom.\n- The user has a cat.\n- The user lives in Oslo.\n- The user speaks Welsh."
+
+    assert facts_of(answer, turn=turn, known=[]) == (
+        FoundFact(text="The user's brother is Tom.", source_seq=7),
+        FoundFact(text="The user has a cat.", source_seq=1),
+    )
+
+
+@given(st.lists(st.sampled_from([*map(str, range(20)), "Ada", "tea", "cat", ""]), max_size=30))
 def test_every_answer_gives_a_bounded_number_of_different_facts(lines: list[str]) -> None:
-    facts = facts_of("\n".join(f"- {line}" for line in lines), known=[])
+    said = replace(SAID, content="\n".join(f"I saw number {line}" for line in lines))
+    answer = "\n".join(f"- The user saw number {line}{'x' * 600}" for line in lines)
+    facts = facts_of(answer + "\n" + answer.replace("x", ""), turn=[said], known=[])
 
     assert len(facts) <= MAX_FACTS
     assert len(set(facts)) == len(facts)
-    assert all(0 < len(fact) <= MAX_FACT and "\n" not in fact for fact in facts)
+    assert all(0 < len(fact.text) <= MAX_FACT for fact in facts)

@@ -35,7 +35,7 @@ My secret is {secret}.
 !tool memory {{"action": "save", "text": "The user lives in {secret}"}}
 !then
 !say So much for {secret}.
-!remember The user has been to {secret}"""
+!remember The user flew to {secret}"""
 
 
 async def spoken(navi: NaviProcess, secret: str) -> str:

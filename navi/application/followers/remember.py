@@ -41,12 +41,11 @@ class Remember:
         found = await self._memories.search(record.session.owner, said, limit=KNOWN)
         known = [memory.text for memory in found]
         profile = await self._profiles.get(record.session.profile_id)
-        source_seq = turn[0].seq
 
         def conclude(reply: ModelReplied) -> tuple[MemorySaved, ...]:
             return tuple(
-                MemorySaved(memory_id=self._ids.uuid(), text=fact, source_seq=source_seq)
-                for fact in facts_of(reply.content, known=known)
+                MemorySaved(memory_id=self._ids.uuid(), text=fact.text, source_seq=fact.source_seq)
+                for fact in facts_of(reply.content, turn=turn, known=known)
             )
 
         question = Question(
