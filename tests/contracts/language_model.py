@@ -35,6 +35,9 @@ from tests.support.model_wire import (
 
 CALL = CallId("0199aaaa-0000-7000-8000-000000000001")
 PATIENCE = 5.0  # seconds
+TOO_LONG = (
+    "request (6031 tokens) exceeds the available context size (1024 tokens), try increasing it"
+)
 MALFORMED = Raw(b"{not JSON\n\n")
 
 ToldTo = Callable[..., ModelRequest]  # takes parts
@@ -179,6 +182,15 @@ class LanguageModelContract:
 
         assert (came, failure.kind, failure.tool_calls_came) == ([TextChunk("half")], kind, False)
 
+    async def test_a_refusal_for_length_is_told_from_others(
+        self, model: LanguageModel, told_to: ToldTo
+    ) -> None:
+        request = told_to(ErrorLine(TOO_LONG))
+
+        came, failure = await failure_of(model, model.render(request))
+
+        assert (came, failure.kind, failure.loading) == ([], "overflow", False)
+
     async def test_a_failure_says_that_calls_had_come(
         self, model: LanguageModel, told_to: ToldTo
     ) -> None:
@@ -219,3 +231,15 @@ class LanguageModelContract:
     async def test_it_tells_its_models(self, model: LanguageModel) -> None:
         assert len(await model.models()) > 0
         assert all(isinstance(name, str) for name in await model.models())
+
+    async def test_it_says_that_it_is_ready(self, model: LanguageModel) -> None:
+        assert await model.readiness() == "ready"
+
+    async def test_what_it_says_of_its_capacity_holds_for_any_name(
+        self, model: LanguageModel
+    ) -> None:
+        for name in (*await model.models(), "absent"):
+            capacity = await model.capacity(name)
+
+            assert capacity.context_window is None or capacity.context_window > 0
+            assert capacity.slots is None or capacity.slots > 0

@@ -76,6 +76,7 @@ class ModelServer:
         self.models: list[str] = [MODEL]
         self.capabilities: list[str] = ["completion", "tools", "thinking"]
         self.otherwise_at: dict[str, Any] = {}  # JSON answers by path, in place of the usual ones
+        self.refuses_at: dict[str, tuple[int, str]] = {}  # status and body by path, before all else
         self.synonyms: dict[str, str] = {}  # words that mean another one, for embeddings
         self.dimensions: dict[str, int] = {}  # of embedding models, where it is not `DIMENSIONS`
         self.embedding_waits: dict[str, asyncio.Event] = {}  # by model: what its answers wait for
@@ -195,6 +196,9 @@ class ModelServer:
         """An answer is over, or nobody waits for it any more."""
 
     def _answer_to(self, request: Received) -> Answer:
+        if request.path in self.refuses_at:
+            status, body = self.refuses_at[request.path]
+            return Answer(parts=(Raw(body.encode()),), status=status)
         match request.method, request.path:
             case "POST", path if path in WIRES:
                 if self._queue and self._is_scripted(request):

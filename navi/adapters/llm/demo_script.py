@@ -26,7 +26,7 @@ lines that begin with `!` is a script; its other lines are passed over. The tool
 | `!pace SECONDS`        | waits that long between pieces of text from here on (0: none)          |
 | `!usage PROMPT ANSWER` | reports these numbers of tokens                                        |
 | `!finish REASON`       | reports this reason for the end, such as `length`                      |
-| `!fail KIND [STATUS]`  | fails, with what came so far: `connection`, `http`, `protocol`         |
+| `!fail KIND [STATUS]`  | fails as `connection`, `http`, `protocol` or, for length, `overflow`   |
 | `!plan STEP`           | where planning is on: a step of the plan, such as `look (TOOL: name)`  |
 | `!remember FACT`       | after the turn: a fact worth remembering                               |
 
@@ -48,7 +48,7 @@ Two calls in one reply, then an answer:
 MAX_REPEAT = 100_000
 MAX_SLEEP = 3600.0  # seconds
 
-Failing = Literal["connection", "http", "protocol"]
+Failing = Literal["connection", "http", "protocol", "overflow"]
 
 
 class Think(Struct, frozen=True):

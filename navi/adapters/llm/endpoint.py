@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 import httpx
-import msgspec
 
+from navi.adapters.llm.refusals import decoded, message_of, refusal
 from navi.adapters.llm.wire_json import shown
 from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Purpose
@@ -24,10 +24,11 @@ MAX_ERROR_BODY_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 SHOWN_ERROR = 500  # characters of a server's error message
 READY_SECONDS = 2.0  # for a probe
+ASK_SECONDS = 3.0  # for what a server says of a model, without the model
+BEHIND_A_PROXY = frozenset({502, 503, 504})  # the proxy is there, and nothing behind it
 MIN_SECRET = 6  # characters; hiding shorter values would garble messages and protect nothing
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_LOADING = re.compile(r"\bloading\b.{0,20}\bmodel\b|\bmodel\b.{0,40}\bloading\b", re.IGNORECASE)
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 # They log every address with its password and query, and below INFO the headers with the keys.
@@ -98,10 +99,13 @@ class Endpoint:
             async for chunk in chunks:
                 yield chunk
 
-    async def fetch(self, path: str, body: bytes | None = None, *, within: float) -> bytes:
+    async def fetch(
+        self, path: str, body: bytes | None = None, *, within: float, beside_v1: bool = False
+    ) -> bytes:
         """A small answer, whole; a GET, or a POST of ``body``.
 
         Args:
+            beside_v1: the path is not under the ``/v1`` of the address but beside it.
             within: seconds for all of it.
 
         Raises:
@@ -109,7 +113,7 @@ class Endpoint:
         """
         request = self._client.build_request(
             "GET" if body is None else "POST",
-            self._at(path),
+            self._at(path, beside_v1=beside_v1),
             content=body,
             headers={} if body is None else {"Content-Type": "application/json"},
         )
@@ -128,6 +132,23 @@ class Endpoint:
             ) from error
         return bytes(answer)
 
+    async def told(
+        self, path: str, body: bytes | None = None, *, beside_v1: bool = False
+    ) -> bytes | None:
+        """As ``fetch``; empty where the server does not answer this question, None where it is away."""
+        try:
+            return await self.fetch(path, body, within=ASK_SECONDS, beside_v1=beside_v1)
+        except ModelFailure as failure:
+            return b"" if _state_of(failure) == "ready" else None
+
+    async def state(self, path: str) -> ServerState:
+        """What a probe of something that every such server has says of it."""
+        try:
+            await self.fetch(path, within=READY_SECONDS)
+        except ModelFailure as failure:
+            return _state_of(failure)
+        return "ready"
+
     async def aclose(self) -> None:
         """Close what is still open."""
         await self._client.aclose()
@@ -142,8 +163,9 @@ class Endpoint:
             text = text.replace(secret, "***")
         return text
 
-    def _at(self, path: str) -> httpx.URL:
-        return self._url.copy_with(path=self._url.path.rstrip("/") + path)
+    def _at(self, path: str, *, beside_v1: bool = False) -> httpx.URL:
+        base = self._url.path.rstrip("/")
+        return self._url.copy_with(path=(base.removesuffix("/v1") if beside_v1 else base) + path)
 
     async def _exchange(self, request: httpx.Request) -> AsyncGenerator[bytes, None]:
         try:
@@ -174,12 +196,12 @@ class Endpoint:
                         break
         except (TimeoutError, httpx.HTTPError):
             pass  # the status alone says enough
-        message = shown(self._redacted(error_message(bytes(body))), SHOWN_ERROR)
-        return ModelFailure(
-            "http",
+        error = decoded(bytes(body))
+        message = shown(self._redacted(message_of(error)), SHOWN_ERROR)
+        return refusal(
+            error,
             f"{self.address}: status {response.status_code}: {message}",
             status=response.status_code,
-            loading=is_loading(response.status_code, message),
             retry_after=_retry_after(response.headers),
         )
 
@@ -195,35 +217,12 @@ class Endpoint:
         return ModelFailure("connection", f"{self.address}: {reason}", refused=refused)
 
 
-def state_of(failure: ModelFailure) -> ServerState:
+def _state_of(failure: ModelFailure) -> ServerState:
     """What the failure of a probe says of a server; one that refuses the question is there."""
     if failure.loading:
         return "loading"
-    return "away" if failure.kind == "connection" else "ready"
-
-
-def error_message(body: bytes) -> str:
-    """What a server says in an error body: the text of its ``error``, else the body itself."""
-    try:
-        answer: object = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return body.decode(errors="replace")
-    match answer:
-        case {"error": {"message": str(message)}} | {"error": str(message)}:
-            return message
-        case {"message": str(message)} | {"detail": str(message)}:
-            return message
-        case _:
-            return body.decode(errors="replace")
-
-
-def is_loading(status: int, message: str) -> bool:
-    """Whether a refusal says that the model is being loaded.
-
-    llama.cpp: 503 ``Loading model``; Ollama's runner: 500 and ``llm server loading model``, where it
-    passes that on; proxies before them likewise.
-    """
-    return status in (500, 503) and _LOADING.search(message) is not None
+    gone = failure.kind == "connection" or failure.status in BEHIND_A_PROXY
+    return "away" if gone else "ready"
 
 
 def _retry_after(headers: httpx.Headers) -> float | None:

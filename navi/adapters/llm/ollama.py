@@ -1,5 +1,6 @@
 """Ollama's ``/api/chat``: one JSON object a line, calls as objects, silence while it writes them."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -7,10 +8,12 @@ from contextlib import aclosing
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from navi.adapters.llm.capacity import KeptCapacity, of_ollama_ps, of_ollama_show
 from navi.adapters.llm.embeddings import OllamaEmbeddings
-from navi.adapters.llm.endpoint import READY_SECONDS, Endpoint, state_of
+from navi.adapters.llm.endpoint import Endpoint
 from navi.adapters.llm.lines import LineSplitter
 from navi.adapters.llm.ollama_schema import flatten
+from navi.adapters.llm.refusals import decoded, refusal
 from navi.adapters.llm.wire_json import Budget, count_of, read, requested_call, shown
 from navi.domain.errors import ModelFailure
 from navi.domain.events import Json, JsonObject, Purpose, Usage
@@ -27,7 +30,8 @@ from navi.ports import (
     ToolCallChunk,
 )
 
-RENDERER = "ollama/1"
+RENDERER = "ollama/2"
+RENDERER_WITHOUT_BOUND = "ollama/1"
 DEFAULT_PORT = 11434
 
 # Ollama sends nothing while the model writes a tool call (ollama#13581): 4,000 tokens of file
@@ -55,6 +59,8 @@ class Ollama:
         self._endpoint = Endpoint(field, ollama_url(url), headers)
         self._chunk_timeout = chunk_timeout
         self._thinks: dict[str, bool] = {}
+        self._capacities = KeptCapacity(self._ask_capacity)
+        self._served: set[str] = set()  # models that have answered here
 
     @property
     def backend(self) -> str:
@@ -74,7 +80,7 @@ class Ollama:
         return OllamaEmbeddings(self._endpoint)
 
     def render(self, request: ModelRequest) -> bytes:
-        return render(request)
+        return render(request, bounds=True)
 
     async def stream(
         self, body: bytes, *, purpose: Purpose, call_id: CallId
@@ -85,10 +91,14 @@ class Ollama:
                 self._endpoint.post("/api/chat", body, purpose=purpose, call_id=call_id)
             ) as received:
                 async for chunk in read_stream(received, reply):
+                    if isinstance(chunk, FinalChunk):
+                        self._has_served(msgspec.json.decode(body, type=_Sent).model)
                     yield chunk
         except ModelFailure as failure:
             failure.tool_calls_came = bool(reply.calls)
             self._endpoint.hide_secrets(failure)
+            if failure.kind == "connection" or failure.loading:
+                self._capacities.forget()
             if failure.status == 400 and "does not support thinking" in failure.error:
                 self._thinks[msgspec.json.decode(body, type=_Sent).model] = False
                 failure.mended = True
@@ -117,14 +127,10 @@ class Ollama:
         return self._thinks[model]
 
     async def capacity(self, model: str) -> Capacity:
-        return Capacity()
+        return await self._capacities.of(model)
 
     async def readiness(self) -> ServerState:
-        try:
-            await self._endpoint.fetch("/api/version", within=READY_SECONDS)
-        except ModelFailure as failure:
-            return state_of(failure)
-        return "ready"
+        return await self._endpoint.state("/api/version")
 
     async def answers(self, *, within: float) -> bool:
         """Whether an Ollama answers at the address, within some seconds."""
@@ -133,6 +139,25 @@ class Ollama:
         except ModelFailure:
             return False
         return True
+
+    def _has_served(self, model: str) -> None:
+        if model not in self._served:
+            self._served.add(model)
+            self._capacities.forget(model)
+
+    async def _ask_capacity(self, model: str) -> Capacity | None:
+        body = msgspec.json.encode({"model": model})
+        trained, loaded = await asyncio.gather(
+            self._endpoint.told("/api/show", body), self._endpoint.told("/api/ps")
+        )
+        if trained is None and loaded is None:
+            return None
+        limit = None if trained is None else of_ollama_show(trained)
+        window = None if loaded is None else of_ollama_ps(loaded, model)
+        # Somebody else may have loaded it with another window: that one ends with the first call.
+        if window is not None and (limit is None or model in self._served):
+            return Capacity(context_window=window)
+        return Capacity(context_window=limit)
 
     async def aclose(self) -> None:
         """Close what is still open."""
@@ -150,12 +175,15 @@ def ollama_url(text: str) -> str:
     return re.sub(r"//(0\.0\.0\.0|\[::\])(?=[:/]|$)", "//127.0.0.1", text)
 
 
-def render(request: ModelRequest) -> bytes:
+def render(request: ModelRequest, *, bounds: bool) -> bytes:
     """The body of ``/api/chat``.
 
     ``truncate`` and ``shift`` are off: navi decides what the model forgets. Ollama loads a model
     anew when ``shift`` or ``num_ctx`` change, so each call has the same ``shift``, and callers give
     each call of a model the same ``num_ctx``.
+
+    Args:
+        bounds: whether the answer's bound is sent; it was not before there was one.
     """
     body: JsonObject = {
         "model": request.model,
@@ -171,6 +199,8 @@ def render(request: ModelRequest) -> bytes:
         options["num_ctx"] = request.options.num_ctx
     if request.options.temperature is not None:
         options["temperature"] = request.options.temperature
+    if bounds and request.options.max_tokens is not UNSET:
+        options["num_predict"] = request.options.max_tokens
     body["options"] = options
     return msgspec.json.encode(body)
 
@@ -284,7 +314,11 @@ def _read_line(data: bytes, reply: Reply) -> list[ModelChunk]:
     # Some builds put the message under another key (ollama#11781).
     if line.error is not None or (line.message is UNSET and line.done is UNSET):
         reason = line.error if isinstance(line.error, str) else data
-        raise ModelFailure("http", f"the server reports: {shown(reason, 500)}", status=200)
+        raise refusal(
+            decoded(reason) if isinstance(reason, bytes) else reason,
+            f"the server reports: {shown(reason, 500)}",
+            status=200,
+        )
     chunks: list[ModelChunk] = []
     message = line.message or _Message()
     if message.thinking:

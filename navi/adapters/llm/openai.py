@@ -3,15 +3,25 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
+from navi.adapters.llm.capacity import (
+    KeptCapacity,
+    is_llama_cpp,
+    listed,
+    of_lm_studio,
+    of_props,
+    window_listed,
+)
 from navi.adapters.llm.embeddings import OpenAIEmbeddings
-from navi.adapters.llm.endpoint import READY_SECONDS, Endpoint, state_of
+from navi.adapters.llm.endpoint import Endpoint
 from navi.adapters.llm.lines import EventSplitter
 from navi.adapters.llm.openai_calls import CallAssembler, CallPiece
+from navi.adapters.llm.refusals import refusal
 from navi.adapters.llm.wire_json import Budget, count_of, read, shown
 from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Json, JsonObject, Purpose, Usage
@@ -27,8 +37,6 @@ from navi.ports import (
     ToolCallChunk,
 )
 
-RENDERER = "openai/1"
-RENDERER_WITHOUT_USAGE = "openai/1-without-usage"  # for servers that refuse stream_options
 DEFAULT_CHUNK_TIMEOUT = 60.0  # seconds; arguments of tool calls are streamed here
 ANSWER_SECONDS = 10.0
 
@@ -56,7 +64,8 @@ class OpenAI:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._endpoint = Endpoint("OPENAI_BASE_URL", base_url.strip(), headers)
         self._chunk_timeout = chunk_timeout
-        self._asks_usage = True
+        self._form = Form()
+        self._capacities = KeptCapacity(self._ask_capacity)
 
     @property
     def backend(self) -> str:
@@ -64,7 +73,7 @@ class OpenAI:
 
     @property
     def renderer(self) -> str:
-        return RENDERER if self._asks_usage else RENDERER_WITHOUT_USAGE
+        return renderer_of(self._form)
 
     @property
     def chunk_timeout(self) -> float:
@@ -76,7 +85,7 @@ class OpenAI:
         return OpenAIEmbeddings(self._endpoint)
 
     def render(self, request: ModelRequest) -> bytes:
-        return render(request, asks_usage=self._asks_usage)
+        return render(request, self._form)
 
     async def stream(
         self, body: bytes, *, purpose: Purpose, call_id: CallId
@@ -91,10 +100,7 @@ class OpenAI:
         except ModelFailure as failure:
             failure.tool_calls_came = bool(reply.calls)
             self._endpoint.hide_secrets(failure)
-            refused = failure.status in (400, 422) and "stream_options" in failure.error
-            if refused and b'"stream_options":' in body:
-                self._asks_usage = False
-                failure.mended = True
+            self._learn(body, failure)
             raise
 
     async def models(self) -> tuple[str, ...]:
@@ -105,21 +111,78 @@ class OpenAI:
         return False  # the protocol has no switch that all servers understand: none is sent
 
     async def capacity(self, model: str) -> Capacity:
-        return Capacity()
+        return await self._capacities.of(model)
 
     async def readiness(self) -> ServerState:
-        try:
-            await self._endpoint.fetch("/models", within=READY_SECONDS)
-        except ModelFailure as failure:
-            return state_of(failure)
-        return "ready"
+        return await self._endpoint.state("/models")
+
+    def _learn(self, body: bytes, failure: ModelFailure) -> None:
+        """Take from a failure what the next request is to know."""
+        if failure.kind == "connection" or failure.loading:
+            self._capacities.forget()
+        if failure.kind == "overflow" and failure.window:
+            self._capacities.refused(msgspec.json.decode(body, type=_Sent).model, failure.window)
+        if failure.kind != "http" or failure.status not in (400, 422):
+            return
+        if "stream_options" in failure.error and b'"stream_options":' in body:
+            self._form = replace(self._form, asks_usage=False)
+            failure.mended = True
+        elif "max_completion_tokens" in failure.error and b'"max_tokens":' in body:
+            self._form = replace(self._form, bound="max_completion_tokens")
+            failure.mended = True
+
+    async def _ask_capacity(self, model: str) -> Capacity | None:
+        answer = await self._endpoint.told("/models")
+        if answer is None:
+            return None
+        entry = listed(answer, model)
+        window, slots = window_listed(entry), None
+        if window is None or is_llama_cpp(entry):
+            props = of_props(await self._endpoint.told("/props", beside_v1=True) or b"")
+            window = window or props.context_window
+            slots = props.slots or (1 if is_llama_cpp(entry) else None)
+        if window is None:
+            answer = await self._endpoint.told("/api/v0/models", beside_v1=True)
+            window = of_lm_studio(listed(answer or b"", model))
+        return Capacity(context_window=window, slots=slots)
 
     async def aclose(self) -> None:
         """Close what is still open."""
         await self._endpoint.aclose()
 
 
-def render(request: ModelRequest, *, asks_usage: bool) -> bytes:
+class Form(Struct, frozen=True, kw_only=True):
+    """What servers differ in.
+
+    Attributes:
+        asks_usage: by ``stream_options``, which some refuse.
+        bound: the key of ``max_tokens``; OpenAI's newer models refuse the old one, most other servers
+            know only that. None: the bound is not sent, as before there was one.
+    """
+
+    asks_usage: bool = True
+    bound: Literal["max_tokens", "max_completion_tokens"] | None = "max_tokens"
+
+
+def renderer_of(form: Form) -> str:
+    """The name of a form in the log."""
+    version = "openai/1" if form.bound is None else "openai/2"
+    usage = "" if form.asks_usage else "-without-usage"
+    bound = "-max-completion-tokens" if form.bound == "max_completion_tokens" else ""
+    return version + usage + bound
+
+
+FORMS = {
+    renderer_of(form): form
+    for form in (
+        Form(asks_usage=asks_usage, bound=bound)
+        for bound in (None, "max_tokens", "max_completion_tokens")
+        for asks_usage in (True, False)
+    )
+}
+
+
+def render(request: ModelRequest, form: Form) -> bytes:
     """The body of ``/chat/completions``.
 
     ``num_ctx`` and ``think`` have no place in this protocol. Thinking is not sent back: servers do
@@ -132,10 +195,12 @@ def render(request: ModelRequest, *, asks_usage: bool) -> bytes:
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
     body["stream"] = True
-    if asks_usage:
+    if form.asks_usage:
         body["stream_options"] = {"include_usage": True}
     if request.options.temperature is not None:
         body["temperature"] = request.options.temperature
+    if form.bound is not None and request.options.max_tokens is not UNSET:
+        body[form.bound] = request.options.max_tokens
     return msgspec.json.encode(body)
 
 
@@ -187,7 +252,12 @@ class _Choice(Struct):
 class _Event(Struct):
     choices: list[_Choice] | None = None
     usage: JsonObject | None = None
+    timings: Json = None  # llama.cpp's own
     error: Json = None
+
+
+class _Sent(Struct):
+    model: str
 
 
 class _Model(Struct):
@@ -270,12 +340,10 @@ def _read_event(data: bytes, reply: Reply) -> list[ModelChunk]:
         return []
     event = read(data, _Event)
     if event.error is not None:
-        raise ModelFailure("http", f"the server reports: {_error_text(event.error)}", status=200)
-    if event.usage is not None:
-        reply.usage = Usage(
-            prompt_tokens=count_of(event.usage.get("prompt_tokens")),
-            completion_tokens=count_of(event.usage.get("completion_tokens")),
-        )
+        shown_error = f"the server reports: {_error_text(event.error)}"
+        raise refusal(event.error, shown_error, status=200)
+    if event.usage is not None or event.timings is not None:
+        reply.usage = usage_of(event.usage or {}, event.timings)
     if not event.choices:
         return []  # the usage at the end comes without a choice
     choice = event.choices[0]
@@ -292,6 +360,26 @@ def _read_event(data: bytes, reply: Reply) -> list[ModelChunk]:
         chunks.append(ToolCallChunk())
     reply.finish_reason = choice.finish_reason or reply.finish_reason
     return chunks
+
+
+def usage_of(usage: JsonObject, timings: Json) -> Usage:
+    """The counts of a reply; llama.cpp tells them in its timings too, where nobody asked for usage."""
+    times = cast(JsonObject, timings) if isinstance(timings, dict) else {}
+    cached, read_anew = count_of(times.get("cache_n")), count_of(times.get("prompt_n"))
+    prompt = count_of(usage.get("prompt_tokens"))
+    if prompt is None and read_anew is not None:
+        prompt = (cached or 0) + read_anew
+    completion = count_of(usage.get("completion_tokens"))
+    match usage:
+        case {"prompt_tokens_details": {"cached_tokens": told}} | {"prompt_cache_hit_tokens": told}:
+            cached = count_of(told) if count_of(told) is not None else cached
+        case _:
+            pass
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=count_of(times.get("predicted_n")) if completion is None else completion,
+        cached_tokens=UNSET if cached is None else cached,
+    )
 
 
 def _text(content: Json) -> str:

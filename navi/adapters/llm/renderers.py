@@ -1,6 +1,7 @@
 """Every renderer there ever was, by the name that stands in the log."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from navi.adapters.llm import demo, ollama, openai
 from navi.domain.errors import NotFound
@@ -9,9 +10,9 @@ from navi.domain.prompt import ModelRequest
 # A renderer that has written a request is never changed: what would be written in another way gets
 # another name, and the old one stays.
 RENDERERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
-    ollama.RENDERER: ollama.render,
-    openai.RENDERER: lambda request: openai.render(request, asks_usage=True),
-    openai.RENDERER_WITHOUT_USAGE: lambda request: openai.render(request, asks_usage=False),
+    ollama.RENDERER_WITHOUT_BOUND: partial(ollama.render, bounds=False),
+    ollama.RENDERER: partial(ollama.render, bounds=True),
+    **{name: partial(openai.render, form=form) for name, form in openai.FORMS.items()},
     demo.RENDERER: demo.render,
 }
 

@@ -9,7 +9,13 @@ from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
 from navi.domain.prompt import ModelRequest
 from navi.ports import LanguageModel
-from tests.contracts.language_model import MALFORMED, LanguageModelContract, ToldTo, asking
+from tests.contracts.language_model import (
+    MALFORMED,
+    TOO_LONG,
+    LanguageModelContract,
+    ToldTo,
+    asking,
+)
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import (
     Calls,
@@ -73,8 +79,8 @@ def line_of(part: Part) -> str:
             )
         case Done(reason=reason):
             return f"!finish {reason}"
-        case ErrorLine():
-            return "!fail http 500"
+        case ErrorLine(text=text):
+            return "!fail overflow" if text == TOO_LONG else "!fail http 500"
         case Raw():
             assert part == MALFORMED
             return "!fail protocol"

@@ -64,7 +64,7 @@ async def test_closing_between_two_chunks_closes_the_connection(
     assert (first, request.client_left) == (TextChunk("half"), True)
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 413, 429, 500, 503])
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
 async def test_a_status_is_kept_with_what_the_server_says(
     server: ModelServer, ollama: Ollama, status: int
 ) -> None:

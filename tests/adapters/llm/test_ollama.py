@@ -39,10 +39,10 @@ def test_a_body_has_all_that_navi_decides_and_nothing_else() -> None:
             PromptMessage(role="user", content="Two calls left.", is_guidance=True),
         ),
         tools=(READ_FILE,),
-        options=ModelOptions(temperature=0.3, num_ctx=32768, think=True),
+        options=ModelOptions(temperature=0.3, num_ctx=32768, think=True, max_tokens=512),
     )
 
-    assert json.loads(render(request)) == {
+    assert json.loads(render(request, bounds=True)) == {
         "model": "qwen3:8b",
         "messages": [
             {"role": "system", "content": "Be brief."},
@@ -75,7 +75,7 @@ def test_a_body_has_all_that_navi_decides_and_nothing_else() -> None:
         "truncate": False,
         "shift": False,
         "think": True,
-        "options": {"num_ctx": 32768, "temperature": 0.3},
+        "options": {"num_ctx": 32768, "temperature": 0.3, "num_predict": 512},
     }
 
 

@@ -5,11 +5,12 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from navi.adapters.llm.openai import OpenAI, render
+from navi.adapters.llm.openai import Form, OpenAI, render
 from navi.domain.events import ToolCall, Usage
 from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage
+from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage
 from navi.ports import FinalChunk, TextChunk, ThinkingChunk
 from tests.contracts.language_model import Reply, asking, collect, failure_of, put_together
 from tests.support.model_server import ModelServer
@@ -41,7 +42,7 @@ def test_a_body_has_arguments_as_text_and_null_beside_calls() -> None:
         ),
     )
 
-    assert json.loads(render(request, asks_usage=True)) == {
+    assert json.loads(render(request, Form())) == {
         "model": "m",
         "messages": [
             {"role": "user", "content": "Read a"},
@@ -173,8 +174,73 @@ async def test_a_server_that_refuses_stream_options_is_not_sent_them_again(
     server.answer(Say("hi"), Done())
     reply = put_together(await collect(openai, openai.render(request)))
 
-    assert (failure.mended, openai.renderer, reply.text) == (True, "openai/1-without-usage", "hi")
+    assert (failure.mended, openai.renderer, reply.text) == (True, "openai/2-without-usage", "hi")
     assert [b"stream_options" in chat.body for chat in server.chats] == [True, False]
+
+
+async def test_a_server_that_wants_another_name_for_the_bound_is_given_it(
+    server: ModelServer, openai: OpenAI
+) -> None:
+    request = replace(asking("go"), options=ModelOptions(max_tokens=24))
+    before = openai.render(request)
+    server.refuse(
+        400,
+        "Unsupported parameter: 'max_tokens' is not supported with this model. "
+        "Use 'max_completion_tokens' instead.",
+    )
+
+    _, failure = await failure_of(openai, before)
+    server.answer(Say("hi"), Done())
+    await collect(openai, openai.render(request))
+
+    first, second = (chat.json for chat in server.chats)
+    assert (failure.mended, openai.renderer) == (True, "openai/2-max-completion-tokens")
+    assert (first["max_tokens"], second["max_completion_tokens"]) == (24, 24)
+    assert "max_tokens" not in second
+
+
+@pytest.mark.parametrize(
+    ("told", "usage"),
+    [
+        (
+            {
+                "usage": {
+                    "prompt_tokens": 32,
+                    "completion_tokens": 4,
+                    "prompt_tokens_details": {"cached_tokens": 25},
+                },
+                "timings": {"cache_n": 25, "prompt_n": 7, "predicted_n": 4},
+            },
+            Usage(prompt_tokens=32, completion_tokens=4, cached_tokens=25),
+        ),
+        (
+            {"timings": {"cache_n": 25, "prompt_n": 7, "predicted_n": 4}},
+            Usage(prompt_tokens=32, completion_tokens=4, cached_tokens=25),
+        ),
+        (
+            {
+                "usage": {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 0},
+                "timings": "slow",
+            },
+            Usage(prompt_tokens=9, completion_tokens=1, cached_tokens=0),
+        ),
+        (
+            {"usage": {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": None}},
+            Usage(prompt_tokens=9, completion_tokens=1),
+        ),
+    ],
+    ids=["llama.cpp", "llama.cpp, not asked", "DeepSeek", "not told"],
+)
+async def test_what_the_server_had_in_its_cache_is_counted_where_it_says_so(
+    server: ModelServer, openai: OpenAI, told: dict[str, Any], usage: Usage
+) -> None:
+    counted = Raw(b"data: " + json.dumps({"choices": [], **told}).encode() + b"\n\n")
+    reason = Raw(b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n')
+    server.answer(Say("hi"), reason, counted, Raw(b"data: [DONE]\n\n"))
+
+    reply = put_together(await collect(openai, openai.render(asking("go"))))
+
+    assert reply == Reply(text="hi", usage=usage)
 
 
 @pytest.mark.parametrize("end", [END, Raw(b"data: [DONE]\n\n")])

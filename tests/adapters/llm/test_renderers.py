@@ -1,8 +1,10 @@
 """What a renderer wrote once it writes again, in every later navi."""
 
+from collections.abc import Iterator
 from hashlib import sha256
 
 import pytest
+from msgspec.structs import replace
 
 from navi.adapters.llm.renderers import RENDERERS, KnownRenderers
 from navi.domain.errors import NotFound
@@ -31,11 +33,21 @@ REQUEST = ModelRequest(
     ),
     options=ModelOptions(temperature=0.3, num_ctx=8192, think=True),
 )
+BOUNDED = replace(REQUEST, options=replace(REQUEST.options, max_tokens=256))
 # Never edited: a renderer that has to write another way gets another name, and a line here.
 WRITTEN = {
     "ollama/1": "a03c0867ae12368caccd10db3a0b2f6ca7b1eb6c27a4d7843cdcca788450160f",
     "openai/1": "bb9980ff82b423d1c2a60354181bc995b276065cc160090af293988d023beb23",
     "openai/1-without-usage": "5452a769bcd12da7102a73418103ec8e6691afb0b897363795a1787b005f02a7",
+    "ollama/2": "d8695af112645f7584c97bae702969cf662895ad7afb2b1eb3b42752ce01ba21",
+    "openai/2": "bfcf6c1faeafa291da2abd31465b84359056056fb825eedc15e91d3c164e144a",
+    "openai/2-without-usage": "88ebc7b7ac4cdad852e7d453a18ab09e49a63de4b2ef8e778018045059ae2429",
+    "openai/2-max-completion-tokens": (
+        "0e9f7c8b21b0a49a069a50c423b1082119889fecbbfb6180488b773b783cc7ff"
+    ),
+    "openai/2-without-usage-max-completion-tokens": (
+        "6ffc7165321f70ef8f9289e11cedbe37998166191c5247532d3af45099f5dd6a"
+    ),
     "demo/1": "28f16262bf8525081a542df556cdf6d9d00de75344871b65d835e7d58760ac8d",
 }
 
@@ -43,11 +55,26 @@ WRITTEN = {
 def test_every_renderer_writes_what_it_always_wrote() -> None:
     renderers = KnownRenderers()
 
-    bodies = {name: renderers.render_again(name, REQUEST) for name in RENDERERS}
+    bodies = {name: renderers.render_again(name, request) for name, request in written_of()}
 
     assert {name: sha256(body).hexdigest() for name, body in bodies.items()} == WRITTEN
 
 
+def written_of() -> Iterator[tuple[str, ModelRequest]]:
+    """Each renderer with the request that it has to do with; the first ones knew of no bound."""
+    for name in RENDERERS:
+        yield name, BOUNDED if "/1" not in name else REQUEST
+
+
+@pytest.mark.parametrize("name", ["ollama/1", "openai/1", "openai/1-without-usage"])
+def test_a_renderer_of_before_there_was_a_bound_writes_none(name: str) -> None:
+    renderers = KnownRenderers()
+
+    assert renderers.render_again(name, BOUNDED) == renderers.render_again(name, REQUEST)
+
+
 def test_a_renderer_that_is_not_known_is_named_with_those_that_are() -> None:
-    with pytest.raises(NotFound, match="no renderer 'ollama/0'; it has ollama/1, openai/1"):
+    with pytest.raises(
+        NotFound, match="no renderer 'ollama/0'; it has ollama/1, ollama/2, openai/1"
+    ):
         KnownRenderers().render_again("ollama/0", REQUEST)
