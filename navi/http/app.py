@@ -19,6 +19,7 @@ from navi.http.health import get_live, get_ready
 from navi.http.live import watch_session
 from navi.http.memories import add_memory, change_memory, forget_memory, get_memories
 from navi.http.messages import get_context, get_messages, get_todo, send_message
+from navi.http.operation import operation
 from navi.http.request_form import RequestForm, options_routes
 from navi.http.schema_routes import get_asyncapi, get_event_schema, get_openapi
 from navi.http.services import Given, Services
@@ -43,7 +44,7 @@ class Welcome(Struct, frozen=True, kw_only=True):
     sessions: str = "/sessions"
 
 
-@get("/")
+@get("/", opt=operation(answers={200: None}))
 async def get_welcome(services: Given) -> Response[bytes]:
     """What this is and where its routes are described."""
     return answer(Welcome(name="navi", version=services.version))

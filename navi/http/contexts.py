@@ -3,10 +3,12 @@
 from litestar import Response, get, post
 from msgspec import Struct
 
+from navi.application.manage_context import Compressed
 from navi.application.read_session import read_session
 from navi.http.bodies import answer, read_body, read_json
 from navi.http.errors import Edge
-from navi.http.limits import seq_in, session_of
+from navi.http.limits import SeqNumber, seq_in, session_of
+from navi.http.operation import AT, operation
 from navi.http.services import Given, PathText
 from navi.projections.planning_log import PlanningLog, PlanningPhase
 
@@ -14,7 +16,7 @@ from navi.projections.planning_log import PlanningLog, PlanningPhase
 class Undo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /sessions/{id}/compress/undo``."""
 
-    compression_seq: int
+    compression_seq: SeqNumber
 
 
 class PlanningAnswer(Struct, frozen=True, kw_only=True):
@@ -24,21 +26,32 @@ class PlanningAnswer(Struct, frozen=True, kw_only=True):
     planning: tuple[PlanningPhase, ...]
 
 
-@post("/sessions/{session_id:str}/compress", status_code=200)
+@post(
+    "/sessions/{session_id:str}/compress",
+    status_code=200,
+    opt=operation(answers={200: Compressed}, errors=(404, 409)),
+)
 async def compress_context(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """Summarise the older part of the context now."""
     await read_body(request)
     return answer(await services.contexts.compress(session_of(session_id)))
 
 
-@post("/sessions/{session_id:str}/compress/undo", status_code=200)
+@post(
+    "/sessions/{session_id:str}/compress/undo",
+    status_code=200,
+    opt=operation(body=Undo, answers={200: Compressed}, errors=(400, 404, 408, 409, 413, 415)),
+)
 async def undo_compression(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """Give back what the latest compression replaced."""
     wanted = await read_json(request, Undo)
     return answer(await services.contexts.undo(session_of(session_id), wanted.compression_seq))
 
 
-@get("/sessions/{session_id:str}/planning")
+@get(
+    "/sessions/{session_id:str}/planning",
+    opt=operation(query=(AT,), answers={200: PlanningAnswer}, errors=(400, 404)),
+)
 async def get_planning(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """What the phases of planning gave, word for word."""
     existing = (await services.sessions.find(session_of(session_id))).id

@@ -7,13 +7,16 @@ from typing import Any
 
 from litestar import Response, get
 from litestar.types import ASGIApp, Receive, Scope, Send
+from msgspec import Struct
 
-from navi.application.render_call import render_call
+from navi.application.render_call import RenderedCall, render_call
 from navi.domain.errors import BadInput, NotFound
+from navi.domain.events import JsonObject
 from navi.domain.ids import CallId, SessionId
 from navi.http.bodies import answer
 from navi.http.errors import Edge
 from navi.http.limits import Query, limit_in, seq_in, session_of
+from navi.http.operation import AFTER, LIMIT, operation
 from navi.http.services import Given, PathText
 from navi.ports import EventLog
 
@@ -23,7 +26,21 @@ _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _CALL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-@get("/sessions/{session_id:str}/events")
+class EventList(Struct, frozen=True, kw_only=True):
+    """Envelopes as they stand in the log."""
+
+    seq: int
+    events: tuple[JsonObject, ...]
+
+
+@get(
+    "/sessions/{session_id:str}/events",
+    opt=operation(
+        query=(AFTER, LIMIT, ("type", {"type": "string"}, "types, separated by commas")),
+        answers={200: EventList},
+        errors=(400, 404),
+    ),
+)
 async def get_events(request: Edge, session_id: PathText, services: Given) -> ASGIApp:
     """Envelopes as they stand in the log, up to its head at this moment."""
     query = request.query_params
@@ -36,7 +53,10 @@ async def get_events(request: Edge, session_id: PathText, services: Given) -> AS
     )
 
 
-@get("/sessions/{session_id:str}/calls/{call_id:str}/request")
+@get(
+    "/sessions/{session_id:str}/calls/{call_id:str}/request",
+    opt=operation(answers={200: RenderedCall}, errors=(404, 410)),
+)
 async def get_request(session_id: PathText, call_id: PathText, services: Given) -> Response[bytes]:
     """What a model server was sent, rendered again from the log."""
     session = await services.sessions.find(session_of(session_id))

@@ -14,6 +14,7 @@ from msgspec import Struct
 from navi.application.keep_uploads import Kept
 from navi.application.read_session import read_session
 from navi.domain.errors import NaviError
+from navi.domain.events import JsonObject
 from navi.domain.uploads import Upload, too_much
 from navi.http.bodies import answer
 from navi.http.errors import Edge
@@ -25,9 +26,18 @@ from navi.http.form_files import (
     FormBody,
 )
 from navi.http.limits import seq_in, session_of
+from navi.http.operation import AT, operation
 from navi.http.services import Given, PathText
 from navi.ports import OpenUpload
 from navi.projections.sessions import Sessions
+
+_BYTES = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}
+_FORM = {
+    "multipart/form-data": {
+        "schema": {"type": "object", "minProperties": 1, "additionalProperties": _BYTES}
+    }
+}
+_ANY_BYTES: JsonObject = {"*/*": {}}
 
 
 class FileAnswer(Struct, frozen=True, kw_only=True):
@@ -47,7 +57,12 @@ class FileList(Struct, frozen=True, kw_only=True):
     files: tuple[FileAnswer, ...]
 
 
-@post("/sessions/{session_id:str}/files")
+@post(
+    "/sessions/{session_id:str}/files",
+    opt=operation(
+        body_content=_FORM, answers={201: FileList}, errors=(400, 404, 408, 409, 413, 415, 507)
+    ),
+)
 async def upload_files(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """Take in the files of a form, all or none."""
     body = FormBody(request)
@@ -73,7 +88,10 @@ async def upload_files(request: Edge, session_id: PathText, services: Given) -> 
     return answer(_list(kept), status=HTTPStatus.CREATED)
 
 
-@get("/sessions/{session_id:str}/files")
+@get(
+    "/sessions/{session_id:str}/files",
+    opt=operation(query=(AT,), answers={200: FileList}, errors=(400, 404)),
+)
 async def get_files(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """The uploads that are there, or with ``at`` that were."""
     existing = await services.sessions.find(session_of(session_id))
@@ -86,7 +104,10 @@ async def get_files(request: Edge, session_id: PathText, services: Given) -> Res
     return answer(_list(view.state.uploads))
 
 
-@get("/sessions/{session_id:str}/files/{name:str}")
+@get(
+    "/sessions/{session_id:str}/files/{name:str}",
+    opt=operation(answers={200: None, 304: None}, answer_content=_ANY_BYTES, errors=(404,)),
+)
 async def download_file(
     request: Edge, session_id: PathText, name: PathText, services: Given
 ) -> Response[bytes] | Stream:

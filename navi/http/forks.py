@@ -9,7 +9,8 @@ from msgspec import Struct
 from navi.application.fork_session import Forked
 from navi.http.bodies import answer, read_json
 from navi.http.errors import Edge
-from navi.http.limits import check_name, check_seq, session_of
+from navi.http.limits import NameText, SeqNumber, check_name, check_seq, session_of
+from navi.http.operation import operation
 from navi.http.services import Given, PathText
 from navi.http.sessions import SessionAnswer, session_answer
 
@@ -17,8 +18,8 @@ from navi.http.sessions import SessionAnswer, session_answer
 class Fork(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /sessions/{id}/fork``; without a name the fork has the one of that moment."""
 
-    at: int
-    name: str | None = None
+    at: SeqNumber
+    name: NameText | None = None
 
 
 class ForkAnswer(SessionAnswer, frozen=True, kw_only=True):
@@ -34,7 +35,10 @@ class ForkAnswer(SessionAnswer, frozen=True, kw_only=True):
     files_left_out: int
 
 
-@post("/sessions/{session_id:str}/fork")
+@post(
+    "/sessions/{session_id:str}/fork",
+    opt=operation(body=Fork, answers={201: ForkAnswer}, errors=(400, 404, 408, 413, 415)),
+)
 async def fork_session(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """A new session that shares the events of this one up to ``at``."""
     wanted = await read_json(request, Fork)

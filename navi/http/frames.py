@@ -18,6 +18,7 @@ from navi.domain.events import Mode
 from navi.domain.ids import MessageId, SessionId
 from navi.http.bodies import decode_json
 from navi.http.errors import answer_of
+from navi.http.limits import ContentText, FileNames, MessageIdText
 
 ErrorCode = Literal[
     "bad_frame",
@@ -38,9 +39,9 @@ class SendMessage(
 ):
     """Say something; its receipt among the events is the answer."""
 
-    content: str
-    message_id: str | None = None
-    files: tuple[str, ...] = ()
+    content: ContentText
+    message_id: MessageIdText | None = None
+    files: FileNames = ()
     mode: Mode = "queue"
 
 

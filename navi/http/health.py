@@ -7,6 +7,7 @@ from litestar import Response, get
 from msgspec import Struct
 
 from navi.http.bodies import answer
+from navi.http.operation import operation
 from navi.http.services import Given, Readiness
 
 State = Literal["ready", "degraded", "unavailable", "draining"]
@@ -28,13 +29,13 @@ class Ready(Struct, frozen=True, kw_only=True):
     migrations: bool
 
 
-@get("/health/live")
+@get("/health/live", opt=operation(answers={200: Alive}))
 async def get_live(services: Given) -> Response[bytes]:
     """200 as long as the process answers."""
     return answer(Alive(version=services.version))
 
 
-@get("/health/ready")
+@get("/health/ready", opt=operation(answers={200: Ready, 503: Ready}))
 async def get_ready(services: Given) -> Response[bytes]:
     """Whether the node takes work; 503 where it does not."""
     found = await services.check()

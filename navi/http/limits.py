@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Sequence
+from typing import Annotated
 
 from litestar.datastructures import MultiDict
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from navi.domain import uploads
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import Mode
 from navi.domain.ids import MessageId, SessionId, is_message_id, is_uuid
+from navi.domain.memory import MAX_TEXT
 
 MAX_CONTENT_BYTES = 256 * 1024  # UTF-8
 MAX_NAME = 200  # characters
@@ -18,6 +20,33 @@ MAX_SEQ = 2**53  # the largest whole number that every JSON reader has exactly
 MAX_LIMIT = 10_000
 
 _WHOLE = re.compile(r"[0-9]{1,16}")
+
+
+# What OpenAPI says of these; the checks below name the field and the cause in words.
+_NOT_BLANK = r"^[^\x00]*\S[^\x00]*$"
+NameText = Annotated[
+    str, Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME, "pattern": _NOT_BLANK})
+]
+ContentText = Annotated[
+    str,
+    Meta(
+        description=f"at most {MAX_CONTENT_BYTES} bytes of UTF-8",
+        extra_json_schema={
+            "minLength": 1,
+            "maxLength": MAX_CONTENT_BYTES,
+            "pattern": _NOT_BLANK,
+        },
+    ),
+]
+FileNames = Annotated[
+    tuple[Annotated[str, Meta(extra_json_schema={"minLength": 1})], ...],
+    Meta(extra_json_schema={"maxItems": MAX_FILES}),
+]
+MessageIdText = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9_.:-]{1,128}$"})]
+MemoryWords = Annotated[
+    str, Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_TEXT, "pattern": _NOT_BLANK})
+]
+SeqNumber = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_SEQ})]
 
 
 class Said(Struct, frozen=True, kw_only=True):

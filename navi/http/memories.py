@@ -10,14 +10,15 @@ from navi.domain.ids import SessionId
 from navi.domain.memory import Memory
 from navi.http.bodies import answer, read_json
 from navi.http.errors import Edge
-from navi.http.limits import text_in
+from navi.http.limits import MemoryWords, text_in
+from navi.http.operation import operation
 from navi.http.services import Given, PathText
 
 
 class MemoryText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /memories`` and ``PATCH /memories/{id}``."""
 
-    text: str
+    text: MemoryWords
 
 
 class MemoryAnswer(Struct, frozen=True, kw_only=True):
@@ -36,7 +37,14 @@ class MemoryList(Struct, frozen=True, kw_only=True):
     memories: tuple[MemoryAnswer, ...]
 
 
-@get("/memories")
+@get(
+    "/memories",
+    opt=operation(
+        query=(("query", {"type": "string"}, "what answers this, best first"),),
+        answers={200: MemoryList},
+        errors=(400,),
+    ),
+)
 async def get_memories(request: Edge, services: Given) -> Response[bytes]:
     """All memories, or with ``query`` what answers it."""
     found = await services.memories.list(
@@ -45,7 +53,10 @@ async def get_memories(request: Edge, services: Given) -> Response[bytes]:
     return answer(MemoryList(memories=tuple(shown(memory) for memory in found)))
 
 
-@post("/memories")
+@post(
+    "/memories",
+    opt=operation(body=MemoryText, answers={201: MemoryAnswer}, errors=(400, 408, 413, 415)),
+)
 async def add_memory(request: Edge, services: Given) -> Response[bytes]:
     """Keep a fact written by hand."""
     wanted = await read_json(request, MemoryText)
@@ -55,7 +66,10 @@ async def add_memory(request: Edge, services: Given) -> Response[bytes]:
     return response
 
 
-@patch("/memories/{memory_id:str}")
+@patch(
+    "/memories/{memory_id:str}",
+    opt=operation(body=MemoryText, answers={200: MemoryAnswer}, errors=(400, 404, 408, 413, 415)),
+)
 async def change_memory(request: Edge, memory_id: PathText, services: Given) -> Response[bytes]:
     """Put another text in place of a memory's."""
     wanted = await read_json(request, MemoryText)
@@ -63,7 +77,11 @@ async def change_memory(request: Edge, memory_id: PathText, services: Given) -> 
     return answer(shown(memory))
 
 
-@delete("/memories/{memory_id:str}", status_code=HTTPStatus.NO_CONTENT)
+@delete(
+    "/memories/{memory_id:str}",
+    status_code=HTTPStatus.NO_CONTENT,
+    opt=operation(answers={204: None}, errors=(404,)),
+)
 async def forget_memory(memory_id: PathText, services: Given) -> None:
     """Forget a memory, its words in the log too."""
     await services.memories.forget(services.owner, memory_id)

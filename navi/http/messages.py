@@ -18,7 +18,18 @@ from navi.domain.messages import Message
 from navi.http.bodies import answer, read_json
 from navi.http.errors import RETRY_SECONDS, Edge, Refused
 from navi.http.first_of import first_of
-from navi.http.limits import limit_in, said, seq_in, session_of, text_in, yes_or_no_in
+from navi.http.limits import (
+    ContentText,
+    FileNames,
+    MessageIdText,
+    limit_in,
+    said,
+    seq_in,
+    session_of,
+    text_in,
+    yes_or_no_in,
+)
+from navi.http.operation import AFTER, AT, LIMIT, operation
 from navi.http.services import Given, PathText, Services
 from navi.projections.context import Context, ContextState
 from navi.projections.messages import Messages
@@ -30,10 +41,10 @@ LAST_LOOK_SECONDS = 0.5  # of a node that ends, for the end of a turn in the log
 class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /sessions/{id}/messages``."""
 
-    content: str
-    files: tuple[str, ...] = ()
+    content: ContentText
+    files: FileNames = ()
     mode: Mode = "queue"
-    message_id: str | None = None
+    message_id: MessageIdText | None = None
 
 
 class MessageList(Struct, frozen=True, kw_only=True):
@@ -66,7 +77,15 @@ class NodeGoing(Struct, frozen=True, kw_only=True):
     """This process ends before the turn does."""
 
 
-@post("/sessions/{session_id:str}/messages")
+@post(
+    "/sessions/{session_id:str}/messages",
+    opt=operation(
+        body=NewMessage,
+        query=(("wait", {"type": "boolean", "default": True}, "wait for the turn's end"),),
+        answers={200: TurnOutcome, 202: Receipt},
+        errors=(400, 404, 408, 409, 413, 415, 429),
+    ),
+)
 async def send_message(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """Take a message in; wait for the end of its turn, or not with ``wait=false``."""
     wait = yes_or_no_in(request.query_params, "wait", default=True)
@@ -130,7 +149,10 @@ def _moved(receipt: Receipt) -> Refused:
     )
 
 
-@get("/sessions/{session_id:str}/messages")
+@get(
+    "/sessions/{session_id:str}/messages",
+    opt=operation(query=(AT, AFTER, LIMIT), answers={200: MessageList}, errors=(400, 404)),
+)
 async def get_messages(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """What people see of the session."""
     query = request.query_params
@@ -146,7 +168,14 @@ async def get_messages(request: Edge, session_id: PathText, services: Given) -> 
     return answer(MessageList(seq=view.seq, messages=view.rows))
 
 
-@get("/sessions/{session_id:str}/context")
+@get(
+    "/sessions/{session_id:str}/context",
+    opt=operation(
+        query=(AT, ("subagent_id", {"type": "string"}, "what a subagent's model saw")),
+        answers={200: ContextAnswer},
+        errors=(400, 404),
+    ),
+)
 async def get_context(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """What the model sees of the session."""
     wanted = text_in(request.query_params, "subagent_id")
@@ -163,7 +192,10 @@ async def get_context(request: Edge, session_id: PathText, services: Given) -> R
     )
 
 
-@get("/sessions/{session_id:str}/todo")
+@get(
+    "/sessions/{session_id:str}/todo",
+    opt=operation(query=(AT,), answers={200: TodoAnswer}, errors=(400, 404)),
+)
 async def get_todo(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """The session's todo list."""
     view = await read_session(

@@ -1,32 +1,38 @@
 """Routes of the descriptions that programs read: OpenAPI, AsyncAPI, JSON Schema of the events."""
 
+from collections.abc import Iterable
 from functools import cache
 
 import msgspec
 from litestar import MediaType, Response, get
+from litestar.handlers import BaseRouteHandler
+from litestar.routes import BaseRoute, HTTPRoute
 
 from navi.http.asyncapi import asyncapi
+from navi.http.errors import Edge
 from navi.http.event_schema import event_schema
 from navi.http.openapi import openapi
+from navi.http.operation import operation
 from navi.http.services import Given
 from navi.http.tools_and_profiles import require_log
 
 
-@get("/schema")
-async def get_openapi(services: Given) -> Response[bytes]:
+@get("/schema", opt=operation(answers={200: None}))
+async def get_openapi(request: Edge, services: Given) -> Response[bytes]:
     """OpenAPI of the HTTP routes."""
     await require_log(services)
-    return _json(_openapi(services.version))
+    handlers = (handler for route in request.app.routes for handler in _handlers_of(route))
+    return _json(msgspec.json.encode(openapi(services.version, handlers)))
 
 
-@get("/schema/asyncapi.json")
+@get("/schema/asyncapi.json", opt=operation(answers={200: None}))
 async def get_asyncapi(services: Given) -> Response[bytes]:
     """AsyncAPI of the WebSocket and of NATS."""
     await require_log(services)
     return _json(_asyncapi(services.version))
 
 
-@get("/schema/events.json")
+@get("/schema/events.json", opt=operation(answers={200: None}))
 async def get_event_schema(services: Given) -> Response[bytes]:
     """JSON Schema of the envelope, by type."""
     await require_log(services)
@@ -37,9 +43,8 @@ def _json(body: bytes) -> Response[bytes]:
     return Response(body, media_type=MediaType.JSON)
 
 
-@cache
-def _openapi(version: str) -> bytes:
-    return msgspec.json.encode(openapi(version))
+def _handlers_of(route: BaseRoute) -> Iterable[BaseRouteHandler]:
+    return route.route_handlers if isinstance(route, HTTPRoute) else ()
 
 
 @cache

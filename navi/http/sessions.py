@@ -17,23 +17,24 @@ from navi.domain.ids import SessionId
 from navi.domain.session import Session
 from navi.http.bodies import answer, read_body, read_json
 from navi.http.errors import Edge
-from navi.http.limits import check_name, limit_in, session_of, text_in
+from navi.http.limits import NameText, check_name, limit_in, session_of, text_in
+from navi.http.operation import LIMIT, operation
 from navi.http.services import Given, PathText
 
 
 class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /sessions``."""
 
-    profile_id: str | None = None
-    name: str | None = None
+    profile_id: NameText | None = None
+    name: NameText | None = None
 
 
 class SessionChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``PATCH /sessions/{id}``; what is left out or null stays."""
 
-    name: str | None = None
+    name: NameText | None = None
     pinned: bool | None = None
-    profile_id: str | None = None
+    profile_id: NameText | None = None
 
 
 class SessionAnswer(Struct, frozen=True, kw_only=True):
@@ -69,7 +70,10 @@ class StopAnswer(Struct, frozen=True, kw_only=True):
     running: bool
 
 
-@post("/sessions")
+@post(
+    "/sessions",
+    opt=operation(body=NewSession, answers={201: SessionAnswer}, errors=(400, 408, 413, 415)),
+)
 async def create_session(request: Edge, services: Given) -> Response[bytes]:
     """A new session."""
     wanted = await read_json(request, NewSession)
@@ -82,7 +86,14 @@ async def create_session(request: Edge, services: Given) -> Response[bytes]:
     return response
 
 
-@get("/sessions")
+@get(
+    "/sessions",
+    opt=operation(
+        query=(LIMIT, ("after", {"type": "string"}, "`next` of the page before")),
+        answers={200: SessionList},
+        errors=(400,),
+    ),
+)
 async def get_sessions(request: Edge, services: Given) -> Response[bytes]:
     """A page of sessions, or all of them."""
     page = await list_sessions(
@@ -99,13 +110,18 @@ async def get_sessions(request: Edge, services: Given) -> Response[bytes]:
     )
 
 
-@get("/sessions/{session_id:str}")
+@get("/sessions/{session_id:str}", opt=operation(answers={200: SessionAnswer}, errors=(404,)))
 async def get_session(session_id: PathText, services: Given) -> Response[bytes]:
     """One session."""
     return answer(session_answer(await services.sessions.find(session_of(session_id))))
 
 
-@patch("/sessions/{session_id:str}")
+@patch(
+    "/sessions/{session_id:str}",
+    opt=operation(
+        body=SessionChange, answers={200: SessionAnswer}, errors=(400, 404, 408, 413, 415)
+    ),
+)
 async def change_session(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """Rename, pin, switch the profile."""
     wanted = await read_json(request, SessionChange)
@@ -114,7 +130,11 @@ async def change_session(request: Edge, session_id: PathText, services: Given) -
     return answer(session_answer(await services.sessions.change(session_of(session_id), change)))
 
 
-@delete("/sessions/{session_id:str}", status_code=HTTPStatus.NO_CONTENT)
+@delete(
+    "/sessions/{session_id:str}",
+    status_code=HTTPStatus.NO_CONTENT,
+    opt=operation(answers={204: None}, errors=(404,)),
+)
 async def delete_session(session_id: PathText, services: Given) -> None:
     """Take a session out of sight; its log stays."""
     session = session_of(session_id)
@@ -123,7 +143,7 @@ async def delete_session(session_id: PathText, services: Given) -> None:
         await services.uploads.clear(session)
 
 
-@post("/sessions/{session_id:str}/stop")
+@post("/sessions/{session_id:str}/stop", opt=operation(answers={202: StopAnswer}, errors=(404,)))
 async def stop_session(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
     """Stop the open turn, on whichever node it runs."""
     await read_body(request)

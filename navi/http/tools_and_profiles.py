@@ -6,6 +6,7 @@ from msgspec import Struct
 from navi.domain.events import JsonObject
 from navi.domain.ids import SessionId
 from navi.http.bodies import answer
+from navi.http.operation import operation
 from navi.http.services import Given, Services
 from navi.ports import ProfileEntry
 
@@ -52,7 +53,7 @@ class ToolList(Struct, frozen=True, kw_only=True):
     tools: tuple[ToolAnswer, ...]
 
 
-@get("/profiles")
+@get("/profiles", opt=operation(answers={200: ProfileList}))
 async def get_profiles(services: Given) -> Response[bytes]:
     """The profiles, broken ones too."""
     await require_log(services)
@@ -60,7 +61,7 @@ async def get_profiles(services: Given) -> Response[bytes]:
     return answer(ProfileList(profiles=tuple(_profile(entry) for entry in entries)))
 
 
-@get("/tools")
+@get("/tools", opt=operation(answers={200: ToolList}))
 async def get_tools(services: Given) -> Response[bytes]:
     """The tools that sessions may be offered."""
     await require_log(services)

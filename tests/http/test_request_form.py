@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from navi.http.openapi import OPERATIONS
+from navi.http.app import ROUTES
+from navi.http.openapi import routes_in
 from tests.support.app import PATIENCE, RunningApp
 
 UPGRADE = (
@@ -96,11 +97,11 @@ async def test_what_is_no_http_is_told_in_plain_words(app: RunningApp, line: str
     assert answer.problem["detail"].isprintable()
 
 
-@pytest.mark.parametrize("path", sorted(OPERATIONS))
+@pytest.mark.parametrize("path", sorted({route.path for route in routes_in(ROUTES)}))
 async def test_every_route_says_its_methods_and_says_them_once(app: RunningApp, path: str) -> None:
     session_id = await app.session()
     address = path.format(session_id=session_id, name="x", call_id="c", memory_id="m")
-    methods = {name.upper() for name in OPERATIONS[path]}
+    methods = {route.method.upper() for route in routes_in(ROUTES) if route.path == path}
     expected = {*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])}
 
     options = await app.client.options(address)

@@ -7,20 +7,31 @@ from typing import Any
 import jsonschema
 
 from navi.http.app import ROUTES
-from navi.http.openapi import OPERATIONS
+from navi.http.openapi import openapi, routes_in
 from tests.support.app import RunningApp
 
 
 def test_openapi_describes_exactly_the_routes() -> None:
-    served: set[tuple[str, str]] = set()
-    for handler in ROUTES:
-        for path in handler.paths:
-            for method in getattr(handler, "http_methods", ()):
-                served.add((method.lower(), path.replace(":str}", "}")))
+    document = openapi("0.0.0", ROUTES)
 
-    described = {(method, path) for path, methods in OPERATIONS.items() for method in methods}
+    described = {
+        (method, path) for path, methods in document["paths"].items() for method in methods
+    }
 
-    assert described == served
+    assert described == {(route.method, route.path) for route in routes_in(ROUTES)}
+
+
+def test_every_operation_has_a_name_of_its_own() -> None:
+    document = openapi("0.0.0", ROUTES)
+
+    names = [
+        operation["operationId"]
+        for methods in document["paths"].values()
+        for operation in methods.values()
+    ]
+
+    assert len(set(names)) == len(names)
+    assert {"create_session", "send_message", "upload_files"} <= set(names)
 
 
 async def test_openapi_refers_to_nothing_that_is_missing(app: RunningApp) -> None:
