@@ -34,10 +34,14 @@ from navi.projections.sessions import Sessions
 _BYTES = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}
 _FORM = {
     "multipart/form-data": {
-        "schema": {"type": "object", "minProperties": 1, "additionalProperties": _BYTES}
+        "schema": {
+            "type": "object",
+            "properties": {"file": {"type": "array", "items": _BYTES, "minItems": 1}},
+            "required": ["file"],
+        }
     }
 }
-_ANY_BYTES: JsonObject = {"*/*": {}}
+_ANY_BYTES: JsonObject = {"*/*": {"schema": _BYTES}}
 
 
 class FileAnswer(Struct, frozen=True, kw_only=True):

@@ -106,6 +106,15 @@ def check_name(field: str, name: str) -> None:
         raise BadInput(field, "is empty")
 
 
+def check_words(field: str, text: str) -> None:
+    """Refuse text that the log cannot hold.
+
+    Raises:
+        BadInput: names ``field``.
+    """
+    _require_clean(field, text)
+
+
 def check_seq(field: str, seq: int) -> None:
     """Refuse what cannot be the place of an event.
 

@@ -10,7 +10,7 @@ from navi.domain.ids import SessionId
 from navi.domain.memory import Memory
 from navi.http.bodies import answer, read_json
 from navi.http.errors import Edge
-from navi.http.limits import MemoryWords, text_in
+from navi.http.limits import MemoryWords, check_words, text_in
 from navi.http.operation import operation
 from navi.http.services import Given, PathText
 
@@ -60,6 +60,7 @@ async def get_memories(request: Edge, services: Given) -> Response[bytes]:
 async def add_memory(request: Edge, services: Given) -> Response[bytes]:
     """Keep a fact written by hand."""
     wanted = await read_json(request, MemoryText)
+    check_words("text", wanted.text)
     memory = await services.memories.add(services.owner, wanted.text)
     response = answer(shown(memory), status=HTTPStatus.CREATED)
     response.headers["Location"] = f"/memories/{memory.id}"
@@ -73,6 +74,7 @@ async def add_memory(request: Edge, services: Given) -> Response[bytes]:
 async def change_memory(request: Edge, memory_id: PathText, services: Given) -> Response[bytes]:
     """Put another text in place of a memory's."""
     wanted = await read_json(request, MemoryText)
+    check_words("text", wanted.text)
     memory = await services.memories.change(services.owner, memory_id, wanted.text)
     return answer(shown(memory))
 
