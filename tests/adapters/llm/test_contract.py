@@ -12,7 +12,7 @@ from navi.ports import LanguageModel
 from tests.contracts.language_model import (
     MALFORMED,
     TOO_LONG,
-    LanguageModelContract,
+    ScriptedModelContract,
     ToldTo,
     asking,
 )
@@ -31,7 +31,7 @@ from tests.support.model_wire import (
 )
 
 
-class OnServer(LanguageModelContract):
+class OnServer(ScriptedModelContract):
     @pytest.fixture
     def told_to(self, server: ModelServer) -> ToldTo:
         def tell(*parts: Part) -> ModelRequest:
@@ -53,7 +53,7 @@ class TestOpenAI(OnServer):
         return openai
 
 
-class TestDemoModel(LanguageModelContract):
+class TestDemoModel(ScriptedModelContract):
     @pytest.fixture
     def model(self) -> LanguageModel:
         return DemoModel(pace=0, chunk_timeout=60)
