@@ -18,6 +18,9 @@ T = TypeVar("T")
 
 _NO_HOST = re.compile(r"[^\w.:%-]")
 
+REFUSED_SUFFIXES = (
+    ".exe .com .bat .cmd .msi .scr .dll .so .jar .app .ps1 .sh .bash .py .pyc .pl .rb .php"
+)
 TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
@@ -55,6 +58,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     keep_recent: int
     summary_temperature: float
     files_max_size_mb: int
+    refused_suffixes: tuple[str, ...]
     files_ttl_hours: float
     log_partitions: int
     stream_max_age_hours: int
@@ -118,6 +122,10 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         keep_recent=read.one("CONTEXT_KEEP_RECENT", _whole(0, 10_000), default=10),
         summary_temperature=read.one("CONTEXT_SUMMARY_TEMPERATURE", _number(0, 2), default=0.3),
         files_max_size_mb=read.one("SESSION_FILES_MAX_SIZE_MB", _whole(1, 2**20), default=200),
+        refused_suffixes=_suffixes(
+            # Set to nothing is an answer, too: no suffix is refused.
+            environment.get("SESSION_FILES_REFUSED_SUFFIXES", REFUSED_SUFFIXES)
+        ),
         files_ttl_hours=read.one("SESSION_FILES_TTL_HOURS", _number(0.001, 10**6), default=24.0),
         log_partitions=read.one("NAVI_LOG_PARTITIONS", _whole(1, 256), default=1),
         stream_max_age_hours=read.one("NAVI_STREAM_MAX_AGE_HOURS", _whole(1, 10**6), default=168),
@@ -202,6 +210,16 @@ def _host(text: str) -> str:
     if _NO_HOST.search(text):
         raise ValueError(f"{text!r} is neither a host name nor an address")
     return text
+
+
+def _suffixes(text: str) -> tuple[str, ...]:
+    suffixes = tuple(text.lower().split())
+    for suffix in suffixes:
+        if not suffix.startswith(".") or len(suffix) < 2:
+            raise BadInput(
+                "SESSION_FILES_REFUSED_SUFFIXES", f"{suffix!r} is no suffix such as .exe"
+            )
+    return suffixes
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from navi.domain.uploads import (
     MAX_UPLOADS,
     Upload,
     check_name,
+    free_name,
     media_type_of,
     path_of,
     room_left,
@@ -46,20 +47,33 @@ class KeepUploads:
 
     Args:
         max_bytes: what the uploads of a session may have together.
+        refused_suffixes: of names that are not taken, such as ``.exe``.
     """
 
     def __init__(
-        self, records: Records, store: UploadStore, secrets: Secrets, *, max_bytes: int
+        self,
+        records: Records,
+        store: UploadStore,
+        secrets: Secrets,
+        *,
+        max_bytes: int,
+        refused_suffixes: tuple[str, ...] = (),
     ) -> None:
         self._records = records
         self._store = store
         self._secrets = secrets
         self.max_bytes = max_bytes
+        self.refused_suffixes = refused_suffixes
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     @asynccontextmanager
-    async def receive(self, session_id: SessionId) -> AsyncGenerator["Receiving", None]:
+    async def receive(
+        self, session_id: SessionId, *, replace: bool = False
+    ) -> AsyncGenerator["Receiving", None]:
         """Take files into a session; what was not kept when the block ends is dropped.
+
+        Args:
+            replace: whether a file takes the place of the one of its name, in place of a number.
 
         Raises:
             NotFound: no such session.
@@ -74,7 +88,12 @@ class KeepUploads:
             async with AsyncExitStack() as drafts:
                 record = await self._existing(session_id)
                 yield Receiving(
-                    record, self._store, self._secrets, drafts, max_bytes=self.max_bytes
+                    record,
+                    self._store,
+                    self._secrets,
+                    drafts,
+                    max_bytes=self.max_bytes,
+                    replace=replace,
                 )
         finally:
             self._turn.release()
@@ -141,7 +160,9 @@ class Receiving:
         drafts: AsyncExitStack,
         *,
         max_bytes: int,
+        replace: bool,
     ) -> None:
+        self._replace = replace
         self._record = record
         self._store = store
         self._secrets = secrets
@@ -161,7 +182,7 @@ class Receiving:
         check_name("filename", name)
         if self._secrets.mask(path_of(name)).names:
             raise BadInput("filename", "contains a secret; names stand in the log for ever")
-        if any(part.name == name for part in self._parts):
+        if self._replace and any(part.name == name for part in self._parts):
             raise BadInput("filename", f"two files are called {name!r}")
         if len(self._parts) >= MAX_UPLOADS:
             raise UploadsFull(f"a session has {MAX_UPLOADS} uploads at the most")
@@ -177,7 +198,7 @@ class Receiving:
             DiskFull: no room is left.
         """
         self._size += len(data)
-        names = [part.name for part in self._parts]
+        names = [part.name for part in self._parts] if self._replace else []
         uploads = self._record.session.uploads
         if self._size > room_left(uploads, names, max_bytes=self._max_bytes):
             raise too_much(self._max_bytes)
@@ -201,6 +222,8 @@ class Receiving:
         if not self._parts:
             raise BadInput("body", "has no file in it")
         async with self._store.shelf(self._record.id) as shelf:
+            if not self._replace:
+                await self._number()
             for part in self._parts:
                 await shelf.check(part.name)
             await failpoint("upload.before_append")
@@ -219,3 +242,11 @@ class Receiving:
                 await shelf.put(part.draft, part.name)
         seqs = {row.seq for row in rows}
         return tuple(upload for upload in self._record.session.uploads if upload.seq in seqs)
+
+    async def _number(self) -> None:
+        """Give a number to each name that is taken; whoever holds the shelf is alone with the names."""
+        await self._record.refresh()
+        taken = {upload.name for upload in self._record.session.uploads}
+        for part in self._parts:
+            part.name = free_name(part.name, taken)
+            taken.add(part.name)

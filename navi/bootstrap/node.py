@@ -279,7 +279,11 @@ async def open_node(
             contexts=ManageContext(records, compress, profiles, node_id),
             memories=manage_memories,
             uploads=KeepUploads(
-                records, uploads, secrets, max_bytes=settings.files_max_size_mb * MEBIBYTE
+                records,
+                uploads,
+                secrets,
+                max_bytes=settings.files_max_size_mb * MEBIBYTE,
+                refused_suffixes=settings.refused_suffixes,
             ),
             expire_uploads=ExpireUploads(
                 records, uploads, clock, stay=timedelta(hours=settings.files_ttl_hours)

@@ -3,8 +3,9 @@
 import mimetypes
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import count
 
 from msgspec import UNSET, Struct
 
@@ -15,6 +16,7 @@ from navi.domain.ids import SessionId
 DIRECTORY = "uploads"  # in the session's workspace
 MAX_NAME = 200  # characters
 MAX_NAME_BYTES = 255  # UTF-8, what file systems take
+MAX_SUFFIX = 20  # characters; what is longer is no suffix
 MAX_UPLOADS = 500  # in a session at one time: the list of them is part of its state
 MEBIBYTE = 1024 * 1024
 
@@ -67,6 +69,43 @@ def check_name(field: str, name: str) -> None:
     size = len(name.encode())
     if size > MAX_NAME_BYTES:
         raise BadInput(field, f"has {size} bytes in UTF-8, {MAX_NAME_BYTES} are allowed")
+
+
+def refused_suffix(name: str, suffixes: Iterable[str]) -> str | None:
+    """The suffix for which a file is refused; None where it has none of them.
+
+    What a person would not see, or a file system passes over, makes no difference: width and case,
+    format characters, dots and blanks at the end.
+    """
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    shown = "".join(c for c in folded if unicodedata.category(c) != "Cf")
+    plain = shown.rstrip(". \t\u00a0\u3000")
+    return next((suffix for suffix in suffixes if plain.endswith(suffix.casefold())), None)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, or the first of ``name-2``, ``name-3``, ... (before its suffix) that is free."""
+    if name not in taken:
+        return name
+    stem, suffix = _parted(name)
+    for number in count(2):
+        mark = f"-{number}{suffix}"
+        room = min(MAX_NAME - len(mark), MAX_NAME_BYTES - len(mark.encode()))
+        numbered = stem[:room].encode()[:room].decode(errors="ignore") + mark
+        if numbered not in taken:
+            return numbered
+    raise AssertionError("count has no end")
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """Stem and suffix; ``.tar.gz`` and its like are one suffix."""
+    stem, dot, suffix = name.rpartition(".")
+    if not stem or not suffix or len(suffix) > MAX_SUFFIX:
+        return name, ""
+    inner = stem.rpartition(".")
+    if inner[0] and inner[2].lower() == "tar":
+        return inner[0], f".{inner[2]}.{suffix}"
+    return stem, dot + suffix
 
 
 def media_type_of(declared: str | None, name: str) -> str:

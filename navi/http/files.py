@@ -15,9 +15,9 @@ from navi.application.keep_uploads import Kept
 from navi.application.read_session import read_session
 from navi.domain.errors import NaviError
 from navi.domain.events import JsonObject
-from navi.domain.uploads import Upload, too_much
+from navi.domain.uploads import Upload, refused_suffix, too_much
 from navi.http.bodies import answer
-from navi.http.errors import Edge
+from navi.http.errors import Edge, Refused
 from navi.http.form_files import (
     FRAME_BYTES,
     FileBegins,
@@ -25,7 +25,7 @@ from navi.http.form_files import (
     FileEnds,
     FormBody,
 )
-from navi.http.limits import seq_in, session_of
+from navi.http.limits import seq_in, session_of, yes_or_no_in
 from navi.http.operation import AT, operation
 from navi.http.services import Given, PathText
 from navi.ports import OpenUpload
@@ -64,22 +64,33 @@ class FileList(Struct, frozen=True, kw_only=True):
 @post(
     "/sessions/{session_id:str}/files",
     opt=operation(
-        body_content=_FORM, answers={201: FileList}, errors=(400, 404, 408, 409, 413, 415, 507)
+        body_content=_FORM,
+        query=(
+            (
+                "replace",
+                {"type": "boolean", "default": False},
+                "take the place of the file of that name, which gets a number else",
+            ),
+        ),
+        answers={201: FileList},
+        errors=(400, 404, 408, 409, 413, 415, 507),
     ),
 )
 async def upload_files(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
-    """Take in the files of a form, all or none."""
+    """Take in the files of a form, all or none; a name that is there already gets a number."""
     body = FormBody(request)
     try:
         session = await services.sessions.find(session_of(session_id))
         most = services.uploads.max_bytes
         if body.declared_size is not None and body.declared_size > most + FRAME_BYTES:
             raise too_much(most)
-        async with services.uploads.receive(session.id) as receiving:
+        replace = yes_or_no_in(request.query_params, "replace", default=False)
+        async with services.uploads.receive(session.id, replace=replace) as receiving:
             async with aclosing(body.files()) as events:
                 async for event in events:
                     match event:
                         case FileBegins(name=name, media_type=media_type):
+                            _check_suffix(name, services.uploads.refused_suffixes)
                             await receiving.begin(name, media_type=media_type)
                         case FileData(data=data):
                             await receiving.write(data)
@@ -157,3 +168,13 @@ def _tags(if_none_match: str) -> frozenset[str]:
 
 def _list(uploads: tuple[Upload, ...]) -> FileList:
     return msgspec.convert({"files": uploads}, FileList, from_attributes=True)
+
+
+def _check_suffix(name: str, suffixes: tuple[str, ...]) -> None:
+    suffix = refused_suffix(name, suffixes)
+    if suffix is not None:
+        raise Refused(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            f"{name!r} is refused: files that end in {suffix} are not taken "
+            "(SESSION_FILES_REFUSED_SUFFIXES)",
+        )

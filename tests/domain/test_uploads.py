@@ -33,8 +33,10 @@ from navi.domain.uploads import (
     MEBIBYTE,
     check_name,
     due,
+    free_name,
     media_type_of,
     path_of,
+    refused_suffix,
 )
 from tests.domain.specification import AT, SESSION, fold, given, perform
 
@@ -142,6 +144,65 @@ def test_the_kind_is_the_declared_one_or_the_names(
 
 
 # --- what a session takes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "numbered"),
+    [
+        ("report.pdf", "report-2.pdf"),
+        ("a.tar.gz", "a-2.tar.gz"),
+        ("v1.2.txt", "v1.2-2.txt"),
+        ("Makefile", "Makefile-2"),
+        (".env", ".env-2"),
+        ("end.", "end.-2"),
+        ("x" * 196 + ".txt", "x" * 194 + "-2.txt"),
+    ],
+)
+def test_a_taken_name_gets_a_number_before_its_suffix(name: str, numbered: str) -> None:
+    assert free_name(name, {name}) == numbered
+    assert free_name(name, set()) == name
+
+
+@cases(
+    name=st.text(
+        st.characters(exclude_characters="/\\", exclude_categories=["Cc", "Cs"]), min_size=1
+    ),
+    taken=st.integers(0, 12),
+)
+def test_a_numbered_name_is_free_and_a_name(name: str, taken: int) -> None:
+    try:
+        check_name("filename", name)
+    except BadInput:
+        return
+    names: set[str] = set()
+    for _ in range(taken + 1):
+        names.add(found := free_name(name, names))
+        check_name("filename", found)
+
+    assert len(names) == taken + 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.exe",
+        "a.EXE",
+        "a.txt.exe",
+        "a.exe.",
+        "a.exe . .",
+        "a.\uff25\uff38\uff25",
+        "a.ex\u200be",
+        "\u202aa.exe",
+    ],
+)
+def test_a_refused_suffix_is_seen_however_it_is_written(name: str) -> None:
+    assert refused_suffix(name, (".com", ".exe")) == ".exe"
+
+
+@pytest.mark.parametrize("name", ["exe", "a.exe.txt", "a.exes", "report.pdf"])
+def test_other_names_are_taken(name: str) -> None:
+    assert refused_suffix(name, (".exe",)) is None
+    assert refused_suffix("a.exe", ()) is None
 
 
 def test_files_become_uploads_in_their_order() -> None:

@@ -60,7 +60,9 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def upload(navi: NaviProcess, session_id: str, name: str, data: bytes) -> httpx.Response:
     async with navi.client() as client:
-        return await client.post(f"/sessions/{session_id}/files", files={"f": (name, data)})
+        return await client.post(
+            f"/sessions/{session_id}/files?replace=true", files={"f": (name, data)}
+        )
 
 
 async def files_of(navi: NaviProcess, session_id: str) -> list[str]:

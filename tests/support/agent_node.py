@@ -249,7 +249,13 @@ async def agent_node(
         node.fork_session = ForkSession(
             world.log, world.read_models, records, workspaces, uploads, ids
         )
-        node.uploads = KeepUploads(records, uploads, world.secrets, max_bytes=MAX_UPLOAD_BYTES)
+        node.uploads = KeepUploads(
+            records,
+            uploads,
+            world.secrets,
+            max_bytes=MAX_UPLOAD_BYTES,
+            refused_suffixes=(".exe", ".sh"),
+        )
         node.contexts = ManageContext(records, compress, profile_folder, node_id)
         try:
             yield node
