@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from navi.application.call_bounds import NoRoom
 from navi.application.recorders import InTurn
 from navi.application.turn_run import Run
 from navi.domain.commands import EndSubagent, SwitchProfile
@@ -13,6 +14,8 @@ from navi.domain.ids import CallId, SubagentId
 from navi.domain.turn import Finish, why_not_spawn
 from navi.ports import ToolResult
 
+WITHOUT_MODEL = "It had no model to ask: "
+WITHOUT_ROOM = "It had no room to go on: "
 SUBAGENT_SECONDS = 3600.0  # for all that a subagent does
 
 RunActor = Callable[[Run, SubagentId, asyncio.Event], Awaitable[Finish | None]]
@@ -68,8 +71,10 @@ class Actions:
         try:
             async with _halting(stopped, seconds=self._seconds_left(subagent_id)) as halt:
                 step = await self._run_actor(self._run, subagent_id, halt)
+        except NoRoom as error:
+            return await self._end(subagent_id, f"{WITHOUT_ROOM}{error.error}")
         except ModelFailure as error:
-            return await self._end(subagent_id, f"It had no model to ask: {error.error}")
+            return await self._end(subagent_id, f"{WITHOUT_MODEL}{error.error}")
         if step is None and halt.is_set() and not stopped.is_set():
             seconds = self._run.agent.subagent_seconds
             return await self._end(subagent_id, f"It was not done after {seconds:g} s.")

@@ -1,6 +1,6 @@
 """Ask the model once: call, stream, show, and record how it ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import assert_never
 
@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from navi.application.model_call import CallEvent, ModelCall, Recorder
+from navi.application.call_bounds import CallBounds
+from navi.application.model_call import Attention, CallEvent, ModelCall, Recorder
 from navi.application.patience import patiently
 from navi.domain.errors import ModelFailure
 from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, Purpose
@@ -17,6 +18,7 @@ from navi.domain.model_choice import Candidate, Failure, failure_of
 from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema, system_of
 from navi.domain.secrets import Secrets
 from navi.domain.turn import Attempt
+from navi.domain.window import Fitted
 from navi.failpoints import failpoint
 from navi.ports import (
     Clock,
@@ -38,6 +40,9 @@ class Question(Struct, frozen=True, kw_only=True):
         tail: what stands behind the context, for this call only; kept by content.
         think: whether a model that can think should.
         context_seq: up to where the log was folded into ``messages``.
+        max_tokens: the most that the answer may have; None for all the room there is.
+        enough: whether a text has what the call is made for; the rest is not waited for.
+        results: the keys of tool results in the context, by their calls: they may be shortened.
     """
 
     purpose: Purpose
@@ -51,13 +56,15 @@ class Question(Struct, frozen=True, kw_only=True):
     think: bool
     context_seq: int
     tail: tuple[PromptMessage, ...] = ()
+    max_tokens: int | None = None
+    enough: Callable[[str], bool] | None = None
+    results: Mapping[CallId, int] = {}
 
 
 class CallSettings(Struct, frozen=True, kw_only=True):
-    """How long a model may be silent, in seconds, and its window, in tokens."""
+    """How long a model may be silent, in seconds."""
 
     first_chunk_timeout: float
-    num_ctx: int
 
 
 class NoModel(ModelFailure):
@@ -103,6 +110,7 @@ class AskModelOnce:
         ids: Ids,
         settings: CallSettings,
         secrets: Secrets,
+        bounds: CallBounds,
     ) -> None:
         self._servers = servers
         self._texts = texts
@@ -110,6 +118,7 @@ class AskModelOnce:
         self._ids = ids
         self._settings = settings
         self._secrets = secrets
+        self._bounds = bounds
 
     async def __call__(
         self,
@@ -125,24 +134,16 @@ class AskModelOnce:
 
         Raises:
             NoModel: nothing can be asked, so nothing was recorded.
+            NoRoom: the question does not fit into the window; likewise.
             Fenced: the turn is another's; nothing more may be done.
         """
         question = self._masked(question)
         target = await self._choose(question)
-        think = question.think and await target.model.supports_thinking(target.model_name)
-        request = ModelRequest(
-            model=target.model_name,
-            messages=(*question.messages, *question.tail),
-            tools=question.tools,
-            options=ModelOptions(
-                temperature=question.temperature,
-                num_ctx=question.num_ctx or self._settings.num_ctx,
-                think=think,
-            ),
-        )
-        body = target.model.render(request)
-        called = await self._called(record, target, request, body, question)
-        call = ModelCall(record, called, self._clock, self._secrets)
+        fitted = await self._fitted(target, question)
+        body = target.model.render(fitted.request)
+        called = await self._called(record, target, fitted, body, question)
+        attention = Attention(enough=question.enough, repetition=self._bounds.repetition_in)
+        call = ModelCall(record, called, self._clock, self._secrets, attention)
         await record(called)
         await failpoint("model.before_call")
         try:
@@ -152,15 +153,41 @@ class AskModelOnce:
                 later=target.model.chunk_timeout,
             )
         except ModelFailure as error:
-            return await self._failed(call, question, target, error)
+            return await self._failed(call, question, target, fitted, error)
         if final is None:
             return CutOff(call_id=called.call_id, shown=call.partial_text)
         await failpoint("model.before_reply")
         self._servers.succeeded(target)
         reply = call.reply(final, self._ids)
+        self._bounds.answered(target, fitted, reply)
         await record(*call.shown.ending(), reply, *conclude(reply))
         await failpoint("model.after_reply")
         return Replied(reply)
+
+    async def window(self, models: tuple[str, ...], num_ctx: int | None) -> int:
+        """Tokens of a call's window, prompt and answer.
+
+        Args:
+            num_ctx: what a profile asks for.
+
+        Raises:
+            NoModel: there is nothing to ask.
+        """
+        return await self._bounds.window(await self._target(models, ()), num_ctx)
+
+    async def _fitted(self, target: Target, question: Question) -> Fitted:
+        think = question.think and await target.model.supports_thinking(target.model_name)
+        request = ModelRequest(
+            model=target.model_name,
+            messages=(*question.messages, *question.tail),
+            tools=question.tools,
+            options=ModelOptions(
+                temperature=question.temperature, num_ctx=question.num_ctx, think=think
+            ),
+        )
+        return await self._bounds.fitted(
+            target, request, results=question.results, max_tokens=question.max_tokens
+        )
 
     def _masked(self, question: Question) -> Question:
         """The question without secrets in what is kept by content; the context has none already."""
@@ -180,12 +207,15 @@ class AskModelOnce:
         return replace(message, content=self._secrets.mask(message.content).text)
 
     async def _choose(self, question: Question) -> Target:
+        return await self._target(question.models, _failures(question.attempts))
+
+    async def _target(self, models: tuple[str, ...], failures: tuple[Failure, ...]) -> Target:
         try:
-            target = await self._servers.choose(question.models, _failures(question.attempts))
+            target = await self._servers.choose(models, failures)
         except ModelFailure as error:
             raise NoModel(error.kind, error.error, status=error.status) from error
         if target is None:
-            names = ", ".join(question.models) or "the default model"
+            names = ", ".join(models) or "the default model"
             raise NoModel("connection", f"no model server offers {names}")
         return target
 
@@ -193,10 +223,11 @@ class AskModelOnce:
         self,
         record: Recorder,
         target: Target,
-        request: ModelRequest,
+        fitted: Fitted,
         body: bytes,
         question: Question,
     ) -> ModelCalled:
+        request = fitted.request
         system = system_of(question.messages)
         tools = msgspec.json.encode(request.tools).decode() if request.tools else None
         tail = msgspec.json.encode(question.tail).decode() if question.tail else None
@@ -214,6 +245,7 @@ class AskModelOnce:
             renderer=target.model.renderer,
             tail_sha256=await self._keep(tail) or UNSET,
             node=record.node or UNSET,
+            shortened=fitted.shortened or UNSET,
         )
 
     async def _keep(self, text: str | None) -> str | None:
@@ -225,8 +257,11 @@ class AskModelOnce:
         call: ModelCall,
         question: Question,
         target: Target,
+        fitted: Fitted,
         error: ModelFailure,
     ) -> CallFailed:
+        if error.kind == "overflow":
+            return await self._overflowed(call, question, target, fitted, error)
         failure = failure_of(Candidate(target.model.backend, target.model_name), error)
         self._servers.failed(target, failure)
         failures = (*_failures(question.attempts), failure)
@@ -247,6 +282,35 @@ class AskModelOnce:
             kind=error.kind,
             error=error.error,
             will_retry=failed.will_retry,
+        )
+        return CallFailed(failed, attempt)
+
+    async def _overflowed(
+        self,
+        call: ModelCall,
+        question: Question,
+        target: Target,
+        fitted: Fitted,
+        error: ModelFailure,
+    ) -> CallFailed:
+        """The server refused for length: worth one more try, when there is less to send."""
+        again = all(attempt.kind != "overflow" for attempt in question.attempts)
+        why = self._bounds.refused(target, fitted, error)
+        said = error.error if again else why
+        failed = ModelCallFailed(
+            call_id=call.id,
+            kind="overflow",
+            error=said,
+            partial_text=call.partial_text,
+            will_retry=again,
+        )
+        await call.record(failed)
+        attempt = Attempt(
+            backend=target.model.backend,
+            model=target.model_name,
+            kind="overflow",
+            error=said,
+            will_retry=again,
         )
         return CallFailed(failed, attempt)
 
@@ -291,5 +355,12 @@ def _stopped(call_id: CallId) -> ModelCallFailed:
 
 
 def _failures(attempts: tuple[Attempt, ...]) -> tuple[Failure, ...]:
-    """The failures as the log knows them; all of them were found worth another try."""
-    return tuple(Failure(backend=a.backend, model=a.model, kind=a.kind) for a in attempts)
+    """The failures as the log knows them; all of them were found worth another try.
+
+    That a request was too long says nothing of the server: the shorter one is another request.
+    """
+    return tuple(
+        Failure(backend=a.backend, model=a.model, kind=a.kind)
+        for a in attempts
+        if a.kind != "overflow"
+    )

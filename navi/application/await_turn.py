@@ -17,6 +17,7 @@ from navi.domain.events import (
     TurnStopped,
 )
 from navi.domain.ids import CallId, SessionId, TurnId
+from navi.domain.turn import FOR_LENGTH
 from navi.ports import EventLog
 
 
@@ -37,6 +38,7 @@ class AwaitedTurn:
         self._turn_id: TurnId | None = None
         self._calls: set[CallId] = set()
         self._content = ""
+        self._cut_off = False
 
     def see(self, envelope: Envelope) -> TurnOutcome | None:
         """Take in the next event, deltas or not; gives the outcome with the one that decides it."""
@@ -51,7 +53,9 @@ class AwaitedTurn:
             case ModelCalled(purpose="turn") if envelope.subagent_id is None:
                 self._calls.add(event.call_id)
             case ModelReplied() if event.call_id in self._calls:
-                self._content = event.content
+                # What was cut off for length goes on in the next reply.
+                self._content = self._content * self._cut_off + event.content
+                self._cut_off = event.finish_reason == FOR_LENGTH and not event.tool_calls
             case TurnCompleted() if self._turn_id is not None:
                 return _outcome(self._turn_id, "completed", self._content, envelope.seq)
             case TurnStopped() if self._turn_id is not None:
@@ -60,7 +64,7 @@ class AwaitedTurn:
                 return _outcome(self._turn_id, "failed", self._content or error, envelope.seq)
             case TurnCompleted() | TurnStopped() | TurnFailed():
                 self._calls.clear()
-                self._content = ""
+                self._content, self._cut_off = "", False
             case _:
                 pass
         return None

@@ -5,6 +5,7 @@ from msgspec import Struct
 
 from navi.application.ask_model import AskModelOnce, Question, ask_until_answered
 from navi.application.model_call import CallEvent, Recorder
+from navi.domain.answer_bounds import SUMMARY
 from navi.domain.compression import (
     CHARS_PER_TOKEN,
     KEPT_SHARE,
@@ -113,6 +114,7 @@ class CompressContext:
                 think=False,
                 context_seq=0,
                 tail=summary_messages(piece, so_far=so_far),
+                max_tokens=SUMMARY,
             )
             conclude = outcome.of if number == len(pieces) else _not_yet
             reply = await ask_until_answered(self._ask_model, record, question, conclude=conclude)

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from navi.application.ask_model import Asked, AskModelOnce, CallEvent, Question
 from navi.application.recorders import InTurn
+from navi.domain.answer_bounds import ANALYSIS, PLAN, REVIEW
 from navi.domain.events import ModelReplied, PlanningPhaseCompleted, TodoUpdated
 from navi.domain.planning import (
     TEMPERATURE,
@@ -41,12 +42,14 @@ async def make_plan(
     plan = turn.actor(recorder.subagent_id).plan
     match step.phase:
         case 1:
-            tail, conclude = analysis_messages(executors), _analysed
+            tail, conclude, most = analysis_messages(executors), _analysed, ANALYSIS
         case 2:
-            tail, conclude = review_messages(executors, plan.analysis or ""), _reviewed
+            tail = review_messages(executors, plan.analysis or "")
+            conclude, most = _reviewed, REVIEW
         case 3:
             tail = plan_messages(executors, plan.analysis or "", plan.review)
             conclude = _planned if recorder.subagent_id is None else _planned_by_subagent
+            most = PLAN
     asked = replace(
         question,
         purpose="review" if step.phase == 2 else "planning",
@@ -55,6 +58,7 @@ async def make_plan(
         tools=(),
         think=False,
         tail=tail,
+        max_tokens=most,
     )
     return await ask_model(recorder, asked, conclude=conclude)
 

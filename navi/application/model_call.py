@@ -1,18 +1,21 @@
 """One model call under way: follow its stream, show it, and say how it ended."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Literal, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from navi.application.show_text import ShownText
 from navi.domain.commands import Aside, Outcome
 from navi.domain.errors import ModelFailure
-from navi.domain.events import ModelCalled, ModelReplied, ToolCall
+from navi.domain.events import ModelCalled, ModelReplied, ToolCall, Usage
 from navi.domain.ids import CallId, NodeId
+from navi.domain.repetition import FOR_FOLLOW_UPS, FOR_PEOPLE, LOOK_EVERY, Patience
 from navi.domain.secrets import Secrets
+from navi.domain.turn import INVALID_ARGUMENTS
 from navi.failpoints import failpoint
 from navi.ports import (
     Clock,
@@ -28,7 +31,6 @@ from navi.ports import (
 MAX_REPLY_BYTES = 512 * 1024  # of JSON: with what stands around it, it has to fit an envelope
 MAX_CALL_SECONDS = 3600.0  # a call that streams for an hour is not going to end by itself
 CallEvent = Outcome | Aside
-INVALID_ARGUMENTS = "invalid_json"  # key under which arguments stand that are not a JSON object
 
 
 class Recorder(Protocol):
@@ -49,17 +51,36 @@ class Recorder(Protocol):
         ...
 
 
+class Attention(Struct, frozen=True, kw_only=True):
+    """When a stream is closed before its end.
+
+    Attributes:
+        enough: whether a text has what it was asked for: the call then counts as answered.
+        repetition: what the end of a text repeats; None where it is going somewhere.
+    """
+
+    enough: Callable[[str], bool] | None
+    repetition: Callable[[str, Patience], str | None]
+
+
 class ModelCall:
     """One model call under way."""
 
     def __init__(
-        self, record: Recorder, called: ModelCalled, clock: Clock, secrets: Secrets
+        self,
+        record: Recorder,
+        called: ModelCalled,
+        clock: Clock,
+        secrets: Secrets,
+        attention: Attention,
     ) -> None:
         self.id = called.call_id
         self.shown = ShownText(called.call_id, secrets)
         self.record = record
         self._shows = called.purpose == "turn"
         self._clock = clock
+        self._attention = attention
+        self._unheeded = 0  # characters that came since the last look
         self._sent = clock.monotonic()
         self._first_chunk: float | None = None
         self._bytes = 0
@@ -124,14 +145,18 @@ class ModelCall:
                     match chunk:
                         case ThinkingChunk(text=text):
                             self.shown.think(text)
+                            self._heed("thinking", len(text))
                         case TextChunk(text=text):
                             self.shown.say(text)
+                            final = self._heard_enough()
+                            self._heed("text", len(text))
                         case ToolCallChunk():
                             tool_calls_came = True
                         case FinalChunk():
                             final = chunk
-                            self.shown.end()
-                    if final is None:
+                    if final is not None:
+                        self.shown.end()
+                    else:
                         coming = asyncio.ensure_future(anext(chunks))
                 elif final is None and now >= deadline:
                     raise self._silence(first=first, later=later, tool_calls_came=tool_calls_came)
@@ -161,6 +186,25 @@ class ModelCall:
                 f"the reply is larger than {MAX_REPLY_BYTES // 1024} KiB",
                 tool_calls_came=True,  # it would be as large again
             )
+
+    def _heard_enough(self) -> FinalChunk | None:
+        """The end of a call that has what it was made for; what the server counted nobody knows."""
+        enough = self._attention.enough
+        if enough is None or not enough(self.shown.text):
+            return None
+        return FinalChunk(finish_reason="stop", usage=Usage())
+
+    def _heed(self, kind: Literal["text", "thinking"], size: int) -> None:
+        """Give a model up that goes round in circles."""
+        self._unheeded += size
+        if self._unheeded < LOOK_EVERY:
+            return
+        self._unheeded = 0
+        patience = FOR_PEOPLE if self._shows else FOR_FOLLOW_UPS
+        said = self.shown.text if kind == "text" else self.shown.thinking
+        repeated = self._attention.repetition(said, patience)
+        if repeated is not None:
+            raise ModelFailure("runaway", f"the model repeated itself without end: {repeated}")
 
     def _silence(self, *, first: float, later: float, tool_calls_came: bool) -> ModelFailure:
         if self._first_chunk is None:

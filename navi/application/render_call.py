@@ -1,5 +1,6 @@
 """Render the request of a model call again from the log, to the byte."""
 
+from collections.abc import Iterable
 from contextlib import aclosing
 from hashlib import sha256
 
@@ -10,6 +11,7 @@ from navi.application.read_session import replay_session
 from navi.domain.errors import Erased, LogDamaged, NotFound
 from navi.domain.events import JsonObject, ModelCalled
 from navi.domain.ids import CallId, SessionId
+from navi.domain.messages import Message
 from navi.domain.prompt import (
     ModelOptions,
     ModelRequest,
@@ -17,6 +19,7 @@ from navi.domain.prompt import (
     ToolSchema,
     prompt_messages,
 )
+from navi.domain.window import shorten
 from navi.ports import EventLog, Recorded, Renderers, TextStore
 from navi.projections.context import Context
 
@@ -60,10 +63,11 @@ async def render_call(
     system = await _text(texts, "system message", called.system_sha256)
     tools = await _text(texts, "list of tools", called.tools_sha256)
     tail = await _text(texts, "question", called.tail_sha256 or None)
+    chars = _shortened(context.rows, called)
     request = ModelRequest(
         model=called.model,
         messages=(
-            *prompt_messages(system, context.rows, turn_id=where.turn_id),
+            *shorten(prompt_messages(system, context.rows, turn_id=where.turn_id), chars),
             *(msgspec.json.decode(tail, type=tuple[PromptMessage, ...]) if tail else ()),
         ),
         tools=msgspec.json.decode(tools, type=tuple[ToolSchema, ...]) if tools else (),
@@ -81,6 +85,12 @@ async def render_call(
         sha256=called.request_sha256,
         matches=matches,
     )
+
+
+def _shortened(rows: Iterable[Message], called: ModelCalled) -> dict[CallId, int]:
+    """To how many characters tool results were shortened, by their calls."""
+    of_seq = {one.seq: one.chars for one in called.shortened or ()}
+    return {row.call_id: of_seq[row.seq] for row in rows if row.call_id and row.seq in of_seq}
 
 
 async def _find(

@@ -15,7 +15,7 @@ from navi.application.recorders import InTurn
 from navi.application.turn_run import Agent, Run
 from navi.domain.commands import DeliverMessages
 from navi.domain.compression import quoted_request
-from navi.domain.guidance import due_guidance
+from navi.domain.guidance import cut_off_words, due_guidance
 from navi.domain.ids import SubagentId
 from navi.domain.planning import Executors
 from navi.domain.profile import Profile
@@ -30,6 +30,7 @@ from navi.domain.turn import (
     MakePlan,
     RunTools,
     ToolRun,
+    goes_on,
     next_turn_step,
 )
 from navi.ports import Profiles, ToolBox
@@ -130,6 +131,7 @@ async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -
         return False
     actor = turn.actor(recorder.subagent_id)
     todo = await patiently(run.record.todo)
+    cut_off = cut_off_words(actor.cut_off, said=bool(actor.answer)) if goes_on(actor) else None
     given = due_guidance(
         profile,
         actor.progress,
@@ -137,6 +139,7 @@ async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -
         max_iterations=profile.max_iterations,
         goal=actor.goal or await goal_of(run),
         todo=todo.state.items,
+        cut_off=cut_off,
     )
     await recorder(*given)
     return bool(given)
@@ -176,6 +179,12 @@ async def _question(
         num_ctx=profile.num_ctx,
         think=profile.think_enabled,
         context_seq=record.seq,
+        max_tokens=profile.max_answer_tokens,
+        results={
+            row.call_id: key
+            for key, row in context.rows.visible()
+            if row.role == "tool" and row.call_id
+        },
     )
 
 

@@ -6,7 +6,6 @@ import traceback
 import structlog
 from msgspec import Struct
 
-from navi.application.model_call import INVALID_ARGUMENTS
 from navi.application.patience import patiently
 from navi.application.recorders import InTurn
 from navi.domain.errors import BadInput, Fenced
@@ -21,7 +20,7 @@ from navi.domain.events import (
 from navi.domain.fold import Fold
 from navi.domain.guidance import check_todo
 from navi.domain.profile import Profile
-from navi.domain.turn import SPAWN_AGENT, ToolRun
+from navi.domain.turn import INVALID_ARGUMENTS, SPAWN_AGENT, ToolRun, is_broken
 from navi.failpoints import failpoint
 from navi.ports import (
     AgentActions,
@@ -37,6 +36,7 @@ from navi.projections.todo import TodoState
 
 log = structlog.get_logger()
 
+CUT_OFF = "The call was cut off for length before its arguments were complete: it was not run."
 STOP_GRACE = 0.8  # seconds a tool has to end by itself once the turn is to halt
 TOOL_TIMEOUT = 900.0  # seconds; most tools have shorter limits of their own
 TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0}  # a little more than a subagent has
@@ -70,6 +70,9 @@ class RunToolOnce:
         running = _Running(recorder, call, actions, profile)
         tool = self._tools.find(call.name)
         start = () if run.started else (_started(call),)
+        if run.cut_off:
+            await recorder(_answered(call, "skipped", CUT_OFF))
+            return
         await failpoint("tool.before_start")
         if tool is not None and not profile.enables(call.name):
             await recorder(_answered(call, "denied", self._instead(call, profile)))
@@ -185,9 +188,8 @@ def _answered(call: ToolCall, outcome: ToolOutcome, why: str) -> ToolFinished:
 
 
 def _complaint(tool: Tool, call: ToolCall) -> str | None:
-    raw = call.arguments.get(INVALID_ARGUMENTS)
-    if len(call.arguments) == 1 and isinstance(raw, str):
-        return f"The arguments are not a JSON object: {raw[:500]}"
+    if is_broken(call):
+        return f"The arguments are not a JSON object: {call.arguments[INVALID_ARGUMENTS][:500]}"
     return tool.check(call.arguments)
 
 

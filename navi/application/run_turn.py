@@ -5,6 +5,7 @@ from collections.abc import Callable
 import structlog
 
 from navi.application.ask_model import NoModel
+from navi.application.call_bounds import NoRoom
 from navi.application.patience import patiently
 from navi.application.recall import recall
 from navi.application.record import Record
@@ -24,7 +25,7 @@ from navi.domain.commands import (
 from navi.domain.errors import Fenced, NothingToDeliver, TurnUnderway
 from navi.domain.ids import TurnId
 from navi.domain.session import GoOn, OpenTurn, Wait, next_step
-from navi.domain.turn import Finish
+from navi.domain.turn import CONTEXT_OVERFLOW, Finish
 from navi.failpoints import failpoint
 
 log = structlog.get_logger()
@@ -91,6 +92,9 @@ async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
         return False
     except NoModel as error:
         await _end(run, Failed(kind="no_model", error=error.error))
+        return False
+    except NoRoom as error:
+        await _end(run, Failed(kind=CONTEXT_OVERFLOW, error=error.error))
         return False
     except Exception as error:  # noqa: BLE001 - a border: a turn must end, whatever went wrong in it
         bound.exception("turn_broke")

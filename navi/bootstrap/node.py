@@ -30,6 +30,7 @@ from navi.adapters.tools.memory import MemoryTool
 from navi.adapters.tools.toolbox import Tools
 from navi.application.agent_actions import SUBAGENT_SECONDS
 from navi.application.ask_model import AskModelOnce, CallSettings
+from navi.application.call_bounds import CallBounds
 from navi.application.compress import CompressContext, CompressSettings
 from navi.application.erase_memory import EraseMemory
 from navi.application.followers.after_turn import AfterTurn
@@ -238,7 +239,10 @@ async def open_node(
         uploads = Uploads(settings.files_dir, clock)
         run_tool = RunToolOnce(tools, workspaces, KeptOutputs(), clock)
         stack.push_async_callback(run_tool.close)
-        ask_model = AskModelOnce(models.servers, store.texts, clock, ids, _calls(settings), secrets)
+        bounds = CallBounds(models.servers)
+        ask_model = AskModelOnce(
+            models.servers, store.texts, clock, ids, _calls(settings), secrets, bounds
+        )
         compress = CompressContext(ask_model, _compression(settings))
         agent = Agent(
             node=node_id,
@@ -338,9 +342,7 @@ def secrets_of(settings: Settings, addresses: Addresses, models: ModelSettings) 
 
 
 def _calls(settings: Settings) -> CallSettings:
-    return CallSettings(
-        first_chunk_timeout=settings.llm_first_chunk_timeout, num_ctx=settings.ollama_num_ctx
-    )
+    return CallSettings(first_chunk_timeout=settings.llm_first_chunk_timeout)
 
 
 def _compression(settings: Settings) -> CompressSettings:

@@ -489,6 +489,7 @@ def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
                 iterations=turn.actor(None).iterations,
                 limit_reached=limit_reached,
                 usage=turn.usage,
+                truncated=turn.actor(None).cut_off != "" or UNSET,
             )
             return (*answers, *_one(completed))
         case Stopped(by=by):

@@ -79,6 +79,7 @@ def due_guidance(
     max_iterations: int,
     goal: str,
     todo: Sequence[TodoItem],
+    cut_off: str | None = None,
 ) -> tuple[GuidanceGiven, ...]:
     """What is to be said before the next model call, in the order of ``GuidanceKind``.
 
@@ -88,8 +89,9 @@ def due_guidance(
     Args:
         iterations: how many of the turn's are over; 0 before its first model call.
         goal: what the user asked for in this turn.
+        cut_off: what to say where the last answer was cut off for length and is to go on.
     """
-    due: dict[GuidanceKind, str | None] = {}
+    due: dict[GuidanceKind, str | None] = {"continue": cut_off}
     if profile.iteration_budget_enabled:
         due["iteration_budget"] = iteration_budget(iterations, max_iterations)
     if profile.goal_anchoring_enabled:
@@ -111,6 +113,37 @@ def due_guidance(
         for kind, content in due.items()
         if content is not None and progress.given.get(kind) != iterations
     )
+
+
+# --- an answer that was cut off for length --------------------------------------------------------
+
+GO_ON = (
+    "Your answer was cut off for length. Go on exactly where it stops, without repeating anything, and "
+    "come to an end soon."
+)
+MAKE_SMALLER_CALLS = (
+    "Your last tool call was cut off for length before its arguments were complete, so it was not run. "
+    "Make it again with less in it: write a long text in several calls."
+)
+ANSWER_AT_ONCE = (
+    "Your answer was cut off for length before you said anything. Answer at once and briefly; write a "
+    "long text in several steps."
+)
+
+
+def cut_off_words(cut_off: Literal["", "answer", "call"], *, said: bool) -> str | None:
+    """What to say to a model whose answer was cut off for length; None where it was not.
+
+    Args:
+        said: whether it had said anything yet, and not only thought.
+    """
+    match cut_off:
+        case "":
+            return None
+        case "call":
+            return MAKE_SMALLER_CALLS
+        case "answer":
+            return GO_ON if said else ANSWER_AT_ONCE
 
 
 # --- the mechanics ------------------------------------------------------------------------------

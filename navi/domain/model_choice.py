@@ -126,4 +126,4 @@ def _tries(backend: str, failures: Sequence[Failure]) -> int:
 
 def _was_ended(failure: Failure) -> bool:
     """Whether navi itself ended the call."""
-    return failure.kind in ("stopped", "interrupted")
+    return failure.kind in ("stopped", "interrupted", "runaway")

@@ -53,6 +53,12 @@ def clean_name(text: str) -> str | None:
     return None
 
 
+def is_named(answer: str) -> bool:
+    """Whether an answer that is still being written has its one line with a name."""
+    whole, newline, _ = answer.rpartition("\n")
+    return bool(newline) and clean_name(whole) is not None
+
+
 def without_thinking(text: str) -> str:
     """A model's answer without the thinking that some servers leave in it, in ``<think>`` tags."""
     return _THINKING_RUNS_ON.sub("", _THINKING_ENDS.sub("", text)).strip()

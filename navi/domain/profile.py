@@ -19,6 +19,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         model: a name, or names to fall back along, in order; None is the service's own model.
         num_ctx: context window in tokens; None is the service's own.
         max_iterations: model calls with tools a turn may make.
+        max_answer_tokens: of one model call of a turn, thinking and tool calls too; None for what the
+            window leaves.
         enabled_tools: names of the tools that the model is offered; None for all.
         subagent_tools: the same for subagents; empty for ``enabled_tools``.
         goal_anchoring_interval: iterations between two reminders of the goal.
@@ -31,6 +33,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     num_ctx: Annotated[int, Meta(ge=512, le=16_777_216)] | None = None
     max_iterations: Annotated[int, Meta(ge=1, le=1_000)] = 20
+    max_answer_tokens: Annotated[int, Meta(ge=16, le=16_777_216)] | None = None
     system_prompt: Prompt = ""
     subagent_system_prompt: Prompt = ""
     enabled_tools: tuple[Name, ...] | None = None

@@ -97,6 +97,14 @@ def facts_of(
     return tuple(facts[:MAX_FACTS])
 
 
+def is_enough(answer: str) -> bool:
+    """Whether an answer that is still being written has nothing to add: no fact, or all there may be."""
+    whole, newline, _ = without_thinking(answer).rpartition("\n")
+    lines = whole.splitlines()
+    nothing = bool(lines) and lines[0].strip(" .*_`") == "NONE"
+    return bool(newline) and (nothing or len(lines) >= MAX_LINES)
+
+
 def _was_said(message: Message) -> bool:
     """Whether the user or the agent said it in words, and not navi or a tool."""
     by_navi = message.is_guidance or message.is_summary or message.is_plan

@@ -13,6 +13,7 @@ from navi.domain.events import (
     CompressionFailed,
     ContextCompressed,
     Envelope,
+    GuidanceGiven,
     MemoryRecalled,
     MessageDelivered,
     ModelCalled,
@@ -41,6 +42,9 @@ COMPRESS_AGAIN = 2  # iterations after a summary that was of no use: the context
 MAX_DEATHS = 3  # processes a turn may take with it before it is given up
 HANDED_OVER = "handed_over"  # reason of a turn_resumed after a clean good-bye
 DIED = "node_died"
+FOR_LENGTH = "length"  # finish_reason of an answer that was cut off
+CONTEXT_OVERFLOW = "context_overflow"  # kind of turn_failed
+INVALID_ARGUMENTS = "invalid_json"  # key under which arguments stand that are not a JSON object
 
 
 class OpenCall(Struct, frozen=True, kw_only=True):
@@ -64,10 +68,15 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class ToolRun(Struct, frozen=True, kw_only=True):
-    """A tool call of the last reply that has no result yet."""
+    """A tool call of the last reply that has no result yet.
+
+    Attributes:
+        cut_off: its arguments were cut off for length: it is not run.
+    """
 
     call: ToolCall
     started: bool = False
+    cut_off: bool = False
 
 
 class PlanStage(Struct, frozen=True, kw_only=True):
@@ -85,12 +94,16 @@ class PlanStage(Struct, frozen=True, kw_only=True):
     done: bool = False
 
 
+CutOff = Literal["", "answer", "call"]
+
+
 class Actor(Struct, frozen=True, kw_only=True):
     """The agent of the turn, or one of its subagents.
 
     Attributes:
         iterations: model calls of purpose ``turn`` that were answered.
         replied: whether the last thing that happened is a reply that asks for no tool.
+        cut_off: what of the last reply was cut off for length: its text, or the arguments of a call.
         attempts: failures since the last reply; a process's death is not among them.
         compressed_at: iterations at the last try to compress its context; None before one.
         compression_failed: whether that try came to nothing.
@@ -107,6 +120,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     tools: tuple[ToolRun, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     replied: bool = False
+    cut_off: CutOff = ""
     compressed_at: int | None = None
     compression_failed: bool = False
     plan: PlanStage = PlanStage()
@@ -253,6 +267,8 @@ def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int) -> Actor:
             return _failed(actor, event, call=actor.call)
         case PlanningPhaseCompleted():
             return replace(actor, plan=_planned(actor.plan, event))
+        case GuidanceGiven(kind="continue"):
+            return replace(actor, replied=False)
         case ToolStarted(call_id=call_id):
             tools = tuple(
                 replace(run, started=True) if run.call.id == call_id else run for run in actor.tools
@@ -283,13 +299,25 @@ def _replied(actor: Actor, event: ModelReplied, *, purpose: Purpose) -> Actor:
     actor = replace(actor, call=None, attempts=())
     if purpose != "turn":
         return actor
+    for_length = event.finish_reason == FOR_LENGTH
+    runs = tuple(
+        ToolRun(call=call, cut_off=for_length and is_broken(call)) for call in event.tool_calls
+    )
+    cut_off: CutOff = "answer" if for_length and not runs else ""
     return replace(
         actor,
         iterations=actor.iterations + 1,
-        tools=tuple(ToolRun(call=call) for call in event.tool_calls),
+        tools=runs,
         replied=not event.tool_calls,
-        answer=event.content,
+        cut_off="call" if any(run.cut_off for run in runs) else cut_off,
+        # What was cut off goes on in the next reply.
+        answer=actor.answer + event.content if actor.cut_off == "answer" else event.content,
     )
+
+
+def is_broken(call: ToolCall) -> bool:
+    """Whether the arguments of a call are not a JSON object: they stand there as they came."""
+    return len(call.arguments) == 1 and isinstance(call.arguments.get(INVALID_ARGUMENTS), str)
 
 
 def _failed(actor: Actor, event: ModelCallFailed, *, call: OpenCall) -> Actor:
@@ -306,6 +334,8 @@ def _failed(actor: Actor, event: ModelCallFailed, *, call: OpenCall) -> Actor:
     # A summary that cannot be had leaves the context as it is: the turn goes on without it.
     if call.purpose == "compression":
         return actor if event.will_retry else _not_compressed(actor)
+    if event.kind == "overflow":  # however lately its context was compressed: it was not enough
+        actor = replace(actor, compressed_at=None)
     return replace(actor, attempts=(*actor.attempts, attempt))
 
 
@@ -444,7 +474,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         planning: whether it plans before its first call.
         second_phase: whether a plan is reviewed where the analysis asks for it.
         due: whether a message waits that its next model call must see.
-        full: whether its context is too full for another call.
+        full: whether its context is too full for another call, and can be compressed.
+        room: whether there is room for another call, where need be after a compression.
     """
 
     max_iterations: int
@@ -452,6 +483,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     second_phase: bool = False
     due: bool = False
     full: bool = False
+    room: bool = True
 
 
 def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -> TurnStep:
@@ -465,8 +497,11 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
         return RunTools(runs=_side_by_side(actor.tools))
     if actor.attempts and not actor.attempts[-1].will_retry:
         last = actor.attempts[-1]
-        return Finish(why="failed", kind=last.kind, error=last.error)
-    if actor.replied:
+        if last.kind == "overflow" and actor.cut_off == "answer":
+            return Finish(why="completed")  # no room to go on with it: it stays cut off
+        kind = CONTEXT_OVERFLOW if last.kind == "overflow" else last.kind
+        return Finish(why="failed", kind=kind, error=last.error)
+    if actor.replied and not (limits.room and goes_on(actor)):
         return Finish(why="completed")
     if limits.due:
         return Deliver()
@@ -479,6 +514,11 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
         last=actor.iterations >= limits.max_iterations,
         attempts=actor.attempts,
     )
+
+
+def goes_on(actor: Actor) -> bool:
+    """Whether an actor goes on by itself because its answer was cut off for length; once a turn."""
+    return actor.cut_off != "" and "continue" not in actor.progress.given
 
 
 def _may_compress(actor: Actor) -> bool:

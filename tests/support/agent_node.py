@@ -22,6 +22,7 @@ from navi.adapters.tools.toolbox import Tools
 from navi.application.agent_actions import SUBAGENT_SECONDS
 from navi.application.ask_model import AskModelOnce, CallSettings
 from navi.application.await_turn import TurnOutcome, await_turn
+from navi.application.call_bounds import CallBounds
 from navi.application.compress import CompressContext, CompressSettings
 from navi.application.erase_memory import EraseMemory
 from navi.application.followers.after_turn import AfterTurn
@@ -171,6 +172,7 @@ async def agent_node(
     keep_recent: int = 10,
     subagent_seconds: float = SUBAGENT_SECONDS,
     clock: Clock | None = None,
+    window: int = WINDOW,
 ) -> AsyncGenerator[AgentNode, None]:
     """A node on these model servers (Ollama's protocol); killed, not drained, at the end."""
     clock, ids = clock or SystemClock(), RandomIds()
@@ -180,7 +182,9 @@ async def agent_node(
         for place, url in enumerate(urls)
     ]
     pool = ServerPool(
-        [Server(model=model, models=()) for model in models], default_model=None, clock=clock
+        [Server(model=model, models=(), num_ctx=window) for model in models],
+        default_model=None,
+        clock=clock,
     )
     nodes = InMemoryNodes(world.cluster)
     await nodes.join(node_id)
@@ -193,13 +197,14 @@ async def agent_node(
             world.texts,
             clock,
             ids,
-            CallSettings(first_chunk_timeout=first_chunk_timeout, num_ctx=WINDOW),
+            CallSettings(first_chunk_timeout=first_chunk_timeout),
             world.secrets,
+            CallBounds(pool),
         )
         compress = CompressContext(
             ask_model,
             CompressSettings(
-                enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3, window=WINDOW
+                enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3, window=window
             ),
         )
         agent = Agent(

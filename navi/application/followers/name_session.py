@@ -5,9 +5,10 @@ import asyncio
 from navi.application.ask_model import AskModelOnce, Question, ask_until_answered
 from navi.application.record import Record
 from navi.application.recorders import BesideTurns
+from navi.domain.answer_bounds import NAME
 from navi.domain.events import ModelReplied, SessionRenamed
 from navi.domain.ids import NodeId
-from navi.domain.naming import clean_name, naming_messages
+from navi.domain.naming import clean_name, is_named, naming_messages
 from navi.ports import Profiles
 
 TEMPERATURE = 0.3
@@ -45,6 +46,8 @@ class NameSession:
             think=False,
             context_seq=0,
             tail=naming_messages(said, answered[-1] if answered else ""),
+            max_tokens=NAME,
+            enough=is_named,
         )
         await ask_until_answered(self._ask_model, recorder, question, conclude=_named)
 

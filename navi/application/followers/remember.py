@@ -5,10 +5,11 @@ import asyncio
 from navi.application.ask_model import AskModelOnce, Question, ask_until_answered
 from navi.application.record import Record
 from navi.application.recorders import BesideTurns
+from navi.domain.answer_bounds import FACTS
 from navi.domain.events import MemorySaved, ModelReplied
 from navi.domain.ids import NodeId
 from navi.domain.messages import Message
-from navi.domain.remembering import facts_of, memory_messages
+from navi.domain.remembering import facts_of, is_enough, memory_messages
 from navi.ports import Ids, Memories, Profiles
 
 TEMPERATURE = 0.2
@@ -60,6 +61,8 @@ class Remember:
             think=False,
             context_seq=0,
             tail=memory_messages(turn, known),
+            max_tokens=FACTS,
+            enough=is_enough,
         )
         recorder = BesideTurns(record, self._node, halt)
         await ask_until_answered(self._ask_model, recorder, question, conclude=conclude)

@@ -1,12 +1,15 @@
 """Model servers that answer as they did: every reply, failure and silence from the recording."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
+from navi.application.agent_actions import WITHOUT_MODEL, WITHOUT_ROOM
 from navi.application.ask_model import Asked, AskModelOnce, CallSettings, NoModel, Question
+from navi.application.call_bounds import CallBounds, NoRoom
 from navi.application.model_call import CallEvent, Recorder
 from navi.application.recorders import InTurn
 from navi.application.rerun.gate import Gate
@@ -24,13 +27,17 @@ from navi.domain.ids import CallId, SubagentId
 from navi.domain.model_choice import Failure
 from navi.domain.prompt import ModelRequest
 from navi.domain.recording import Call, Placed
+from navi.domain.repetition import Patience
 from navi.domain.secrets import Masked, Secrets
+from navi.domain.turn import CONTEXT_OVERFLOW
+from navi.domain.window import Fitted, shorten
 from navi.ports import (
     Capacity,
     Clock,
     FinalChunk,
     Ids,
     ModelChunk,
+    ModelServers,
     Renderers,
     RequestedCall,
     ServerState,
@@ -42,7 +49,6 @@ from navi.ports import (
 
 NEVER = 1e9  # seconds: time-outs come from the recording, not from a clock
 FOLLOWS = frozenset({"naming", "memory", "compression"})  # purposes of calls beside the turns
-WITHOUT_MODEL = "It had no model to ask: "  # as `agent_actions` says it of a subagent
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
@@ -90,24 +96,25 @@ class RecordedAsk(AskModelOnce):
         """
         own = self._recorded
         call = self._next(record, question)
+        servers = _Servers(call, own)
         asking = AskModelOnce(
-            _Servers(call, own),
+            servers,
             own.texts,
             own.clock,
             CallIds(call, own.ids),
-            CallSettings(first_chunk_timeout=NEVER, num_ctx=_window(call)),
+            CallSettings(first_chunk_timeout=NEVER),
             MaskedAlready(),
+            RecordedBounds(call, servers),
         )
-        return await asking(record, question, conclude=conclude)
+        # When an answer was enough the recording says, too.
+        return await asking(record, replace(question, enough=None), conclude=conclude)
 
     def _next(self, record: Recorder, question: Question) -> Call:
         gate, recording = self._recorded.gate, self._recorded.gate.recording
         if not isinstance(record, InTurn):
             return self._next_aside(question)
         call = recording.next_call(gate.seq, record.subagent_id)
-        error = self._without_model(record.subagent_id, call)
-        if error is not None:
-            raise NoModel("connection", error)
+        self._not_asked(record.subagent_id, call)
         # Where the recording has none: the wish to call is the difference, and is seen at the gate.
         return call or recording.calls[-1]
 
@@ -126,26 +133,69 @@ class RecordedAsk(AskModelOnce):
             raise NoModel("connection", "the recording has another question")
         return call
 
-    def _without_model(self, subagent_id: SubagentId | None, call: Call | None) -> str | None:
+    def _not_asked(self, subagent_id: SubagentId | None, call: Call | None) -> None:
+        """Raise what was raised then instead of a call."""
         gate = self._recorded.gate
         for envelope in gate.recording.after(gate.seq):
             if call is not None and envelope.seq >= call.seq:
-                return None
+                return
             match envelope.event:
                 case TurnFailed(kind="no_model", error=error) if subagent_id is None:
-                    return error
+                    raise NoModel("connection", error)
+                case TurnFailed(kind=kind, error=error) if (
+                    kind == CONTEXT_OVERFLOW and subagent_id is None
+                ):
+                    raise NoRoom("overflow", error)
                 case SubagentFinished(result=result, completed_normally=False) if (
                     envelope.subagent_id == subagent_id and result.startswith(WITHOUT_MODEL)
                 ):
-                    return result.removeprefix(WITHOUT_MODEL)
+                    raise NoModel("connection", result.removeprefix(WITHOUT_MODEL))
+                case SubagentFinished(result=result, completed_normally=False) if (
+                    envelope.subagent_id == subagent_id and result.startswith(WITHOUT_ROOM)
+                ):
+                    raise NoRoom("overflow", result.removeprefix(WITHOUT_ROOM))
                 case _:
                     pass
-        return None
 
 
 def _window(call: Call) -> int:
     window = call.called.options.get("num_ctx")
     return window if isinstance(window, int) else 0
+
+
+class RecordedBounds(CallBounds):
+    """The bounds that a call had: they follow from what servers say and count."""
+
+    def __init__(self, call: Call, servers: ModelServers) -> None:
+        super().__init__(servers)
+        self._called = call.called
+
+    async def fitted(
+        self,
+        target: Target,
+        request: ModelRequest,
+        *,
+        results: Mapping[CallId, int],
+        max_tokens: int | None,
+    ) -> Fitted:
+        """The request with what was left out then."""
+        shortened = self._called.shortened or ()
+        calls = {seq: call_id for call_id, seq in results.items()}
+        chars = {calls[one.seq]: one.chars for one in shortened if one.seq in calls}
+        options = replace(
+            request.options,
+            num_ctx=await self.window(target, request.options.num_ctx),
+            max_tokens=self._called.options.get("max_tokens", UNSET),
+        )
+        return Fitted(
+            request=replace(request, messages=shorten(request.messages, chars), options=options),
+            shortened=shortened,
+            tokens=0,
+        )
+
+    def repetition_in(self, text: str, patience: Patience) -> str | None:
+        """Nothing: a call that was given up for it failed in the recording."""
+        return None
 
 
 class CallIds:
