@@ -1,5 +1,6 @@
 """Fixtures for all tests: real servers, and no blocking call in the event loop."""
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncGenerator, Generator
@@ -47,7 +48,9 @@ def postgres_server(
     """A Postgres with pgvector: `NAVI_TEST_DATABASE_URL`, or one that the session starts."""
     given = os.environ.get("NAVI_TEST_DATABASE_URL")  # noqa: TID251  # tests have no cli.py
     if given:
-        yield PostgresServer(given)
+        server = PostgresServer(given)
+        yield server
+        asyncio.run(server.close())
         return
     directory = tmp_path_factory.mktemp("servers-postgres")
     with running_servers(directory, postgres=True, nats=False) as servers:
@@ -59,6 +62,14 @@ def postgres_server(
 async def empty_database(postgres_server: PostgresServer) -> AsyncGenerator[str, None]:
     """The DSN of a database that only this test knows; nothing is in it."""
     dsn = await postgres_server.create_database()
+    yield dsn
+    await postgres_server.drop_database(dsn)
+
+
+@pytest.fixture
+async def database(postgres_server: PostgresServer) -> AsyncGenerator[str, None]:
+    """The DSN of a database that only this test knows, with navi's tables."""
+    dsn = await postgres_server.create_migrated()
     yield dsn
     await postgres_server.drop_database(dsn)
 

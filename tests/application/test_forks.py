@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
 from navi.application.read_session import read_session, replay_session
 from navi.domain.events import Origin
 from navi.domain.hash_chain import verify_chain
@@ -119,10 +118,9 @@ async def test_a_kept_state_that_cannot_be_read_is_made_again_from_the_log(
         assert (await node.ask(made.session.id, "!say Two")).content == "Two"
 
 
-async def test_a_fork_stands_in_a_partition_of_its_own(empty_database: str, tmp_path: Path) -> None:
-    await migrate(empty_database)
+async def test_a_fork_stands_in_a_partition_of_its_own(database: str, tmp_path: Path) -> None:
     async with (
-        PostgresEventLog.open(empty_database, partitions=4, allow_unsafe_durability=True) as log,
+        PostgresEventLog.open(database, partitions=4, allow_unsafe_durability=True) as log,
         ModelServer() as server,
         agent_node(World(log), tmp_path, [server.url]) as node,
     ):

@@ -8,7 +8,6 @@ import pytest
 
 from navi.adapters.in_memory.heads_bus import InMemoryHeadsBus
 from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
 from navi.adapters.signing import verify
 from navi.application.followers.sign_heads import SignHeads
 from navi.application.verify_log import verify_log, verify_session
@@ -27,9 +26,8 @@ UNCHAINED = "the hash does not follow from the event before and the header"
 
 
 @pytest.fixture
-async def log(empty_database: str) -> AsyncGenerator[PostgresEventLog, None]:
-    await migrate(empty_database)
-    async with PostgresEventLog.open(empty_database, allow_unsafe_durability=True) as event_log:
+async def log(database: str) -> AsyncGenerator[PostgresEventLog, None]:
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as event_log:
         yield event_log
 
 
@@ -60,21 +58,19 @@ def verdict(*problems: Problem, sessions: int = 2, events: int = 6) -> Verdict:
 
 
 async def test_a_log_that_nobody_touched_holds(
-    empty_database: str, two: tuple[SessionId, SessionId]
+    database: str, two: tuple[SessionId, SessionId]
 ) -> None:
-    assert await found(empty_database, "select 1") == verdict()
-    assert await found(empty_database, "select 1", session_id=two[0]) == verdict(
-        sessions=1, events=3
-    )
+    assert await found(database, "select 1") == verdict()
+    assert await found(database, "select 1", session_id=two[0]) == verdict(sessions=1, events=3)
 
 
 async def test_changed_data_are_found_in_their_place(
-    empty_database: str, two: tuple[SessionId, SessionId]
+    database: str, two: tuple[SessionId, SessionId]
 ) -> None:
     _, second = two
 
     verified = await found(
-        empty_database,
+        database,
         f"""update navi.event set data = '{{"name":"x","by":"user"}}'
              where session_id = '{second}' and seq = 2""",  # noqa: S608  # an id of our own
     )
@@ -83,12 +79,12 @@ async def test_changed_data_are_found_in_their_place(
 
 
 async def test_a_changed_header_breaks_the_chain(
-    empty_database: str, two: tuple[SessionId, SessionId]
+    database: str, two: tuple[SessionId, SessionId]
 ) -> None:
     first, _ = two
 
     verified = await found(
-        empty_database,
+        database,
         f"update navi.event set at = at + '1 s' where session_id = '{first}' and seq = 3",  # noqa: S608  # an id of our own
     )
 
@@ -96,12 +92,12 @@ async def test_a_changed_header_breaks_the_chain(
 
 
 async def test_a_changed_event_is_none_of_another_sessions_business(
-    empty_database: str, two: tuple[SessionId, SessionId]
+    database: str, two: tuple[SessionId, SessionId]
 ) -> None:
     first, second = two
 
     verified = await found(
-        empty_database,
+        database,
         f"update navi.event set at = at + '1 s' where session_id = '{first}'",  # noqa: S608  # an id of our own
         session_id=second,
     )
@@ -110,13 +106,13 @@ async def test_a_changed_event_is_none_of_another_sessions_business(
 
 
 async def test_a_removed_event_leaves_a_hole_in_the_log_and_in_its_session(
-    empty_database: str, two: tuple[SessionId, SessionId]
+    database: str, two: tuple[SessionId, SessionId]
 ) -> None:
     first, _ = two
     removal = f"delete from navi.event where session_id = '{first}' and seq = 2"  # noqa: S608  # an id of our own
 
-    whole = await found(empty_database, removal)
-    one = await found(empty_database, "select 1", session_id=first)
+    whole = await found(database, removal)
+    one = await found(database, "select 1", session_id=first)
 
     hole = Problem(session_id=None, seq=None, reason="position 0-2 is missing")
     missing = Problem(session_id=first, seq=2, reason="seq 2 is missing")
@@ -253,17 +249,17 @@ TAMPERED: dict[str, tuple[str, int, int]] = {
 
 @pytest.mark.parametrize("kind", TAMPERED)
 async def test_whatever_was_done_to_the_log_is_named(
-    empty_database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId], kind: str
+    database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId], kind: str
 ) -> None:
     heads = await signed(log)
     statement, which, seq = TAMPERED[kind]
 
-    connection = await asyncpg.connect(empty_database)
+    connection = await asyncpg.connect(database)
     first, second = (f"session_id = '{session_id}'" for session_id in two)
     await connection.execute(statement.format(first=first, second=second))
     await connection.close()
 
-    problems = (await with_heads(empty_database, heads)).problems
+    problems = (await with_heads(database, heads)).problems
     named_ = [(problem.session_id, problem.seq) for problem in problems if problem.session_id]
     assert named_[0] == (two[which], seq), problems
 
@@ -281,7 +277,7 @@ MISREGISTERED: dict[str, str] = {
 
 @pytest.mark.parametrize("kind", MISREGISTERED)
 async def test_a_fork_that_is_registered_otherwise_is_named(
-    empty_database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId], kind: str
+    database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId], kind: str
 ) -> None:
     first, second = two
     fork = SessionId(new_id())
@@ -289,10 +285,10 @@ async def test_a_fork_that_is_registered_otherwise_is_named(
     change = MISREGISTERED[kind].format(second=second)
 
     whole = await found(
-        empty_database,
+        database,
         f"update navi.session set {change} where session_id = '{fork}'",  # noqa: S608  # an id of our own
     )
-    one = await found(empty_database, "select 1", session_id=fork)
+    one = await found(database, "select 1", session_id=fork)
 
     assert fork in {problem.session_id for problem in whole.problems}, whole
     assert fork in {problem.session_id for problem in one.problems}, one
@@ -301,16 +297,16 @@ async def test_a_fork_that_is_registered_otherwise_is_named(
 
 @pytest.mark.parametrize("seq", [1, 2, 3])
 async def test_a_chain_that_was_written_anew_is_not_what_was_signed(
-    empty_database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId], seq: int
+    database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId], seq: int
 ) -> None:
     heads = await signed(log)
 
-    connection = await asyncpg.connect(empty_database)
+    connection = await asyncpg.connect(database)
     await written_anew(connection, two[1], seq)
     await connection.close()
 
-    assert (await found(empty_database, "select 1")).ok  # the chain alone says nothing
-    assert (await with_heads(empty_database, heads)).problems == (
+    assert (await found(database, "select 1")).ok  # the chain alone says nothing
+    assert (await with_heads(database, heads)).problems == (
         Problem(
             session_id=two[1],
             seq=1,
@@ -320,13 +316,13 @@ async def test_a_chain_that_was_written_anew_is_not_what_was_signed(
 
 
 async def test_what_was_appended_after_the_heads_is_as_good(
-    empty_database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId]
+    database: str, log: PostgresEventLog, two: tuple[SessionId, SessionId]
 ) -> None:
     heads = await signed(log)
     await log.append(batch(two[0], 3, named("three")))
     await log.append(batch(SessionId(new_id()), 0, created()))
 
-    assert (await with_heads(empty_database, heads)) == verdict(sessions=3, events=8)
+    assert (await with_heads(database, heads)) == verdict(sessions=3, events=8)
 
 
 async def with_heads(dsn: str, heads: list[bytes]) -> Verdict:

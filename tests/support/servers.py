@@ -15,6 +15,7 @@ import nats
 from nats.js.errors import NotFoundError
 
 from navi.adapters.embedded.servers import EmbeddedServers
+from navi.adapters.postgres.migrate import migrate
 
 # Tests lose nothing in a power cut, and every commit is faster by the disk's latency.
 FORGETFUL = {
@@ -23,6 +24,9 @@ FORGETFUL = {
     "full_page_writes": "off",
     "max_connections": "300",
 }
+
+# A copy holds another log, which NATS tells apart by its id.
+NEW_LOG = "UPDATE navi.log SET log_id = DEFAULT, made_at = DEFAULT"
 
 Result = TypeVar("Result")
 
@@ -51,6 +55,7 @@ class PostgresServer:
     def __init__(self, admin_dsn: str) -> None:
         self.admin_dsn = admin_dsn
         self._numbers = itertools.count(1)
+        self._template = ""  # DSN, once there is one
 
     async def create_database(self, *, template: str | None = None) -> str:
         """The DSN of a new database: empty, or a copy of the template, which nobody may be using.
@@ -60,12 +65,27 @@ class PostgresServer:
         """
         name = f"navi_test_{os.getpid()}_{next(self._numbers)}"
         source = "" if template is None else f' TEMPLATE "{template}"'
-        await self._run(f'CREATE DATABASE "{name}"{source}')
+        await _run(self.admin_dsn, f'CREATE DATABASE "{name}"{source}')
         return self.dsn_of(name)
+
+    async def create_migrated(self) -> str:
+        """The DSN of a new database with navi's tables: a copy of one that was migrated once."""
+        if not self._template:
+            template = await self.create_database()
+            await migrate(template)
+            self._template = template
+        copy = await self.create_database(template=name_of(self._template))
+        await _run(copy, NEW_LOG)
+        return copy
+
+    async def close(self) -> None:
+        """Drop what databases were copied from."""
+        if self._template:
+            await self.drop_database(self._template)
 
     async def drop_database(self, dsn: str) -> None:
         """Drop it, whoever may still be connected."""
-        await self._run(f'DROP DATABASE IF EXISTS "{name_of(dsn)}" WITH (FORCE)')
+        await _run(self.admin_dsn, f'DROP DATABASE IF EXISTS "{name_of(dsn)}" WITH (FORCE)')
 
     def dsn_of(self, name: str) -> str:
         # Not `geturl()`: it drops the slashes of an address without a host.
@@ -73,17 +93,18 @@ class PostgresServer:
         query = f"?{parts.query}" if parts.query else ""
         return f"{parts.scheme}://{parts.netloc}/{name}{query}"
 
-    async def _run(self, statement: str) -> None:
-        connection = await asyncpg.connect(self.admin_dsn)
-        try:
-            await connection.execute(statement)
-        finally:
-            await connection.close()
-
 
 def name_of(dsn: str) -> str:
     """The name of the database."""
     return urlsplit(dsn).path.removeprefix("/")
+
+
+async def _run(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
 
 
 class NatsServer:

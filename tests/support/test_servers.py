@@ -1,6 +1,8 @@
 import asyncpg
 import nats
 
+from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.migrate import pending
 from tests.support.servers import PostgresServer, name_of
 
 
@@ -40,3 +42,18 @@ async def test_no_test_sees_the_streams_of_another(nats_url: str) -> None:
 
 
 test_whatever_comes_before_it = test_no_test_sees_the_streams_of_another
+
+
+async def test_each_migrated_database_is_an_empty_log_of_its_own(
+    postgres_server: PostgresServer, database: str
+) -> None:
+    another = await postgres_server.create_migrated()
+
+    ids: set[str] = set()
+    for dsn in (database, another):
+        assert await pending(dsn) == ()
+        async with PostgresEventLog.open(dsn, allow_unsafe_durability=True) as log:
+            assert await log.sessions() == ()
+            ids.add(log.log_id)
+    assert len(ids) == 2
+    await postgres_server.drop_database(another)

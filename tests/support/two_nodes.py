@@ -38,7 +38,7 @@ async def fresh_service(
     tools.mkdir(parents=True)
     (tools / "nap.py").write_text(NAP)
     await nats.clear()
-    dsn = await postgres.create_database()
+    dsn = await postgres.create_migrated()
     try:
         yield {"DATABASE_URL": dsn, "NATS_URL": nats.url, "NAVI_TOOLS_DIR": str(tools)}
     finally:

@@ -10,7 +10,6 @@ import nats
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
 from navi.application.followers.relay import Degraded, Following, Pace, Relay
 from navi.domain.events import TextDelta
 from navi.domain.ids import LOCAL_OWNER, CallId, EventId, uuid7
@@ -205,12 +204,9 @@ async def test_a_flapping_server_gets_each_event_once(own_server: OwnServer) -> 
     await assert_same(own_server.url, log)
 
 
-async def test_what_is_appended_to_postgres_reaches_nats(
-    empty_database: str, nats_url: str
-) -> None:
-    await migrate(empty_database)
+async def test_what_is_appended_to_postgres_reaches_nats(database: str, nats_url: str) -> None:
     async with (
-        PostgresEventLog.open(empty_database, allow_unsafe_durability=True) as log,
+        PostgresEventLog.open(database, allow_unsafe_durability=True) as log,
         connect(nats_url, name="test") as connection,
     ):
         stream = JetStream(connection, log_id=log.log_id, partitions=1, max_age_hours=168)

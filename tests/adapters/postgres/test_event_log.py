@@ -3,18 +3,9 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import pytest
-
 from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
 from navi.ports import EventLog
 from tests.contracts.event_log import EventLogContract
-
-
-@pytest.fixture
-async def database(empty_database: str) -> str:
-    await migrate(empty_database)
-    return empty_database
 
 
 class TestOneNode(EventLogContract):

@@ -9,7 +9,6 @@ import asyncpg
 import pytest
 
 from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
 from navi.domain.errors import BadInput, LogDamaged, LogUnavailable, StoreRefused
 from navi.domain.events import UserMessageReceived
 from navi.domain.hash_chain import verify_chain
@@ -26,12 +25,6 @@ from tests.contracts.event_log import (
     whole_partition,
 )
 from tests.support.fault_proxy import FaultProxy
-
-
-@pytest.fixture
-async def database(empty_database: str) -> str:
-    await migrate(empty_database)
-    return empty_database
 
 
 @pytest.fixture

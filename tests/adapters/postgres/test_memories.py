@@ -8,7 +8,6 @@ import pytest
 from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.event_log import PostgresEventLog
 from navi.adapters.postgres.memories import PostgresMemories
-from navi.adapters.postgres.migrate import migrate
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import LOCAL_OWNER, SessionId
 from navi.ports import Memories
@@ -38,12 +37,7 @@ _CLEAR = """
 def migrated(postgres_server: PostgresServer) -> Generator[str, None, None]:
     """One database for the module, to save time; ``pool`` empties it."""
 
-    async def make() -> str:
-        dsn = await postgres_server.create_database()
-        await migrate(dsn)
-        return dsn
-
-    dsn = asyncio.run(make())
+    dsn = asyncio.run(postgres_server.create_migrated())
     yield dsn
     asyncio.run(postgres_server.drop_database(dsn))
 
@@ -146,12 +140,11 @@ async def test_of_nodes_that_apply_at_once_each_stretch_is_applied_by_one(
 
 
 async def test_without_postgres_every_call_says_so(
-    empty_database: str, postgres_server: PostgresServer
+    database: str, postgres_server: PostgresServer
 ) -> None:
-    await migrate(empty_database)
-    async with open_pool(empty_database, size=2) as pool:
+    async with open_pool(database, size=2) as pool:
         memories = PostgresMemories(pool, Chosen(WordEmbedder()))
-        await postgres_server.drop_database(empty_database)
+        await postgres_server.drop_database(database)
 
         for call in (
             lambda: memories.position(0),

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from navi.adapters.postgres.connect import Pool, open_pool
-from navi.adapters.postgres.migrate import migrate
 from navi.adapters.postgres.nodes import SILENT_SECONDS, PostgresNodes
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import NodeId
@@ -38,30 +37,24 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.fixture
-async def dsn(empty_database: str) -> str:
-    await migrate(empty_database)
-    return empty_database
-
-
-@pytest.fixture
-async def pool(dsn: str) -> AsyncGenerator[Pool, None]:
-    async with open_pool(dsn, size=3) as pool:
+async def pool(database: str) -> AsyncGenerator[Pool, None]:
+    async with open_pool(database, size=3) as pool:
         yield pool
 
 
 class TestPostgresNodes(NodesContract):
     @pytest.fixture
-    def nodes(self, dsn: str, pool: Pool) -> Nodes:
-        return PostgresNodes(dsn, pool)
+    def nodes(self, database: str, pool: Pool) -> Nodes:
+        return PostgresNodes(database, pool)
 
     @pytest.fixture
-    def elsewhere(self, dsn: str, pool: Pool) -> Nodes:
-        return PostgresNodes(dsn, pool)
+    def elsewhere(self, database: str, pool: Pool) -> Nodes:
+        return PostgresNodes(database, pool)
 
 
-async def test_a_killed_process_is_gone_within_moments(dsn: str, pool: Pool) -> None:
-    nodes = PostgresNodes(dsn, pool)
-    async with child(dsn, A, lease_seconds=600) as process:
+async def test_a_killed_process_is_gone_within_moments(database: str, pool: Pool) -> None:
+    nodes = PostgresNodes(database, pool)
+    async with child(database, A, lease_seconds=600) as process:
         assert await nodes.state_of([A]) == {A: "alive"}
 
         process.send_signal(signal.SIGKILL)
@@ -71,10 +64,10 @@ async def test_a_killed_process_is_gone_within_moments(dsn: str, pool: Pool) -> 
 
 
 async def test_a_stopped_process_is_gone_when_its_lease_ends_and_comes_back(
-    dsn: str, pool: Pool
+    database: str, pool: Pool
 ) -> None:
-    nodes = PostgresNodes(dsn, pool)
-    async with child(dsn, A, lease_seconds=0.5) as process:
+    nodes = PostgresNodes(database, pool)
+    async with child(database, A, lease_seconds=0.5) as process:
         await becomes(nodes, A, "alive")
         process.send_signal(signal.SIGSTOP)
         await becomes(nodes, A, "gone")
@@ -85,9 +78,9 @@ async def test_a_stopped_process_is_gone_when_its_lease_ends_and_comes_back(
 
 
 @pytest.mark.parametrize("ahead", [-86400.0, 86400.0])
-async def test_a_wrong_clock_makes_no_difference(dsn: str, pool: Pool, ahead: float) -> None:
-    nodes = PostgresNodes(dsn, pool)
-    async with child(dsn, A, lease_seconds=1.0, ahead=ahead) as process:
+async def test_a_wrong_clock_makes_no_difference(database: str, pool: Pool, ahead: float) -> None:
+    nodes = PostgresNodes(database, pool)
+    async with child(database, A, lease_seconds=1.0, ahead=ahead) as process:
         await outlives_its_lease(nodes, pool)
 
         process.send_signal(signal.SIGSTOP)
@@ -95,13 +88,13 @@ async def test_a_wrong_clock_makes_no_difference(dsn: str, pool: Pool, ahead: fl
 
 
 async def test_nodes_that_ended_are_forgotten_unless_they_left_something_open(
-    dsn: str, pool: Pool
+    database: str, pool: Pool
 ) -> None:
     for node_id in (A, B, C):
-        nodes = PostgresNodes(dsn, pool)
+        nodes = PostgresNodes(database, pool)
         await nodes.join(node_id)
         await nodes.leave()
-    alive = PostgresNodes(dsn, pool)
+    alive = PostgresNodes(database, pool)
     await alive.join(D)
     await pool.execute(
         "update navi.node set left_at = left_at - interval '2 hours' where id = any($1::uuid[])",
@@ -115,8 +108,8 @@ async def test_nodes_that_ended_are_forgotten_unless_they_left_something_open(
     await alive.leave()
 
 
-async def test_the_lease_of_a_living_node_never_runs_out(dsn: str, pool: Pool) -> None:
-    nodes = PostgresNodes(dsn, pool, lease_seconds=1.0)
+async def test_the_lease_of_a_living_node_never_runs_out(database: str, pool: Pool) -> None:
+    nodes = PostgresNodes(database, pool, lease_seconds=1.0)
     await nodes.join(A)
 
     await outlives_its_lease(nodes, pool)
@@ -125,9 +118,9 @@ async def test_the_lease_of_a_living_node_never_runs_out(dsn: str, pool: Pool) -
 
 
 async def test_a_lost_connection_is_opened_again_and_the_lock_taken_on_it(
-    dsn: str, pool: Pool
+    database: str, pool: Pool
 ) -> None:
-    nodes, other = PostgresNodes(dsn, pool), PostgresNodes(dsn, pool)
+    nodes, other = PostgresNodes(database, pool), PostgresNodes(database, pool)
     await nodes.join(A)
     await other.join(B)
     lost = await pool.fetchval(
@@ -146,10 +139,10 @@ async def test_a_lost_connection_is_opened_again_and_the_lock_taken_on_it(
 
 
 async def test_a_node_whose_connection_is_cut_again_and_again_is_never_gone(
-    dsn: str, pool: Pool
+    database: str, pool: Pool
 ) -> None:
     """Else its turns would be taken over, and given up behind three cuts, while it runs them."""
-    nodes, other = PostgresNodes(dsn, pool), PostgresNodes(dsn, pool)
+    nodes, other = PostgresNodes(database, pool), PostgresNodes(database, pool)
     await nodes.join(A)
     cuts, seen = 0, set[NodeState]()
     until = asyncio.get_running_loop().time() + 2 * SILENT_SECONDS
@@ -168,10 +161,10 @@ async def test_a_node_whose_connection_is_cut_again_and_again_is_never_gone(
 
 
 async def test_a_lease_that_ran_out_while_postgres_was_away_is_not_held_against_a_node(
-    dsn: str, pool: Pool
+    database: str, pool: Pool
 ) -> None:
     """Postgres stood still for longer than a lease, and the others ask before it is renewed."""
-    nodes, other = PostgresNodes(dsn, pool, lease_seconds=2.0), PostgresNodes(dsn, pool)
+    nodes, other = PostgresNodes(database, pool, lease_seconds=2.0), PostgresNodes(database, pool)
     await nodes.join(A)
     assert await other.state_of([A]) == {A: "alive"}
 
@@ -182,8 +175,8 @@ async def test_a_lease_that_ran_out_while_postgres_was_away_is_not_held_against_
     await nodes.leave()
 
 
-async def test_a_node_whose_row_was_lost_writes_it_again(dsn: str, pool: Pool) -> None:
-    nodes = PostgresNodes(dsn, pool, lease_seconds=0.5)
+async def test_a_node_whose_row_was_lost_writes_it_again(database: str, pool: Pool) -> None:
+    nodes = PostgresNodes(database, pool, lease_seconds=0.5)
     await nodes.join(A)
 
     await pool.execute("delete from navi.node")
@@ -193,11 +186,11 @@ async def test_a_node_whose_row_was_lost_writes_it_again(dsn: str, pool: Pool) -
 
 
 async def test_without_postgres_joining_and_leaving_say_so_and_leave_no_task(
-    postgres_server: PostgresServer, dsn: str, pool: Pool
+    postgres_server: PostgresServer, database: str, pool: Pool
 ) -> None:
-    nodes, late = PostgresNodes(dsn, pool), PostgresNodes(dsn, pool)
+    nodes, late = PostgresNodes(database, pool), PostgresNodes(database, pool)
     await nodes.join(A)
-    await postgres_server.drop_database(dsn)
+    await postgres_server.drop_database(database)
 
     with pytest.raises(LogUnavailable):
         await late.join(B)

@@ -9,7 +9,6 @@ import asyncpg
 from navi.adapters.log_rows import encode_events, hashes_of
 from navi.adapters.postgres import statements
 from navi.adapters.postgres.event_log import ALONG_ONE_INDEX, PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
 from navi.adapters.postgres.writer import Slice, _arguments
 from navi.domain.events import TextDelta
 from navi.domain.ids import LOCAL_OWNER, CallId, EventId, SessionId, uuid7
@@ -42,10 +41,9 @@ async def fill(log: PostgresEventLog) -> int:
 
 
 async def test_an_append_touches_a_few_rows_also_where_it_was_planned_on_an_empty_log(
-    empty_database: str,
+    database: str,
 ) -> None:
-    await migrate(empty_database)
-    async with PostgresEventLog.open(empty_database, allow_unsafe_durability=True) as log:
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as log:
         expected = await fill(log)
         connection: Any = log._writers[0]._connection
 
@@ -60,12 +58,11 @@ async def test_an_append_touches_a_few_rows_also_where_it_was_planned_on_an_empt
 
 
 async def test_the_head_of_a_session_is_found_without_looking_at_the_session(
-    empty_database: str,
+    database: str,
 ) -> None:
-    await migrate(empty_database)
-    async with PostgresEventLog.open(empty_database, allow_unsafe_durability=True) as log:
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as log:
         expected = await fill(log)
-    connection = await asyncpg.connect(empty_database, server_settings=ALONG_ONE_INDEX)
+    connection = await asyncpg.connect(database, server_settings=ALONG_ONE_INDEX)
     try:
         async with connection.transaction():
             row: Any = await connection.fetchrow(statements.HEAD_OF_SESSION, SESSION)

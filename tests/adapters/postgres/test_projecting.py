@@ -8,12 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
-import pytest
 
 from navi import failpoints
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
 from navi.adapters.postgres.read_models import PostgresReadModels
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
@@ -64,19 +62,13 @@ async def stores(dsn: str) -> AsyncGenerator[tuple[EventLog, ReadModels], None]:
         yield log, PostgresReadModels(pool)
 
 
-@pytest.fixture
-async def dsn(empty_database: str) -> str:
-    await migrate(empty_database)
-    return empty_database
-
-
-async def test_a_projector_killed_in_a_batch_loses_and_doubles_nothing(dsn: str) -> None:
-    async with stores(dsn) as (log, read_models):
+async def test_a_projector_killed_in_a_batch_loses_and_doubles_nothing(database: str) -> None:
+    async with stores(database) as (log, read_models):
         for session_id in SESSIONS:
             await append(log, session_id, CREATED, said("one"), DELTA, said("two"), compressed(3))
 
         for failpoint in ("projection.before_commit@3=kill", "projection.after_commit@2=kill"):
-            assert await run_child(dsn, failpoint) == -signal.SIGKILL
+            assert await run_child(database, failpoint) == -signal.SIGKILL
         positions = await read_models.positions("sample", 1)
         await Projector(log, read_models, [SAMPLE], SystemClock()).caught_up()
 
@@ -86,15 +78,15 @@ async def test_a_projector_killed_in_a_batch_loses_and_doubles_nothing(dsn: str)
             await check_stored(log, read_models, session_id)
 
 
-async def test_a_rebuild_killed_in_a_batch_goes_on_where_it_was(dsn: str) -> None:
-    async with stores(dsn) as (log, read_models):
+async def test_a_rebuild_killed_in_a_batch_goes_on_where_it_was(database: str) -> None:
+    async with stores(database) as (log, read_models):
         for session_id in SESSIONS:
             await append(log, session_id, CREATED, said("one"), DELTA, said("two"), compressed(3))
         projector = Projector(log, read_models, [SAMPLE], SystemClock())
         await projector.caught_up()
         build = await read_models.rebuild("sample", 1)
 
-        killed = await run_child(dsn, "projection.after_commit@2=kill", CHILD_THAT_REBUILDS)
+        killed = await run_child(database, "projection.after_commit@2=kill", CHILD_THAT_REBUILDS)
         (old, new) = await read_models.builds(["sample"])
         await projector.build(SAMPLE, build)
         while await read_models.drop_retired(rows=7):
@@ -110,15 +102,18 @@ async def test_a_rebuild_killed_in_a_batch_goes_on_where_it_was(dsn: str) -> Non
 
 
 async def test_projectors_whose_connections_are_killed_reach_the_head_of_a_growing_log(
-    dsn: str,
+    database: str,
 ) -> None:
-    async with stores(dsn) as (log, read_models), stores(dsn) as (other_log, other_read_models):
+    async with (
+        stores(database) as (log, read_models),
+        stores(database) as (other_log, other_read_models),
+    ):
         followers = [
             asyncio.create_task(Projector(*node, [SAMPLE], SystemClock(), batch_events=10).run())
             for node in ((log, read_models), (other_log, other_read_models))
         ]
         failpoints.arm(failpoints.parse("projection.before_commit=sleep:0.05"))
-        admin = await asyncpg.connect(dsn)
+        admin = await asyncpg.connect(database)
         try:
             for nth in range(KILLS):
                 for session_id in SESSIONS:

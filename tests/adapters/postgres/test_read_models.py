@@ -17,14 +17,8 @@ from tests.support.servers import PostgresServer
 
 
 @pytest.fixture
-async def dsn(empty_database: str) -> str:
-    await migrate(empty_database)
-    return empty_database
-
-
-@pytest.fixture
-async def on_postgres(dsn: str) -> AsyncGenerator[ReadModels, None]:
-    async with open_pool(dsn, size=8) as pool:
+async def on_postgres(database: str) -> AsyncGenerator[ReadModels, None]:
+    async with open_pool(database, size=8) as pool:
         yield PostgresReadModels(pool)
 
 
@@ -35,19 +29,19 @@ class TestPostgresReadModels(ReadModelsContract):
 
     @pytest.fixture
     async def elsewhere(
-        self, read_models: ReadModels, dsn: str
+        self, read_models: ReadModels, database: str
     ) -> AsyncGenerator[ReadModels, None]:
-        async with open_pool(dsn, size=8) as pool:
+        async with open_pool(database, size=8) as pool:
             yield PostgresReadModels(pool)
 
 
 async def test_a_process_frozen_in_mid_batch_holds_up_nobody_for_long(
-    dsn: str, on_postgres: ReadModels
+    database: str, on_postgres: ReadModels
 ) -> None:
     async def freeze_in_mid_batch() -> None:
         async with on_postgres.begin("sample", 1, 0) as batch:
             assert batch is not None
-            async with open_pool(dsn, size=2) as pool, asyncio.timeout(NODE_LEASE_SECONDS / 2):
+            async with open_pool(database, size=2) as pool, asyncio.timeout(NODE_LEASE_SECONDS / 2):
                 while not await is_free(PostgresReadModels(pool)):  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.05)
 
@@ -63,13 +57,13 @@ async def test_a_process_frozen_in_mid_batch_holds_up_nobody_for_long(
 
 
 async def test_a_batch_whose_connection_is_killed_leaves_nothing(
-    dsn: str, on_postgres: ReadModels
+    database: str, on_postgres: ReadModels
 ) -> None:
     async def use_a_killed_connection() -> None:
         async with on_postgres.begin("sample", 1, 0) as batch:
             assert batch is not None
             await batch.save([changes(A, put(2), seq=2)], parked=(), position=2)
-            await kill_others(dsn)
+            await kill_others(database)
 
     await save(on_postgres, changes(A, put(1)), position=1)
     before = await on_postgres.load("sample", 1, A)
@@ -82,9 +76,9 @@ async def test_a_batch_whose_connection_is_killed_leaves_nothing(
 
 
 async def test_without_postgres_every_call_says_so(
-    postgres_server: PostgresServer, dsn: str, on_postgres: ReadModels
+    postgres_server: PostgresServer, database: str, on_postgres: ReadModels
 ) -> None:
-    await postgres_server.drop_database(dsn)
+    await postgres_server.drop_database(database)
 
     with pytest.raises(LogUnavailable):
         await save(on_postgres)

@@ -4,7 +4,6 @@ from hashlib import sha256
 
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.postgres.connect import open_pool
-from navi.adapters.postgres.migrate import migrate
 from navi.adapters.postgres.text_store import PostgresTextStore
 from navi.ports import TextStore
 
@@ -35,15 +34,13 @@ async def test_a_text_is_found_by_its_hash_in_memory() -> None:
     await check(InMemoryTextStore())
 
 
-async def test_a_text_is_found_by_its_hash_in_postgres(empty_database: str) -> None:
-    await migrate(empty_database)
-    async with open_pool(empty_database, size=1) as pool:
+async def test_a_text_is_found_by_its_hash_in_postgres(database: str) -> None:
+    async with open_pool(database, size=1) as pool:
         await check(PostgresTextStore(pool))
 
 
-async def test_a_text_that_was_changed_behind_it_is_named(empty_database: str) -> None:
-    await migrate(empty_database)
-    async with open_pool(empty_database, size=1) as pool:
+async def test_a_text_that_was_changed_behind_it_is_named(database: str) -> None:
+    async with open_pool(database, size=1) as pool:
         store = PostgresTextStore(pool)
         names = [await store.put("one"), await store.put("two")]
         assert await store.damaged() == frozenset()

@@ -7,7 +7,6 @@ import pytest
 
 from navi.adapters.postgres import tail
 from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.migrate import migrate
 from navi.domain.ids import SessionId
 from navi.ports import WakeUps
 from tests.contracts.event_log import batch, created, new_id
@@ -29,15 +28,14 @@ class Wire(WakeUps):
 
 
 async def test_an_announcement_wakes_who_waits_on_another_node(
-    empty_database: str, monkeypatch: pytest.MonkeyPatch
+    database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tail, "FIRST_PAUSE", 60.0)
-    await migrate(empty_database)
     wire = Wire()
 
     async with (
-        PostgresEventLog.open(empty_database, wake_ups=wire, allow_unsafe_durability=True) as log,
-        PostgresEventLog.open(empty_database, wake_ups=wire, allow_unsafe_durability=True) as other,
+        PostgresEventLog.open(database, wake_ups=wire, allow_unsafe_durability=True) as log,
+        PostgresEventLog.open(database, wake_ups=wire, allow_unsafe_durability=True) as other,
         asyncio.TaskGroup() as tasks,
     ):
         waiting = tasks.create_task(other.wait_beyond(0, 0, timeout=20))
