@@ -4,9 +4,10 @@ from contextlib import aclosing, suppress
 
 from msgspec import Struct
 
+from navi.application.find_session import conversation
 from navi.application.record import Record, Records
 from navi.domain import commands
-from navi.domain.errors import BadInput, LogDamaged, NotFound
+from navi.domain.errors import BadInput, LogDamaged
 from navi.domain.events import Envelope, Origin, SessionCreated
 from navi.domain.fork import last_forkable
 from navi.domain.ids import SessionId
@@ -66,9 +67,7 @@ class ForkSession:
             BadInput: ``at`` is beyond its head.
             LogUnavailable: Postgres does not answer; whether the fork was made is unknown.
         """
-        origin = await self._records.open(session_id)
-        if not origin.session.exists:
-            raise NotFound(f"no session {session_id}")
+        origin = await conversation(self._records, session_id)
         at = origin.seq if at is None else at
         if not 0 <= at <= origin.seq:
             raise BadInput("at", f"the session has events 1 to {origin.seq}")

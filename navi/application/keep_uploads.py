@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import Struct
 
+from navi.application.find_session import conversation, existing_session
 from navi.application.record import Record, Records
 from navi.domain import commands
 from navi.domain.errors import (
@@ -86,7 +87,7 @@ class KeepUploads:
             raise FilesUnavailable("too many uploads are under way") from None
         try:
             async with AsyncExitStack() as drafts:
-                record = await self._existing(session_id)
+                record = await conversation(self._records, session_id)
                 yield Receiving(
                     record,
                     self._store,
@@ -105,7 +106,7 @@ class KeepUploads:
             NotFound: there is none, or its bytes are not there.
             FilesUnavailable: they cannot be read.
         """
-        record = await self._existing(session_id)
+        record = await existing_session(self._records, session_id)
         upload = next((u for u in record.session.uploads if u.name == name), None)
         file = None if upload is None else await self._store.open(session_id, name)
         if upload is None or file is None:
@@ -121,12 +122,6 @@ class KeepUploads:
         async with self._store.shelf(session_id) as shelf:
             await shelf.clear()
         await self._store.forget(session_id)
-
-    async def _existing(self, session_id: SessionId) -> Record:
-        record = await self._records.open(session_id)
-        if not record.session.exists:
-            raise NotFound(f"no session {session_id}")
-        return record
 
 
 class _Part(Struct, kw_only=True):

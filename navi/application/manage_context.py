@@ -5,7 +5,8 @@ import asyncio
 from msgspec import Struct
 
 from navi.application.compress import CompressContext
-from navi.application.record import Record, Records
+from navi.application.find_session import conversation
+from navi.application.record import Records
 from navi.application.recorders import BesideTurns
 from navi.application.run_actor import profile_of
 from navi.domain.commands import RecordAside
@@ -40,7 +41,7 @@ class ManageContext:
             NotFound: no such session.
             RuleBroken: no model can be asked.
         """
-        record = await self._existing(session_id)
+        record = await conversation(self._records, session_id)
         recorder = BesideTurns(record, self._node, asyncio.Event())
         profile = await profile_of(record, self._profiles)
         try:
@@ -56,7 +57,7 @@ class ManageContext:
             NotFound: no such session, or no such compression in force.
             RuleBroken: a later compression stands on this one.
         """
-        record = await self._existing(session_id)
+        record = await conversation(self._records, session_id)
         in_force = [c.seq for c in (await record.context()).state.compressions]
         if compression_seq not in in_force:
             raise NotFound(
@@ -67,9 +68,3 @@ class ManageContext:
         event = CompressionUndone(compression_seq=compression_seq)
         await record.execute(RecordAside(events=(event,)))
         return Compressed(compressed=True, seq=record.seq)
-
-    async def _existing(self, session_id: SessionId) -> Record:
-        record = await self._records.open(session_id)
-        if not record.session.exists:
-            raise NotFound(f"no session {session_id}")
-        return record

@@ -2,7 +2,8 @@
 
 from msgspec import Struct
 
-from navi.application.record import Record, Records
+from navi.application.find_session import conversation, existing_session
+from navi.application.record import Records
 from navi.application.run_actor import profile_of
 from navi.application.session_runs import SessionRuns
 from navi.domain.commands import (
@@ -16,7 +17,7 @@ from navi.domain.commands import (
     SwitchProfile,
     TurnStart,
 )
-from navi.domain.errors import BadInput, ConcurrentAppend, NotFound
+from navi.domain.errors import BadInput, ConcurrentAppend
 from navi.domain.events import Mode, UserMessageReceived
 from navi.domain.ids import LOCAL_OWNER, MessageId, NodeId, SessionId, TurnId
 from navi.domain.secrets import Secrets
@@ -77,7 +78,7 @@ class ManageSessions:
         Raises:
             NotFound: it does not exist, or not any more.
         """
-        return (await self._existing(session_id)).session
+        return (await existing_session(self._records, session_id)).session
 
     async def receive(
         self,
@@ -99,7 +100,7 @@ class ManageSessions:
             MessageIdReused: the id stands for another content.
             TooManyWaiting: the session's queue is full.
         """
-        record = await self._existing(session_id)
+        record = await conversation(self._records, session_id)
         message_id = message_id or MessageId(self._ids.uuid())
         # Here and not at the append: the same message once more is compared with what was kept.
         said = self._secrets.mask(content)
@@ -142,7 +143,7 @@ class ManageSessions:
         Raises:
             NotFound: no such session.
         """
-        record = await self._existing(session_id)
+        record = await conversation(self._records, session_id)
         running = record.session.turn is not None
         await record.execute(RequestStop(by=by))
         return running
@@ -154,7 +155,7 @@ class ManageSessions:
             NotFound: no such session.
             BadInput: there is no such profile; then nothing is changed.
         """
-        record = await self._existing(session_id)
+        record = await conversation(self._records, session_id)
         commands: list[Command] = []
         if change.profile_id is not None:
             await self._require_profile(change.profile_id)
@@ -173,13 +174,7 @@ class ManageSessions:
         Raises:
             NotFound: no such session.
         """
-        await (await self._existing(session_id)).execute(DeleteSession())
-
-    async def _existing(self, session_id: SessionId) -> Record:
-        record = await self._records.open(session_id)
-        if not record.session.exists:
-            raise NotFound(f"no session {session_id}")
-        return record
+        await (await conversation(self._records, session_id)).execute(DeleteSession())
 
     async def _require_profile(self, profile_id: str) -> None:
         if await self._profiles.get(profile_id) is None:

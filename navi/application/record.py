@@ -12,7 +12,7 @@ from navi.application.patience import patiently
 from navi.application.read_session import open_fold
 from navi.domain.commands import Command, Runner
 from navi.domain.decide import Decided, decide, turn_ids
-from navi.domain.errors import ConcurrentAppend, LogUnavailable
+from navi.domain.errors import ConcurrentAppend, LogUnavailable, RuleBroken
 from navi.domain.events import CompressionUndone, ContentErased
 from navi.domain.fold import Fold
 from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
@@ -190,6 +190,12 @@ class Record:
                 raise
 
     async def _attempt(self, command: Command, *, patient: bool) -> tuple[Recorded, ...]:
+        newer = self.session.newer
+        if newer is not None:
+            raise RuleBroken(
+                f"event {newer.seq} of the session is a {newer.type} of version {newer.version}, "
+                "which a newer navi wrote: here the session can only be read"
+            )
         decided = decide(self.session, command)
         events = self._place(decided)
         if not events:

@@ -172,8 +172,9 @@ def _registered_otherwise(
         found.append("the registry of sessions names another owner")
     if registered is not None:
         # The stream that holds the base may be the origin's origin: the chain ties it, not its id.
-        base = None if registered.forked_from is None else registered.forked_from.seq
-        origin = None if event.forked_from is None else event.forked_from.seq
+        # A fork that shares nothing, at 0, has no base that the registry could name.
+        base = 0 if registered.forked_from is None else registered.forked_from.seq
+        origin = 0 if event.forked_from is None else event.forked_from.seq
         if base != origin or registered.base_hash != chain.hash:
             found.append("the registry of sessions names another origin")
     return [Problem(session_id=row.session_id, seq=row.seq, reason=why) for why in found]

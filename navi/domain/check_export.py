@@ -302,7 +302,9 @@ def _faults_of_event(event: StoredEvent, session: ExportedSession) -> Iterator[s
 
 
 def _bytes_of(text: str) -> bytes:
+    """The bytes of lower-case hex; none for what is written in any other way: that was not signed."""
     try:
-        return bytes.fromhex(text)
+        found = bytes.fromhex(text)
     except ValueError:
         return b""
+    return found if found.hex() == text else b""

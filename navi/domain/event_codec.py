@@ -59,14 +59,22 @@ class EventDecoder:
         }
 
     def decode(self, name: str, version: int, data: bytes) -> AgentEvent:
-        """The event that stands in a payload; a type or version from the future comes back unread.
+        """The event that stands in a payload; a type from the future comes back unread.
+
+        Payloads grow by addition, so of a version from the future what is known is read. Where not
+        even that stands in it, it comes back unread, too.
 
         Raises:
             LogDamaged: the payload is not what its type and version say.
         """
         decode = self._decoders.get(name)
-        if decode is None or not 1 <= version <= self._types[name].V:
+        if decode is None or version < 1:
             return UnknownEvent(name=name, version=version, data=msgspec.Raw(data))
+        if version > self._types[name].V:
+            try:
+                return decode(data)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                return UnknownEvent(name=name, version=version, data=msgspec.Raw(data))
         try:
             if version == self._types[name].V:
                 return decode(data)

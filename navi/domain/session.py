@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from navi.domain.events import (
+    EVENT_TYPES,
     AgentEvent,
     CompressionUndone,
     ContentErased,
@@ -31,6 +32,7 @@ from navi.domain.events import (
     TurnFailed,
     TurnStarted,
     TurnStopped,
+    UnknownEvent,
     UserMessageReceived,
 )
 from navi.domain.guidance import Progress, Status, statuses_of
@@ -97,6 +99,14 @@ class InForce(Struct, frozen=True, kw_only=True):
     token_count: int | None
 
 
+class NewerEvent(Struct, frozen=True, kw_only=True):
+    """An event of a known type in a version of which this navi cannot read what it has to know."""
+
+    seq: int
+    type: str
+    version: int
+
+
 class Session(Struct, frozen=True, kw_only=True):
     """What decisions need to know of a session; small, however long the session is.
 
@@ -107,6 +117,8 @@ class Session(Struct, frozen=True, kw_only=True):
         todo: how far each item of the todo list is, by id.
         follow_up: what the last completed turn still asks for.
         uploads: the files that are there, oldest first; not those whose names were erased.
+        newer: the first event that only a newer navi can read: this one cannot tell what state the
+            session is in, and leaves it to that.
     """
 
     id: SessionId = SessionId("")
@@ -128,6 +140,7 @@ class Session(Struct, frozen=True, kw_only=True):
     todo: dict[str, Status] = {}
     follow_up: FollowUp | None = None
     uploads: tuple[Upload, ...] = ()
+    newer: NewerEvent | None = None
 
     @property
     def exists(self) -> bool:
@@ -137,7 +150,9 @@ class Session(Struct, frozen=True, kw_only=True):
     @property
     def unfinished(self) -> bool:
         """Whether some process has to act: for a turn, a message, a call, or what follows a turn."""
-        return self.exists and bool(self.turn or self.waiting or self.asides or self.follow_up)
+        if not self.exists or self.newer is not None:
+            return False
+        return bool(self.turn or self.waiting or self.asides or self.follow_up)
 
     def owes(self, purpose: Purpose) -> bool:
         """Whether a call for this purpose is due after the last completed turn."""
@@ -156,6 +171,9 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
     if _is_aside(session, envelope.event):
         return _beside_turns(session, envelope)
     match envelope.event:
+        case UnknownEvent(name=name, version=version) if _is_newer(name, version):
+            newer = NewerEvent(seq=envelope.seq, type=name, version=version)
+            return replace(session, newer=session.newer or newer)
         case SessionCreated() as created:
             return _created(session, envelope, created)
         case SessionRenamed(name=name, by=by):
@@ -227,6 +245,11 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             return _in_turn(session, envelope)
         case _:
             return _in_turn(session, envelope)
+
+
+def _is_newer(name: str, version: int) -> bool:
+    kind = EVENT_TYPES.get(name)
+    return kind is not None and version > kind.V
 
 
 def _created(session: Session, envelope: Envelope, created: SessionCreated) -> Session:

@@ -545,6 +545,16 @@ def lines_in(file: bytes) -> Lines:
     return BytesIO(file).readlines()
 
 
+async def test_a_signature_is_written_in_one_way(home: Place) -> None:
+    lines = await home.export(await session_in(home))
+    end = msgspec.json.decode(lines[-1])
+    end["signature"] = end["signature"].upper()
+
+    verdict = verdict_on([*lines[:-1], msgspec.json.encode(end) + b"\n"])
+
+    assert not verdict.ok
+
+
 @settings(max_examples=300)
 @given(data=st.data())
 async def test_no_byte_can_be_flipped(data: st.DataObject) -> None:

@@ -2,14 +2,19 @@
 
 from collections.abc import AsyncGenerator
 
+import pytest
+from msgspec import Raw
+
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.system import RandomIds, SystemClock
 from navi.application.record import Records
 from navi.domain.commands import CreateSession, RenameSession
-from navi.domain.ids import LOCAL_OWNER, NodeId, SessionId
+from navi.domain.errors import RuleBroken
+from navi.domain.events import UnknownEvent
+from navi.domain.ids import LOCAL_OWNER, EventId, NodeId, SessionId
 from navi.domain.secrets import Secrets
-from navi.ports import Recorded
+from navi.ports import Append, NewEvent, Recorded
 
 SESSION = SessionId("0199b0a0-0000-7000-8000-000000000001")
 
@@ -59,3 +64,27 @@ async def test_what_another_process_appended_is_read() -> None:
     await record.refresh(until=other.seq)
 
     assert (record.seq, record.session.name) == (other.seq, "theirs")
+
+
+async def test_what_a_newer_navi_wrote_can_be_read_here_and_not_gone_on_with() -> None:
+    log = CountedLog()
+    theirs = records(log, "a")
+    record = await theirs.open(SESSION)
+    await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
+    ended = UnknownEvent(name="turn_completed", version=2, data=Raw(b'{"how": "well"}'))
+    event = NewEvent(
+        id=EventId("0199b0a0-0000-7000-8000-0000000000aa"),
+        at=SystemClock().now(),
+        turn_id=None,
+        subagent_id=None,
+        event=ended,
+    )
+    await log.append(Append(session_id=SESSION, owner=LOCAL_OWNER, expected=1, events=(event,)))
+    own = await records(log, "b").open(SESSION)
+
+    with pytest.raises(RuleBroken, match="event 2 of the session is a turn_completed of version 2"):
+        await own.execute(RenameSession(name="ours", by="user"))
+
+    assert own.session.exists
+    assert not own.session.unfinished
+    assert await log.head(SESSION) == 2

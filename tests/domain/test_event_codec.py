@@ -88,6 +88,12 @@ def test_a_version_that_never_was_is_carried_along_unread(version: int) -> None:
     assert event == UnknownEvent(name="text_delta", version=version, data=msgspec.Raw(b"{}"))
 
 
+def test_of_a_version_from_the_future_what_is_known_is_read() -> None:
+    event = decode_data("text_delta", 2, b'{"call_id":"c","text":"x","mood":"blue"}')
+
+    assert event == TextDelta(call_id=CallId("c"), text="x")
+
+
 def test_a_field_from_the_future_is_passed_over() -> None:
     event = decode_data("text_delta", 1, b'{"call_id":"c","text":"x","mood":"blue"}')
 

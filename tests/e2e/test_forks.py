@@ -132,6 +132,24 @@ async def test_the_difference_between_two_moments(navi: NaviProcess) -> None:
     assert "has events 1 to" in wrong.stderr
 
 
+async def test_a_fork_that_shares_nothing_verifies_here_and_after_a_move(
+    navi: NaviProcess, tmp_path: Path
+) -> None:
+    session_id = await navi.new_session()
+    fork = (await navi.command("fork", session_id, "--at", "0", "--json")).json["id"]
+
+    verified = await navi.command("verify", fork, "--json")
+    everything = await navi.command("verify", "--json")
+    exported = await navi.command("export", fork)
+    file = tmp_path / "fork.jsonl"
+    file.write_text(exported.stdout)
+    checked = await navi.command("verify", str(file), "--json")
+
+    assert (verified.json["ok"], verified.json["problems"]) == (True, [])
+    assert everything.json["ok"], everything.json["problems"]
+    assert checked.json["ok"], checked.json["problems"]
+
+
 async def test_forks_that_cannot_be_are_told_in_a_line(navi: NaviProcess) -> None:
     session_id = await navi.new_session()
     nobody = "01970000-0000-7000-8000-000000000000"
