@@ -798,11 +798,13 @@ class RequestedCall(Struct, frozen=True, kw_only=True):
     Attributes:
         arguments: None where what the model wrote is not a JSON object.
         raw_arguments: what it wrote, for the answer to the model.
+        mended: whether the arguments were mended before, as in a recording.
     """
 
     name: str
     arguments: JsonObject | None
     raw_arguments: str
+    mended: bool = False
 
 
 class FinalChunk(Struct, frozen=True, kw_only=True):

@@ -143,7 +143,7 @@ class AskModelOnce:
         body = target.model.render(fitted.request)
         called = await self._called(record, target, fitted, body, question)
         attention = Attention(enough=question.enough, repetition=self._bounds.repetition_in)
-        call = ModelCall(record, called, self._clock, self._secrets, attention)
+        call = ModelCall(record, called, self._clock, self._secrets, attention, question.tools)
         await record(called)
         await failpoint("model.before_call")
         try:

@@ -1,21 +1,24 @@
 """One model call under way: follow its stream, show it, and say how it ended."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Literal, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from navi.application.show_text import ShownText
 from navi.domain.commands import Aside, Outcome
 from navi.domain.errors import ModelFailure
-from navi.domain.events import ModelCalled, ModelReplied, ToolCall, Usage
+from navi.domain.events import JsonObject, ModelCalled, ModelReplied, ToolCall, Usage
 from navi.domain.ids import CallId, NodeId
+from navi.domain.mend_arguments import mend
+from navi.domain.prompt import ToolSchema
 from navi.domain.repetition import FOR_FOLLOW_UPS, FOR_PEOPLE, LOOK_EVERY, Patience
 from navi.domain.secrets import Secrets
 from navi.domain.turn import INVALID_ARGUMENTS
+from navi.domain.written_calls import HeldCalls, written_calls
 from navi.failpoints import failpoint
 from navi.ports import (
     Clock,
@@ -64,7 +67,7 @@ class Attention(Struct, frozen=True, kw_only=True):
 
 
 class ModelCall:
-    """One model call under way."""
+    """One model call under way; ``offered`` are the tools that the model may call."""
 
     def __init__(
         self,
@@ -73,11 +76,16 @@ class ModelCall:
         clock: Clock,
         secrets: Secrets,
         attention: Attention,
+        offered: Sequence[ToolSchema],
     ) -> None:
         self.id = called.call_id
-        self.shown = ShownText(called.call_id, secrets)
-        self.record = record
         self._shows = called.purpose == "turn"
+        self._schemas = {tool.name: tool.parameters for tool in offered if self._shows}
+        self._written: tuple[RequestedCall, ...] = ()
+        self.shown = ShownText(
+            called.call_id, secrets, HeldCalls(self._schemas) if self._schemas else None
+        )
+        self.record = record
         self._clock = clock
         self._attention = attention
         self._unheeded = 0  # characters that came since the last look
@@ -155,6 +163,9 @@ class ModelCall:
                         case FinalChunk():
                             final = chunk
                     if final is not None:
+                        self._written = self._calls_in_text(final)
+                        if self._written:
+                            self.shown.drop_calls()
                         self.shown.end()
                     else:
                         coming = asyncio.ensure_future(anext(chunks))
@@ -217,20 +228,34 @@ class ModelCall:
             tool_calls_came=tool_calls_came,
         )
 
+    def _calls_in_text(self, final: FinalChunk) -> tuple[RequestedCall, ...]:
+        """The tool calls that the whole text is, where none came by themselves."""
+        # The text stands in the log beside them: both have to fit.
+        if final.tool_calls or not self.shown.may_be_calls or self._bytes * 2 > MAX_REPLY_BYTES:
+            return ()
+        return tuple(
+            RequestedCall(name=call.name, arguments=call.arguments, raw_arguments="")
+            for call in written_calls(self.shown.text, self._schemas)
+        )
+
     def reply(self, final: FinalChunk, ids: Ids) -> ModelReplied:
         """The fact that ends a good call."""
         now = self._clock.monotonic()
         first = self._first_chunk
+        text, written = self.shown.text, self._written
+        # Calls that nobody offered and nobody will run, as in a plan, are not asked for.
+        calls = (*final.tool_calls, *written) if self._shows else ()
         return ModelReplied(
             call_id=self.id,
-            content=self.shown.text,
+            content="" if written else text,
             thinking=self.shown.thinking,
-            # Calls that nobody offered and nobody will run, as in a plan, are not asked for.
-            tool_calls=tuple(_tool_call(call, ids) for call in final.tool_calls if self._shows),
+            tool_calls=tuple(_tool_call(call, self._schemas, ids) for call in calls),
             finish_reason=final.finish_reason,
             usage=final.usage,
             duration_ms=round((now - self._sent) * 1000),
             first_chunk_ms=round((first - self._sent) * 1000) if first is not None else None,
+            recognised=True if written else UNSET,
+            written=text if written else UNSET,
         )
 
 
@@ -241,12 +266,22 @@ def _result(coming: "asyncio.Future[ModelChunk]") -> ModelChunk:
         raise ModelFailure("protocol", "the stream ended without its end mark") from None
 
 
-def _tool_call(call: RequestedCall, ids: Ids) -> ToolCall:
-    """A requested call under an id of navi's own: servers repeat theirs, or send none."""
-    arguments = call.arguments
+def _tool_call(call: RequestedCall, schemas: Mapping[str, JsonObject], ids: Ids) -> ToolCall:
+    """A requested call under an id of navi's own: servers repeat theirs, or send none.
+
+    Its arguments are mended here, before anything is recorded: the log says what is run.
+    """
+    schema = schemas.get(call.name)
+    mended = mend(call.arguments, call.raw_arguments, schema) if schema is not None else None
+    arguments = call.arguments if mended is None else mended
     if arguments is None:
         arguments = {INVALID_ARGUMENTS: call.raw_arguments}
-    return ToolCall(id=CallId(f"call_{ids.hex12()}"), name=call.name, arguments=arguments)
+    return ToolCall(
+        id=CallId(f"call_{ids.hex12()}"),
+        name=call.name,
+        arguments=arguments,
+        mended=True if mended is not None or call.mended else UNSET,
+    )
 
 
 async def _either(event: asyncio.Event, seconds: float) -> None:

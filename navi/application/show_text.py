@@ -8,6 +8,7 @@ from msgspec import UNSET
 from navi.domain.events import TextDelta, ThinkingDelta, ThinkingEnded
 from navi.domain.ids import CallId
 from navi.domain.secrets import CONTEXT, Secrets
+from navi.domain.written_calls import HeldCalls
 
 MAX_DELTA = 16_384  # characters of one delta: what a client is shown at once
 SLOT = 0.05  # seconds between two deltas of one call: at most 20 a second, of both kinds together
@@ -28,11 +29,16 @@ class _Piece(NamedTuple):
 class ShownText:
     """Gathers chunks and gives them out as deltas: the first at once, then one a slot.
 
-    Text that may be the beginning of a secret is held back until more of it came.
+    Text that may be the beginning of a secret, or of tool calls, is held back until more of it came.
+
+    Args:
+        calls: looks whether the text may be tool calls; None where it cannot.
     """
 
-    def __init__(self, call_id: CallId, secrets: Secrets) -> None:
+    def __init__(self, call_id: CallId, secrets: Secrets, calls: HeldCalls | None = None) -> None:
         self._call_id = call_id
+        self._calls = calls
+        self._maybe_calls: list[str] = []  # text that is held back because it may be tool calls
         self._secrets = secrets
         self._waiting: deque[tuple[Kind, list[_Piece]]] = deque()
         self._held = ""
@@ -74,15 +80,38 @@ class ShownText:
     def say(self, text: str) -> None:
         """A piece of text came."""
         self._text.append(text)
-        self._gather("text", text)
+        if self._calls is None:
+            self._gather("text", text)
+            return
+        self._maybe_calls.append(text)
+        if not self._calls.take(text):
+            self._show_maybe_calls()
+
+    @property
+    def may_be_calls(self) -> bool:
+        """Whether all of the text was held back because it may be tool calls."""
+        return self._calls is not None
+
+    def drop_calls(self) -> None:
+        """The text is tool calls: it is not shown."""
+        self._maybe_calls.clear()
 
     def end(self) -> None:
         """Nothing more comes: what is held back may be shown."""
+        if self._calls is not None:
+            self._show_maybe_calls()
         self._release(len(self._held))
+
+    def _show_maybe_calls(self) -> None:
+        text = "".join(self._maybe_calls)
+        self._calls = None
+        self._maybe_calls.clear()
+        if text:
+            self._gather("text", text)
 
     def _gather(self, kind: Kind, text: str) -> None:
         if kind != self._held_kind:
-            self.end()
+            self._release(len(self._held))
             self._held_kind, self._before = kind, ""
         self._held += text
         self._release(self._secrets.open_at(self._held, before=self._before))

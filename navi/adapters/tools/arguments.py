@@ -1,6 +1,6 @@
 """Arguments of tools as msgspec structs: their JSON Schema, and what is wrong with them in words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
 import msgspec
@@ -42,7 +42,9 @@ def parse_arguments(kind: type[S], arguments: JsonObject) -> S:
     """
     fields = msgspec.structs.fields(kind)
     required = tuple(field.encode_name for field in fields if field.required)
-    check_names(arguments, known=tuple(f.encode_name for f in fields), required=required)
+    known = tuple(field.encode_name for field in fields)
+    for fault in name_faults(arguments, known=known, required=required):
+        raise fault
     try:
         return msgspec.convert(arguments, kind)
     except msgspec.ValidationError as error:
@@ -53,32 +55,48 @@ def parse_arguments(kind: type[S], arguments: JsonObject) -> S:
             raise misfit(error, whole="arguments") from error
 
 
-def check_names(
+def name_faults(
     arguments: Mapping[str, Json], *, known: tuple[str, ...], required: tuple[str, ...]
-) -> None:
-    """Refuse arguments that do not exist, and ask for those that are missing.
-
-    Raises:
-        BadInput: names all of them.
-    """
-    unknown = [name for name in arguments if name not in known]
-    if unknown:
+) -> tuple[BadInput, ...]:
+    """The names of arguments that do not exist, and of those that are missing."""
+    faults: list[BadInput] = []
+    if unknown := [name for name in arguments if name not in known]:
         there_are = ", ".join(known) if known else "none"
-        raise BadInput(
-            ", ".join(unknown), f"is not an argument of this tool; there are: {there_are}"
+        faults.append(
+            BadInput(", ".join(unknown), f"is not an argument of this tool; there are: {there_are}")
         )
-    missing = [name for name in required if name not in arguments]
-    if missing:
-        raise BadInput(", ".join(missing), "is missing")
+    faults.extend(BadInput(name, "is missing") for name in required if name not in arguments)
+    return tuple(faults)
 
 
 def problem_with(kind: type[Struct], schema: JsonObject, arguments: JsonObject) -> str | None:
-    """What is wrong with the arguments, in words for the model; None when they are fine."""
-    try:
-        parse_arguments(kind, arguments)
-    except BadInput as bad:
-        return in_words(bad, schema)
-    return None
+    """What is wrong with the arguments, all of it, in words for the model; None when they are fine.
+
+    A model that is told one fault at a time needs a call for each.
+    """
+    fields = msgspec.structs.fields(kind)
+    faults = list(
+        name_faults(
+            arguments,
+            known=tuple(field.encode_name for field in fields),
+            required=tuple(field.encode_name for field in fields if field.required),
+        )
+    )
+    for field in fields:
+        if field.encode_name in arguments:
+            try:
+                # As `parse_arguments` does: "5" is taken for 5.
+                msgspec.convert(arguments[field.encode_name], field.type, strict=False)
+            except msgspec.ValidationError as error:
+                fault = misfit(error, whole="")
+                path = f"{field.encode_name}.{fault.field}".rstrip(".").replace(".[", "[")
+                faults.append(BadInput(path, fault.cause))
+    return all_in_words(faults, schema)
+
+
+def all_in_words(faults: Sequence[BadInput], schema: JsonObject) -> str | None:
+    """Some refusals as the model reads them, together; None where there are none."""
+    return "; ".join(in_words(fault, schema) for fault in faults) or None
 
 
 def in_words(bad: BadInput, schema: JsonObject) -> str:

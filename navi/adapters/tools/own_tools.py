@@ -16,11 +16,10 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.adapters.tools.arguments import check_names, in_words
+from navi.adapters.tools.arguments import all_in_words, name_faults
 from navi.adapters.tools.own_tools_process import FileEndedProcess, OwnToolsProcess, ProcessEnded
 from navi.adapters.tools.own_tools_wire import Call, Ended, Load, Loaded, LoadProblem, Source
 from navi.adapters.tools.program import clean_environment
-from navi.domain.errors import BadInput
 from navi.domain.events import JsonObject
 from navi.ports import ToolContext, ToolDescription, ToolResult
 
@@ -230,15 +229,12 @@ class OwnTool:
     def check(self, arguments: JsonObject) -> str | None:
         """Which names are wrong; the values are looked at in the process, which knows the types."""
         parameters = self._description.parameters
-        try:
-            check_names(
-                arguments,
-                known=tuple(parameters.get("properties", {})),
-                required=tuple(parameters.get("required", ())),
-            )
-        except BadInput as bad:
-            return in_words(bad, parameters)
-        return None
+        faults = name_faults(
+            arguments,
+            known=tuple(parameters.get("properties", {})),
+            required=tuple(parameters.get("required", ())),
+        )
+        return all_in_words(faults, parameters)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
         """Run it in a process of its own."""

@@ -288,12 +288,20 @@ class _Model:
         await gate.reached(gate.recording.stands_with(ended_at, call.called.call_id) - 1)
         if isinstance(reply, ModelCallFailed):
             raise ModelFailure(reply.kind, reply.error)
+        if reply.written:  # its calls are read from the text again
+            yield TextChunk(reply.written)
+        calls = () if reply.recognised else reply.tool_calls
         yield FinalChunk(
             finish_reason=reply.finish_reason,
             usage=reply.usage,
             tool_calls=tuple(
-                RequestedCall(name=tool.name, arguments=tool.arguments, raw_arguments="")
-                for tool in reply.tool_calls
+                RequestedCall(
+                    name=tool.name,
+                    arguments=tool.arguments,
+                    raw_arguments="",
+                    mended=bool(tool.mended),
+                )
+                for tool in calls
             ),
         )
 

@@ -1,0 +1,120 @@
+"""What weak models get wrong, and what becomes of it: calls written as text, arguments with slips."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from navi.domain.events import ModelReplied, TextDelta, ToolFinished
+from navi.domain.ids import SessionId
+from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.model_server import ModelServer
+from tests.support.model_wire import Done, Say, Stall, calls
+
+WRITTEN = '```json\n{"name": "filesystem", "arguments": {"action": "list"}}\n```'
+LIST = {"action": "list"}
+
+
+@pytest.fixture
+async def server() -> AsyncGenerator[ModelServer, None]:
+    async with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def node(server: ModelServer, tmp_path: Path) -> AsyncGenerator[AgentNode, None]:
+    async with agent_node(World(), tmp_path, [server.url]) as node:
+        yield node
+
+
+async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
+    events = [row.envelope.event for row in await node.world.events(session_id)]
+    return [event for event in events if isinstance(event, kind)]
+
+
+async def test_a_call_written_as_text_is_run_and_not_shown(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.answer(*(Say(WRITTEN[i : i + 7]) for i in range(0, len(WRITTEN), 7)), Done())
+    server.answer(Say("Nothing "), Say("there."), Done())
+    session_id = await node.session()
+
+    await node.ask(session_id, "what is there?")
+
+    first, second = await events_of(node, session_id, ModelReplied)
+    [call] = first.tool_calls
+    assert (call.name, call.arguments, call.mended) == ("filesystem", LIST, UNSET)
+    assert (first.content, first.recognised, first.written) == ("", True, WRITTEN)
+    assert (second.content, second.recognised) == ("Nothing there.", UNSET)
+    shown = await events_of(node, session_id, TextDelta)
+    assert "".join(delta.text for delta in shown) == "Nothing there."
+    [ran] = await events_of(node, session_id, ToolFinished)
+    assert (ran.call_id, ran.outcome) == (call.id, "ok")
+    asked = server.chats[1].json["messages"]
+    assert [message["role"] for message in asked] == ["system", "user", "assistant", "tool"]
+    assert asked[2]["content"] == ""
+    function = asked[2]["tool_calls"][0]["function"]
+    assert (function["name"], function["arguments"]) == ("filesystem", LIST)
+
+
+async def test_json_that_was_asked_for_is_the_answer(server: ModelServer, node: AgentNode) -> None:
+    answer = '{"name": "Ada", "arguments": {"for": [1]}}'
+    server.answer(Say(answer[:8]), Say(answer[8:]), Done())
+    session_id = await node.session()
+
+    await node.ask(session_id, "as JSON")
+
+    [reply] = await events_of(node, session_id, ModelReplied)
+    assert (reply.content, reply.tool_calls, reply.recognised) == (answer, (), UNSET)
+    shown = await events_of(node, session_id, TextDelta)
+    assert "".join(delta.text for delta in shown) == answer
+
+
+async def test_a_call_that_was_cut_off_while_it_was_written_was_never_shown(
+    server: ModelServer, node: AgentNode
+) -> None:
+    sent = asyncio.Event()
+    server.answer(Say(WRITTEN[:30]), Stall(sent))
+    session_id = await node.session()
+    receipt = await node.say(session_id, "what is there?")
+    await server.chat(1)
+
+    await node.sessions.stop(session_id, by="tester")
+    await node.outcome(session_id, receipt)
+
+    assert await events_of(node, session_id, TextDelta) == []
+    assert await events_of(node, session_id, ToolFinished) == []
+
+
+async def test_arguments_are_mended_before_they_are_logged_and_run(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.answer(calls(("filesystem", {"arguments": {"action": "LIST", "lines": "3"}})), Done())
+    server.answer(Say("Nothing there."), Done())
+    session_id = await node.session()
+
+    await node.ask(session_id, "what is there?")
+
+    [call] = (await events_of(node, session_id, ModelReplied))[0].tool_calls
+    assert (call.arguments, call.mended) == ({"action": "list", "lines": 3}, True)
+    [ran] = await events_of(node, session_id, ToolFinished)
+    assert ran.outcome == "ok"
+
+
+async def test_the_model_is_told_all_that_is_wrong_at_once(
+    server: ModelServer, node: AgentNode
+) -> None:
+    wrong = {"path": 3.5, "lines": "many", "mode": "w"}
+    server.answer(calls(("filesystem", wrong)), Done())
+    server.answer(Say("Sorry."), Done())
+    session_id = await node.session()
+
+    await node.ask(session_id, "look")
+
+    [ran] = await events_of(node, session_id, ToolFinished)
+    assert ran.outcome == "error"
+    for word in ("mode", "action", "path", "lines"):
+        assert f"argument {word}" in ran.output
