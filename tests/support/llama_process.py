@@ -96,6 +96,11 @@ class LlamaProcess:
         async with self._client() as client:
             return (await client.get(path)).json()
 
+    async def post(self, path: str, body: object) -> Any:
+        """The JSON that a route answers to a body."""
+        async with self._client() as client:
+            return (await client.post(path, json=body)).json()
+
     async def status(self) -> int | None:
         """What it answers to all requests but this one while it loads: 503; None while it is away."""
         try:

@@ -48,6 +48,8 @@ def serve(options: LlamaOptions) -> None:
     parameters.sampling.seed = SEED
     parameters.chat_template = options.template
     parameters.embedding = options.embeds
+    if options.embeds:
+        parameters.pooling_type = llama.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):
         threads.n_threads = 1
     parameters.endpoint_slots = parameters.endpoint_props = True
