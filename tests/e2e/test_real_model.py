@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -20,8 +21,12 @@ from tests.support.promises import broken_promises
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # The same words at every run, and nothing that would make a small machine read for long.
-PLAIN = {"system_prompt": "Answer in a few words.", "temperature": 0, "enabled_tools": []}
-BRIEF = {**PLAIN, "max_answer_tokens": 16}  # for turns that come to their end
+PLAIN: dict[str, Any] = {
+    "system_prompt": "Answer in a few words.",
+    "temperature": 0,
+    "enabled_tools": [],
+}
+BRIEF: dict[str, Any] = {**PLAIN, "max_answer_tokens": 16}  # for turns that come to their end
 STORY = "Tell me a long story about a ship."
 WORDS = "Some words about many things. "
 PAUSE = 0.05  # seconds between two looks
