@@ -38,6 +38,10 @@ from navi.ports import Profiles, ToolBox
 log = structlog.get_logger()
 
 DEFAULT_PROFILE = "assistant"
+PROFILE_GONE = (
+    "The profile {profile_id!r} of this session is not there any more, or is broken. Until the user "
+    "puts it right or chooses another one you have no tools: answer without them, and say why."
+)
 
 
 async def run_actor(
@@ -207,7 +211,7 @@ def offered_tools(tools: ToolBox, profile: Profile) -> tuple[ToolSchema, ...]:
 
 
 async def profile_of(record: Record, profiles: Profiles) -> Profile:
-    """The session's profile; the default one where it is gone."""
+    """The session's profile; the default one without any tool where it is gone."""
     return await _profile(record.session.profile_id, profiles)
 
 
@@ -232,5 +236,8 @@ async def _profile(profile_id: str, profiles: Profiles) -> Profile:
     if profile is None:
         log.warning("profile_missing", profile_id=profile_id)
         profile = await profiles.get(DEFAULT_PROFILE)
-    assert profile is not None  # noqa: S101 - the default profile is part of the package
+        assert profile is not None  # noqa: S101 - the default profile is part of the package
+        # What it allowed is not known any more, and might have been less than any other allows.
+        said = PROFILE_GONE.format(profile_id=profile_id)
+        return replace(profile, system_prompt=said, enabled_tools=(), subagent_tools=())
     return profile

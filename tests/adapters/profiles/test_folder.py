@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from navi.adapters.profiles.folder import BUILT_IN, FolderProfiles
 from navi.domain.profile import Profile
@@ -16,6 +17,7 @@ def mine(tmp_path: Path) -> Path:
     return folder
 
 
+PROFILES = ("assistant", "autonomous", "developer", "local", "researcher")
 GOOD = Profile(temperature=0.5, system_prompt="Be brief.")
 
 
@@ -23,7 +25,7 @@ async def test_built_in_profiles_are_good_and_say_who_the_agent_is(tmp_path: Pat
     entries = await FolderProfiles(tmp_path / "missing").all()
 
     assert [(entry.id, entry.source, entry.error) for entry in entries] == [
-        (name, "built-in", None) for name in ("assistant", "autonomous", "developer", "researcher")
+        (name, "built-in", None) for name in PROFILES
     ]
     for entry in entries:
         assert entry.profile is not None
@@ -37,7 +39,7 @@ async def test_a_profile_is_its_folder(tmp_path: Path, mine: Path) -> None:
     profiles = FolderProfiles(tmp_path)
 
     assert await profiles.get("mine") == GOOD
-    assert (await profiles.all())[3] == ProfileEntry(id="mine", profile=GOOD, source=str(mine))
+    assert (await profiles.all())[4] == ProfileEntry(id="mine", profile=GOOD, source=str(mine))
 
 
 async def test_an_edit_is_seen_at_the_next_call(tmp_path: Path, mine: Path) -> None:
@@ -61,7 +63,7 @@ async def test_while_a_file_is_broken_the_last_good_version_serves(
     ]:
         (mine / "config.json").write_text(text)
         for _ in range(2):
-            assert (await profiles.all())[3] == ProfileEntry(
+            assert (await profiles.all())[4] == ProfileEntry(
                 id="mine", profile=GOOD, source=str(mine), error=error
             )
 
@@ -75,7 +77,7 @@ async def test_a_profile_that_never_was_good_is_shown_and_not_served(
     (mine / "config.json").write_text("{")
     profiles = FolderProfiles(tmp_path)
 
-    entry = (await profiles.all())[3]
+    entry = (await profiles.all())[4]
 
     assert (entry.id, entry.profile, entry.error is None) == ("mine", None, False)
     assert await profiles.get("mine") is None
@@ -92,12 +94,16 @@ async def test_a_file_of_the_user_takes_the_place_of_the_built_in_one(tmp_path: 
     assert (profile.name, profile.system_prompt) == ("Assistant", "Be a pirate.")
 
 
-async def test_a_broken_folder_leaves_the_built_in_profile_in_service(tmp_path: Path) -> None:
+async def test_a_broken_folder_leaves_the_built_in_profile_in_service_without_tools(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "assistant").mkdir()
     (tmp_path / "assistant" / "config.json").write_text("{")
     built_in = await FolderProfiles(tmp_path / "missing").get("assistant")
 
-    assert await FolderProfiles(tmp_path).get("assistant") == built_in
+    assert built_in is not None
+    closed = replace(built_in, enabled_tools=(), subagent_tools=())
+    assert await FolderProfiles(tmp_path).get("assistant") == closed
 
 
 async def test_a_removed_folder_is_gone(tmp_path: Path, mine: Path) -> None:
@@ -118,7 +124,7 @@ async def test_what_is_no_profile_is_none(tmp_path: Path, mine: Path, name: str)
 async def test_a_file_that_is_too_large_is_refused(tmp_path: Path, mine: Path) -> None:
     (mine / "system.md").write_text("x" * 600_000)
 
-    entry = (await FolderProfiles(tmp_path).all())[3]
+    entry = (await FolderProfiles(tmp_path).all())[4]
 
     assert entry.error == "system.md: is larger than 524,288 bytes"
 
