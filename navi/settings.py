@@ -1,5 +1,6 @@
 """Settings: read from the environment by the command line, checked once here, passed on as values."""
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ Backend = Literal["auto", "ollama", "openai", "demo"]
 T = TypeVar("T")
 
 _NO_HOST = re.compile(r"[^\w.:%-]")
+_NUMBERS = re.compile(r"[\d.]+")  # an address and no name: names are not all numbers (RFC 3696, 2)
 
 REFUSED_SUFFIXES = (
     ".exe .com .bat .cmd .msi .scr .dll .so .jar .app .ps1 .sh .bash .py .pyc .pl .rb .php"
@@ -207,7 +209,7 @@ def _level(text: str) -> str:
 
 def _host(text: str) -> str:
     # Whether it is one of this machine's addresses shows when it is listened on.
-    if _NO_HOST.search(text):
+    if _NO_HOST.search(text) or (_NUMBERS.fullmatch(text) and not _is_address(text)):
         raise ValueError(f"{text!r} is neither a host name nor an address")
     return text
 
@@ -220,6 +222,14 @@ def _suffixes(text: str) -> tuple[str, ...]:
                 "SESSION_FILES_REFUSED_SUFFIXES", f"{suffix!r} is no suffix such as .exe"
             )
     return suffixes
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class AwaitedTurn:
     """The turn that delivers a message, seen through the session's events behind its receipt."""
 
     def __init__(self, message_seq: int) -> None:
-        self._message_seq = message_seq
+        self.message_seq = message_seq
         self._turn_id: TurnId | None = None
         self._calls: set[CallId] = set()
         self._content = ""
@@ -44,9 +44,9 @@ class AwaitedTurn:
         """Take in the next event, deltas or not; gives the outcome with the one that decides it."""
         event = envelope.event
         match event:
-            case MessageDelivered(message_seq=seq) if seq == self._message_seq:
+            case MessageDelivered(message_seq=seq) if seq == self.message_seq:
                 self._turn_id = envelope.turn_id
-            case MessageWithdrawn(message_seq=seq) if seq == self._message_seq:
+            case MessageWithdrawn(message_seq=seq) if seq == self.message_seq:
                 return _outcome(None, "stopped", "", envelope.seq)
             case SessionDeleted():
                 return _outcome(self._turn_id, "stopped", self._content, envelope.seq)

@@ -22,7 +22,7 @@ from navi.cli.command import (
 )
 from navi.cli.conversation import Conversation
 from navi.cli.dialogue import Dialogue, Locate, max_iterations
-from navi.cli.printable import printable
+from navi.cli.printable import come_back, printable
 from navi.cli.remote import RemoteNavi, RemoteSession, open_remote
 from navi.cli.running import find_running, version_at
 from navi.domain.ids import SessionId
@@ -158,7 +158,11 @@ async def _ask_once(
         lost = None if watched else _Waiting()
         dialogue = Dialogue(conversation, happenings, console, lost=lost)
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
-        outcome = await dialogue.ask(message)
+        try:
+            outcome = await dialogue.ask(message)
+        except KeyboardInterrupt:
+            click.echo(come_back(session.id), err=True)
+            raise
     if as_json:
         print_json(
             Answered(
@@ -173,10 +177,9 @@ async def _ask_once(
         click.echo(outcome.content)
     elif watched:
         click.secho(f"session {session.id}", dim=True, err=True)
-    if outcome.outcome != "completed":
+    if outcome.outcome != "completed" and not watched:  # else it was shown
         words = (
             f"the turn was {outcome.outcome}" if outcome.outcome == "stopped" else outcome.content
         )
         click.echo(f"navi: {printable(words)}", err=True)
-        return DOES_NOT_HOLD
-    return HOLDS
+    return HOLDS if outcome.outcome == "completed" else DOES_NOT_HOLD

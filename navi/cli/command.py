@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
@@ -12,10 +13,12 @@ import msgspec
 
 from navi.adapters.embedded.errors import EmbeddedServerError
 from navi.adapters.logs import configure_logs
+from navi.cli.printable import output_width, takes_colour
 from navi.domain.errors import BadInput, NaviError
 from navi.domain.secrets import Secrets
 from navi.settings import Settings, read_settings
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})  # of a disk that is written to
 HOLDS, DOES_NOT_HOLD, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130  # exit statuses
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -73,7 +76,7 @@ def log_to_stderr(settings: Settings, *, level: str | None = None) -> None:
     """Send logs to standard error; ``level`` in place of the one that is set."""
     configure_logs(
         level=level or settings.log_level,
-        colours=sys.stderr.isatty(),
+        colours=sys.stderr.isatty() and takes_colour(environment()),
         secrets=Secrets(settings.secrets),
     )
 
@@ -99,6 +102,8 @@ def run(
     except BrokenPipeError:
         leave_quietly()
     except OSError as error:
+        if error.errno in NO_ROOM and error.filename is None:
+            raise cannot_write(error) from error
         if error.filename is None and not isinstance(error, PermissionError | NotADirectoryError):
             raise  # not about a place that somebody chose
         place = error.filename or settings.data_dir
@@ -109,11 +114,26 @@ def run(
 
 
 def leave_quietly() -> NoReturn:
-    """End because the reader of standard output has gone, as ``head`` does."""
+    """End well because the reader of standard output has what it wanted, as ``head`` does."""
+    drop_output()
+    raise click.exceptions.Exit(HOLDS)
+
+
+def cannot_write(error: OSError) -> Failed:
+    """The end of a command whose standard output cannot be written, as on a full disk."""
+    drop_output()
+    return Failed(f"standard output cannot be written: {error.strerror}")
+
+
+def drop_output() -> None:
+    """Let go of what is still buffered: without this Python would complain about it at its end."""
     with contextlib.suppress(OSError):
-        # What is still buffered cannot be written: without this Python would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise click.exceptions.Exit(DOES_NOT_HOLD)
+
+
+def width_of_output() -> int | None:
+    """How many characters a line may have; None where nothing is cut."""
+    return output_width(environment(), watched=sys.stdout.isatty())
 
 
 def print_json(value: object) -> None:

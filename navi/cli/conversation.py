@@ -21,6 +21,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0  # seconds between two tries to connect
 PATIENCE = 60.0  # seconds without a connection after which it is given up
 MAX_FRAME_BYTES = 1024 * 1024
 UNKNOWN_SESSION = 4404
+_STOP = b'{"type":"stop"}'
 SERVER_ERROR = 500  # from here on it is the server's trouble, and passes
 
 
@@ -88,16 +89,30 @@ class Conversation:
         self._after = after
         self._socket: ClientConnection | None = None
         self._unconfirmed: dict[MessageId, bytes] = {}
+        self._sent: set[MessageId] = set()  # of those: what a socket has taken, once at least
+        self._stop_wanted = False
 
     async def say(self, content: str, *, message_id: MessageId) -> None:
         """Send a message; it is sent again until its receipt was seen, and counts once."""
         frame = {"type": "message", "content": content, "message_id": message_id}
         self._unconfirmed[message_id] = msgspec.json.encode(frame)
-        await self._send(self._unconfirmed[message_id])
+        await self._send_unconfirmed()
 
-    async def stop(self) -> None:
-        """Ask for the end of the open turn."""
-        await self._send(b'{"type":"stop"}')
+    async def stop(self) -> bool:
+        """Ask for the end of the open turn; without a connection as soon as there is one.
+
+        Returns:
+            Whether there may be a turn to stop: False where a message was taken back that no server
+            has seen.
+        """
+        if self._socket is not None:
+            await self._send(_STOP)
+            return True
+        unseen = self._unconfirmed.keys() - self._sent
+        for message_id in unseen:
+            del self._unconfirmed[message_id]
+        self._stop_wanted = not unseen
+        return self._stop_wanted
 
     async def happenings(self) -> AsyncGenerator[Happening, None]:
         """What happens, without end.
@@ -167,8 +182,10 @@ class Conversation:
             case "ready":
                 if self._after is None and not frame.running:
                     self._after = frame.seq
-                for unconfirmed in tuple(self._unconfirmed.values()):
-                    await self._send(unconfirmed)
+                await self._send_unconfirmed()
+                if self._stop_wanted:
+                    self._stop_wanted = False
+                    await self._send(_STOP)
                 return Ready(running=frame.running)
             case "receipt":
                 self._unconfirmed.pop(MessageId(frame.message_id), None)
@@ -195,6 +212,12 @@ class Conversation:
             subagent_id=None if frame.subagent_id is None else SubagentId(frame.subagent_id),
             event=event,
         )
+
+    async def _send_unconfirmed(self) -> None:
+        for message_id, frame in tuple(self._unconfirmed.items()):
+            if self._socket is not None:
+                self._sent.add(message_id)
+            await self._send(frame)
 
     async def _send(self, frame: bytes) -> None:
         if self._socket is not None:

@@ -14,8 +14,14 @@ from navi.cli.command import Failed
 from navi.cli.conversation import Conversation, Happened, Happening, Lost, Ready, Refused
 from navi.cli.live_view import LiveView
 from navi.cli.remote import RemoteNavi
-from navi.cli.turn_progress import Noted, TurnProgress
-from navi.domain.events import TurnCompleted, TurnFailed, TurnStopped, UserMessageReceived
+from navi.cli.turn_progress import Asked, Noted, TurnProgress
+from navi.domain.events import (
+    MessageDelivered,
+    TurnCompleted,
+    TurnFailed,
+    TurnStopped,
+    UserMessageReceived,
+)
 from navi.domain.ids import MessageId
 
 Locate = Callable[[], Awaitable[str | None]]  # navi's address; None where it does not run
@@ -49,6 +55,7 @@ class Dialogue:
         self._happenings = happenings
         self._view = LiveView(console, self.progress)
         self._lost = lost or self._show_lost
+        self._taken_back = False
         self._ids = RandomIds()
 
     async def ask(self, content: str) -> TurnOutcome:
@@ -60,6 +67,7 @@ class Dialogue:
         message_id = MessageId(self._ids.uuid())
         self.progress.wait()
         awaited: AwaitedTurn | None = None
+        others = False  # whether somebody else was answered since the question was typed
         async with self._view.live(), self._stopping_at_ctrl_c():
             await self.conversation.say(content, message_id=message_id)
             async for happening in self._happenings:
@@ -72,6 +80,12 @@ class Dialogue:
                         if isinstance(event, UserMessageReceived):
                             if event.message_id == message_id:
                                 awaited = AwaitedTurn(envelope.seq)
+                            else:
+                                others = True
+                                self._view.show(Asked(event.content))
+                        elif isinstance(event, MessageDelivered) and others:
+                            if awaited is not None and awaited.message_seq == event.message_seq:
+                                self._view.show(Asked(content))
                         elif awaited is not None and (outcome := awaited.see(envelope)):
                             return outcome
                     case _:
@@ -123,13 +137,18 @@ class Dialogue:
         async def stop() -> None:
             await asked.wait()
             self._view.show(Noted(text="stopping; Ctrl-C again leaves at once", good=False))
-            await self.conversation.stop()
+            if not await self.conversation.stop():
+                self._taken_back = True
+                main.cancel()
 
         loop.add_signal_handler(signal.SIGINT, take)
         stopping = asyncio.create_task(stop(), name="stop at Ctrl-C")
         try:
             yield
         except asyncio.CancelledError:
+            if self._taken_back:
+                self._taken_back = False
+                raise Failed("the message was not sent: there was no connection") from None
             if asked.is_set():
                 raise KeyboardInterrupt from None
             raise

@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from navi.cli.printable import one_line, printable
-from navi.cli.turn_progress import Noted, Said, Shown, TurnProgress
+from navi.cli.turn_progress import Asked, Noted, Said, Shown, TurnProgress
 
 FRAME_SECONDS = 0.1  # between two drawings, however fast the model writes
 LIVE_CHARACTERS = (
@@ -45,6 +45,8 @@ class LiveView:
         match shown:
             case Said(text=text):
                 self.console.print(Markdown(printable(text)))
+            case Asked(text=text):
+                self.console.print(Text(f"> {printable(text)}", style="bold"))
             case Noted(text=text, good=True):
                 self.console.print(Text(f"✓ {printable(text)}", style="dim"))
             case Noted(text=text):

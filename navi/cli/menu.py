@@ -1,13 +1,24 @@
 """The menu of commands: their order, their groups, and which module holds each of them."""
 
 import keyword
+import sys
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 import click
 from msgspec import Struct
 
 from navi import __version__
+from navi.cli.command import (
+    HOLDS,
+    NO_ROOM,
+    cannot_write,
+    drop_output,
+    environment,
+    leave_quietly,
+)
+from navi.cli.printable import takes_colour
 
 EXAMPLES = """\b
 Examples:
@@ -70,6 +81,30 @@ COMMANDS: Mapping[str, Entry] = {
 class Menu(click.Group):
     """A group that loads a command's module when the command is called."""
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command line; output that cannot be written ends it with a sentence."""
+        try:
+            try:
+                return super().main(*args, **options)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            drop_output()
+            sys.exit(HOLDS)
+        except OSError as error:
+            if error.errno not in NO_ROOM or error.filename is not None:
+                raise
+            failed = cannot_write(error)
+            failed.show()
+            sys.exit(failed.exit_code)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader of its output that has gone is no failure."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            leave_quietly()
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order of the menu."""
         del ctx
@@ -102,5 +137,8 @@ class Menu(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="navi", message="%(prog)s %(version)s")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """navi: an agent service whose every event is kept, published and replayed."""
+    if not takes_colour(environment()):
+        context.color = False

@@ -16,7 +16,7 @@ from rich.text import Text
 from navi.cli.command import Failed
 from navi.cli.conversation import Conversation
 from navi.cli.dialogue import Dialogue, Locate, max_iterations
-from navi.cli.printable import one_line, printable
+from navi.cli.printable import come_back, one_line, printable
 from navi.cli.remote import RemoteNavi, RemoteSession
 
 LISTED = 20  # sessions that /sessions shows
@@ -62,11 +62,16 @@ async def talk(navi: RemoteNavi, session: RemoteSession, locate: Locate, *, hist
     console.print(Text("/help lists the commands, Ctrl-D leaves.", style="dim"))
     while True:
         await _recall(navi, session, console)
-        match await _talk_in(navi, session, locate, lines, console):
+        try:
+            going = await _talk_in(navi, session, locate, lines, console)
+        except KeyboardInterrupt:
+            console.print(Text(come_back(session.id), style="dim"))
+            raise
+        match going:
             case Move(session=session):
                 continue
             case Leave():
-                console.print(Text(f"navi chat --session {session.id}", style="dim"))
+                console.print(Text(come_back(session.id), style="dim"))
                 return
             case Stay():
                 continue

@@ -19,6 +19,7 @@ from navi.cli.command import (
     print_line,
     run,
     settings_of,
+    width_of_output,
 )
 from navi.cli.printable import one_line, printable
 from navi.domain.errors import BadInput, NotFound
@@ -35,7 +36,6 @@ from navi.settings import Settings
 
 Buffer = Literal["messages", "context"]
 
-SHOWN_CHARACTERS = 100  # of an event's data on a line for people
 NAME_CHARACTERS = 40
 
 seq_type = click.IntRange(min=0, max=2**53)
@@ -113,11 +113,14 @@ def _print_events(batch: tuple[Recorded, ...], *, as_json: bool) -> None:
     if as_json:
         print_line(b"\n".join(row.wire for row in batch))
         return
+    width = width_of_output()
     for row in batch:
-        data = row.data.decode("utf-8", "replace")
-        shown = data if len(data) <= SHOWN_CHARACTERS else f"{data[:SHOWN_CHARACTERS]}…"
         whose = f" [{row.subagent_id}]" if row.subagent_id is not None else ""
         line = f"{row.seq:>6}  {row.at:%H:%M:%S.%f}  {row.type}{whose}  "
+        shown = printable(row.data.decode("utf-8", "replace"))
+        if width is not None:
+            line = line[:width]
+            shown = one_line(shown, width=max(0, width - len(line)))
         click.echo(click.style(line, dim=row.type in DELTA_TYPES) + click.style(shown, dim=True))
 
 

@@ -43,6 +43,12 @@ class Said(Struct, frozen=True):
     text: str
 
 
+class Asked(Struct, frozen=True):
+    """A message of a person: of another client, or one's own after that."""
+
+    text: str
+
+
 class Noted(Struct, frozen=True, kw_only=True):
     """One line on what else happened; ``good`` is False for what went wrong."""
 
@@ -50,7 +56,7 @@ class Noted(Struct, frozen=True, kw_only=True):
     good: bool = True
 
 
-Shown = Said | Noted
+Shown = Said | Asked | Noted
 
 
 class TurnProgress:
@@ -69,6 +75,7 @@ class TurnProgress:
         self._iteration = 0
         self._doing = "waiting"
         self._stopping = False
+        self._told = ""  # the error that was shown last
         self.max_iterations: int | None = None
         self.text = ""
         self.thinking = ""
@@ -144,7 +151,9 @@ class TurnProgress:
                 return (Noted(text="stopped", good=False),)
             case TurnFailed(error=error):
                 self._clear()
-                return (Noted(text=f"failed: {error}", good=False),)
+                told, self._told = self._told, ""
+                text = "the turn failed" if told == error else f"failed: {error}"
+                return (Noted(text=text, good=False),)
             case _:
                 pass
         return ()
@@ -174,6 +183,7 @@ class TurnProgress:
         self._clear()
         if event.kind in ("stopped", "interrupted"):
             return (Said(f"{event.partial_text} …"),) if partial else ()
+        self._told = event.error
         again = ", trying again" if event.will_retry else ""
         return (Noted(text=f"the model server failed{again}: {_short(event.error)}", good=False),)
 

@@ -171,3 +171,20 @@ def test_a_call_is_described_by_its_telling_argument() -> None:
 def test_a_terminal_is_never_given_orders_by_what_it_prints() -> None:
     assert printable("\x1b]0;title\x07a\tb\nc\x9b31m") == "]0;titlea\tb\nc31m"
     assert one_line("one\n  two three", width=8) == "one two…"
+
+
+def test_an_error_that_ends_a_turn_is_told_once() -> None:
+    failed = ModelCallFailed(
+        call_id=CALL, kind="http", error="status 500", partial_text="", will_retry=False
+    )
+
+    scene = Scene().see(called(), failed, TurnFailed(kind="http", error="status 500"))
+
+    told = [shown.text for shown in scene.shown if isinstance(shown, Noted)]
+    assert told == ["the model server failed: status 500", "the turn failed"]
+
+
+def test_another_error_is_told_as_well() -> None:
+    scene = Scene().see(TurnFailed(kind="crash_loop", error="three processes died"))
+
+    assert scene.shown == [Noted(text="failed: three processes died", good=False)]

@@ -1,0 +1,106 @@
+"""A chat whose connection comes and goes: what was said counts once, a stop is not lost."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection, serve
+
+from navi.cli.conversation import Conversation, Happening, Lost, Ready
+from navi.domain.ids import MessageId, SessionId
+
+SESSION = SessionId("01990000-0000-7000-8000-000000000001")
+READY = json.dumps({"type": "ready", "session_id": SESSION, "seq": 1, "running": False})
+MESSAGE = MessageId("m")
+
+
+class Server:
+    """A WebSocket server that keeps what it is sent, and cuts connections when it is told to."""
+
+    def __init__(self) -> None:
+        self.taken: list[Any] = []
+        self.arrived = asyncio.Event()
+        self._cuts = 0
+
+    def cut_at_the_next_frame(self) -> None:
+        """Take one more frame, and close the connection without an answer."""
+        self._cuts = 1
+
+    async def handle(self, socket: ServerConnection) -> None:
+        await socket.send(READY)
+        async for frame in socket:
+            self.taken.append(json.loads(frame)["type"])
+            self.arrived.set()
+            if self._cuts:
+                self._cuts -= 1
+                return
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[str, None]:
+        """Serve on a free port; gives the address."""
+        async with serve(self.handle, "127.0.0.1", 0) as server:
+            port = next(iter(server.sockets)).getsockname()[1]
+            yield f"http://127.0.0.1:{port}"
+
+
+async def next_of(
+    happenings: AsyncGenerator[Happening, None], wanted: Callable[[Happening], bool]
+) -> None:
+    async with asyncio.timeout(10):
+        async for happening in happenings:
+            if wanted(happening):
+                return
+
+
+async def test_a_message_that_no_server_saw_is_taken_back_by_a_stop() -> None:
+    server = Server()
+    addresses: list[str | None] = [None]
+
+    async def locate() -> str | None:
+        return addresses[0]
+
+    conversation = Conversation(SESSION, locate, after=None)
+    async with server.running() as address, aclosing(conversation.happenings()) as happenings:
+        await next_of(happenings, lambda it: isinstance(it, Lost))
+        await conversation.say("hello", message_id=MESSAGE)
+
+        stopping = await conversation.stop()
+        addresses[0] = address
+        await next_of(happenings, lambda it: isinstance(it, Ready))
+        await conversation.say("later", message_id=MessageId("n"))
+        await server.arrived.wait()
+
+    assert not stopping
+    assert server.taken == ["message"]  # the later one
+
+
+async def test_a_stop_without_a_connection_is_sent_with_the_next_one() -> None:
+    server = Server()
+    there = asyncio.Event()
+    there.set()
+
+    async with server.running() as address:
+
+        async def locate() -> str | None:
+            return address if there.is_set() else None
+
+        conversation = Conversation(SESSION, locate, after=None)
+        async with aclosing(conversation.happenings()) as happenings:
+            await next_of(happenings, lambda it: isinstance(it, Ready))
+            server.cut_at_the_next_frame()
+            await conversation.say("hello", message_id=MESSAGE)
+            there.clear()
+            await next_of(happenings, lambda it: isinstance(it, Lost))
+
+            stopping = await conversation.stop()
+            there.set()
+            await next_of(happenings, lambda it: isinstance(it, Ready))
+            async with asyncio.timeout(10):
+                while len(server.taken) < 3:
+                    server.arrived.clear()
+                    await server.arrived.wait()
+
+    assert stopping
+    assert server.taken == ["message", "message", "stop"]
