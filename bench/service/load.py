@@ -116,7 +116,9 @@ async def service(
             running_navi(
                 Path(directory) / "data",
                 module=module,
-                **{"NAVI_LLM": "ollama", "OLLAMA_HOST": model.url, **settings},
+                NAVI_LLM="ollama",
+                OLLAMA_HOST=model.url,
+                **{"NAVI_MODEL_SLOTS": "10000", **settings},  # it is navi that is measured
             ) as navi,
         ):
             try:

@@ -1,6 +1,8 @@
 """Ask the model once: call, stream, show, and record how it ended."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from hashlib import sha256
 from typing import assert_never
 
@@ -8,11 +10,14 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from navi.application.await_server import AwaitServer
 from navi.application.call_bounds import CallBounds
 from navi.application.model_call import Attention, CallEvent, ModelCall, Recorder
+from navi.application.model_queue import GaveWay, ModelQueue, Slot
 from navi.application.patience import patiently
+from navi.domain import prefill
 from navi.domain.errors import ModelFailure
-from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, Purpose
+from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, ModelWaiting, Purpose
 from navi.domain.ids import CallId
 from navi.domain.model_choice import Candidate, Failure, failure_of
 from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema, system_of
@@ -22,6 +27,7 @@ from navi.domain.window import Fitted
 from navi.failpoints import failpoint
 from navi.ports import (
     Clock,
+    FinalChunk,
     Ids,
     ModelServers,
     Target,
@@ -62,7 +68,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class CallSettings(Struct, frozen=True, kw_only=True):
-    """How long a model may be silent, in seconds."""
+    """How long a model may be silent at least, in seconds."""
 
     first_chunk_timeout: float
 
@@ -91,7 +97,11 @@ class CallFailed(Struct, frozen=True):
     attempt: Attempt
 
 
-Asked = Replied | CallFailed | CutOff
+class NotSent(Struct, frozen=True):
+    """There is no call: it was to halt while it waited."""
+
+
+Asked = Replied | CallFailed | CutOff | NotSent
 
 
 def _nothing_more(reply: ModelReplied) -> tuple[CallEvent, ...]:
@@ -111,6 +121,7 @@ class AskModelOnce:
         settings: CallSettings,
         secrets: Secrets,
         bounds: CallBounds,
+        queue: ModelQueue,
     ) -> None:
         self._servers = servers
         self._texts = texts
@@ -119,6 +130,10 @@ class AskModelOnce:
         self._settings = settings
         self._secrets = secrets
         self._bounds = bounds
+        self._queue = queue
+        self._waits = AwaitServer(servers, clock)
+        self._rates = prefill.Rates()
+        self._away: set[str] = set()  # servers that were not ready when they were last asked
 
     async def __call__(
         self,
@@ -135,29 +150,40 @@ class AskModelOnce:
         Raises:
             NoModel: nothing can be asked, so nothing was recorded.
             NoRoom: the question does not fit into the window; likewise.
+            GaveWay: a follow-up has to be asked anew; likewise.
             Fenced: the turn is another's; nothing more may be done.
         """
         question = self._masked(question)
-        target = await self._choose(question)
+        target = await self._choose(record, question)
+        if target is None:
+            return NotSent()
         fitted = await self._fitted(target, question)
         body = target.model.render(fitted.request)
-        called = await self._called(record, target, fitted, body, question)
-        attention = Attention(enough=question.enough, repetition=self._bounds.repetition_in)
-        call = ModelCall(record, called, self._clock, self._secrets, attention, question.tools)
-        await record(called)
-        await failpoint("model.before_call")
-        try:
-            final = await call.stream(
-                target.model.stream(body, purpose=called.purpose, call_id=called.call_id),
-                first=self._settings.first_chunk_timeout,
-                later=target.model.chunk_timeout,
-            )
-        except ModelFailure as error:
-            return await self._failed(call, question, target, fitted, error)
+        async with await self._slot(record, question, target) as slot:
+            if slot is None:
+                return NotSent()
+            called = await self._called(record, target, fitted, body, question)
+            if slot.give_way.is_set():
+                raise GaveWay
+            attention = Attention(enough=question.enough, repetition=self._bounds.repetition_in)
+            call = ModelCall(record, called, self._clock, self._secrets, attention, question.tools)
+            await record(called)
+            await failpoint("model.before_call")
+            try:
+                final = await call.stream(
+                    target.model.stream(body, purpose=called.purpose, call_id=called.call_id),
+                    first=self._first_chunk_timeout(target, fitted),
+                    later=target.model.chunk_timeout,
+                    give_way=slot.give_way,
+                )
+            except ModelFailure as error:
+                final = error
+        if isinstance(final, ModelFailure):
+            return await self._failed(call, question, target, fitted, final)
         if final is None:
             return CutOff(call_id=called.call_id, shown=call.partial_text)
         await failpoint("model.before_reply")
-        self._servers.succeeded(target)
+        self._succeeded(target, final, call.first_chunk_seconds)
         reply = call.reply(final, self._ids)
         self._bounds.answered(target, fitted, reply)
         await record(*call.shown.ending(), reply, *conclude(reply))
@@ -206,7 +232,14 @@ class AskModelOnce:
     def _masked_message(self, message: PromptMessage) -> PromptMessage:
         return replace(message, content=self._secrets.mask(message.content).text)
 
-    async def _choose(self, question: Question) -> Target:
+    async def _choose(self, record: Recorder, question: Question) -> Target | None:
+        """What to ask; None where the call is to halt before there is anything to ask."""
+        try:
+            there = await self._waits.for_models(record, question.models, purpose=question.purpose)
+        except ModelFailure as error:
+            raise NoModel(error.kind, error.error, status=error.status) from error
+        if not there:
+            return None
         return await self._target(question.models, _failures(question.attempts))
 
     async def _target(self, models: tuple[str, ...], failures: tuple[Failure, ...]) -> Target:
@@ -218,6 +251,38 @@ class AskModelOnce:
             names = ", ".join(models) or "the default model"
             raise NoModel("connection", f"no model server offers {names}")
         return target
+
+    async def _slot(
+        self, record: Recorder, question: Question, target: Target
+    ) -> AbstractAsyncContextManager[Slot | None]:
+        """The right to send a call, once it is entered."""
+        server = target.model.backend
+        if record.follows and server in self._away and await target.model.readiness() != "ready":
+            raise NoModel("connection", f"{server} is not ready")
+        slots = (await self._servers.capacity(target)).slots or 1
+
+        async def tell(place: int) -> None:
+            await record(ModelWaiting(purpose=question.purpose, place=place, reason="slot"))
+
+        session_id, halt = record.session_id, record.halt
+        if record.follows:
+            return self._queue.idle_slot(server, slots=slots, session_id=session_id, halt=halt)
+        return self._queue.slot(server, slots=slots, session_id=session_id, halt=halt, tell=tell)
+
+    def _first_chunk_timeout(self, target: Target, fitted: Fitted) -> float:
+        return prefill.first_chunk_timeout(
+            self._rates,
+            Candidate(target.model.backend, target.model_name),
+            tokens=fitted.tokens,
+            least=self._settings.first_chunk_timeout,
+        )
+
+    def _succeeded(self, target: Target, final: FinalChunk, seconds: float | None) -> None:
+        self._servers.succeeded(target)
+        self._away.discard(target.model.backend)
+        if seconds is not None:
+            candidate = Candidate(target.model.backend, target.model_name)
+            self._rates = prefill.measured(self._rates, candidate, final.usage, seconds=seconds)
 
     async def _called(
         self,
@@ -264,17 +329,31 @@ class AskModelOnce:
             return await self._overflowed(call, question, target, fitted, error)
         failure = failure_of(Candidate(target.model.backend, target.model_name), error)
         self._servers.failed(target, failure)
-        failures = (*_failures(question.attempts), failure)
-        again = await self._servers.choose(question.models, failures)
+        since = self._not_ready_since(question)
+        waits = await self._waits.is_worth_it(call.record, question.models, failure, since=since)
+        if waits or error.kind == "preempted":
+            again = target
+        elif waits is None:
+            failures = (*_failures(question.attempts), failure)
+            again = await self._servers.choose(question.models, failures)
+        else:
+            again = None
         failed = ModelCallFailed(
             call_id=call.id,
             kind=error.kind,
             error=error.error,
             partial_text=call.partial_text,
             will_retry=again is not None,
+            not_ready=waits or UNSET,
         )
         await call.record(failed)
-        if again is not None and again.delay:
+        if waits:
+            self._away.add(failure.backend)
+            if not call.record.follows:
+                await self._waits.until_ready(
+                    call.record, target, purpose=question.purpose, since=since
+                )
+        elif again is not None and again is not target and again.delay:
             await call.pause(again.delay)
         attempt = Attempt(
             backend=failure.backend,
@@ -282,8 +361,18 @@ class AskModelOnce:
             kind=error.kind,
             error=error.error,
             will_retry=failed.will_retry,
+            not_ready_at=since if waits else None,
         )
         return CallFailed(failed, attempt)
+
+    def _not_ready_since(self, question: Question) -> datetime:
+        """Since when the server is known not to be ready, if it is not."""
+        since = self._clock.now()
+        for attempt in reversed(question.attempts):
+            if attempt.not_ready_at is None:
+                break
+            since = attempt.not_ready_at
+        return since
 
     async def _overflowed(
         self,
@@ -329,6 +418,7 @@ async def ask_until_answered(
 
     Raises:
         NoModel: there is nothing to ask.
+        GaveWay: a follow-up has to be asked anew, when nobody waits.
         Fenced: the turn is another's.
     """
     while True:
@@ -339,10 +429,16 @@ async def ask_until_answered(
             case CallFailed(failure=failure, attempt=attempt):
                 if not failure.will_retry:
                     return None
+                if failure.kind == "preempted":
+                    raise GaveWay
+                if attempt.not_ready_at is not None and record.follows:
+                    raise NoModel(failure.kind, failure.error)  # it is left due
                 question = replace(question, attempts=(*question.attempts, attempt))
             case CutOff(call_id=call_id):
                 if record.node is not None:
                     await record(_stopped(call_id))
+                return None
+            case NotSent():
                 return None
             case _:
                 assert_never(asked)
@@ -355,12 +451,13 @@ def _stopped(call_id: CallId) -> ModelCallFailed:
 
 
 def _failures(attempts: tuple[Attempt, ...]) -> tuple[Failure, ...]:
-    """The failures as the log knows them; all of them were found worth another try.
+    """The tries that failed, as the log knows them; all of them were found worth another one.
 
-    That a request was too long says nothing of the server: the shorter one is another request.
+    That a request was too long says nothing of the server: the shorter one is another request. Nor
+    is it a try where the server was not ready.
     """
     return tuple(
         Failure(backend=a.backend, model=a.model, kind=a.kind)
         for a in attempts
-        if a.kind != "overflow"
+        if a.kind != "overflow" and a.not_ready_at is None
     )

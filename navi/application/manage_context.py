@@ -42,7 +42,7 @@ class ManageContext:
             RuleBroken: no model can be asked.
         """
         record = await conversation(self._records, session_id)
-        recorder = BesideTurns(record, self._node, asyncio.Event())
+        recorder = BesideTurns(record, self._node, asyncio.Event(), follows=False)
         profile = await profile_of(record, self._profiles)
         try:
             await self._compress(recorder, await record.context(), profile, "manual")

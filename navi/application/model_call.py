@@ -8,11 +8,12 @@ from typing import Literal, Protocol
 import msgspec
 from msgspec import UNSET, Struct
 
+from navi.application.model_queue import any_set
 from navi.application.show_text import ShownText
 from navi.domain.commands import Aside, Outcome
 from navi.domain.errors import ModelFailure
 from navi.domain.events import JsonObject, ModelCalled, ModelReplied, ToolCall, Usage
-from navi.domain.ids import CallId, NodeId
+from navi.domain.ids import CallId, NodeId, SessionId
 from navi.domain.mend_arguments import mend
 from navi.domain.prompt import ToolSchema
 from navi.domain.repetition import FOR_FOLLOW_UPS, FOR_PEOPLE, LOOK_EVERY, Patience
@@ -47,6 +48,16 @@ class Recorder(Protocol):
     @property
     def node(self) -> NodeId | None:
         """For calls beside the turns: the process that makes them."""
+        ...
+
+    @property
+    def session_id(self) -> SessionId:
+        """Whose call it is."""
+        ...
+
+    @property
+    def follows(self) -> bool:
+        """Whether nobody waits for the answer: then the call gives way to people's."""
         ...
 
     async def __call__(self, *events: CallEvent) -> None:
@@ -100,30 +111,46 @@ class ModelCall:
 
     async def pause(self, seconds: float) -> None:
         """Wait before another try, unless the turn is to halt."""
-        await _either(self.record.halt, seconds)
+        await any_set(self.record.halt, within=seconds)
+
+    @property
+    def first_chunk_seconds(self) -> float | None:
+        """From the sending to the first chunk; None before it."""
+        return None if self._first_chunk is None else self._first_chunk - self._sent
 
     async def stream(
-        self, chunks: AsyncGenerator[ModelChunk, None], *, first: float, later: float
+        self,
+        chunks: AsyncGenerator[ModelChunk, None],
+        *,
+        first: float,
+        later: float,
+        give_way: asyncio.Event,
     ) -> FinalChunk | None:
         """Show the stream while it comes; None where the turn is to halt before its end.
 
+        Args:
+            give_way: set when somebody else needs the server's slot.
+
         Raises:
-            ModelFailure: of the stream, or ``timeout_first_chunk`` or ``timeout_chunk``.
+            ModelFailure: of the stream, or ``timeout_first_chunk``, ``timeout_chunk``, ``preempted``.
         """
         self._sent = self._clock.monotonic()
         halted = asyncio.ensure_future(self.record.halt.wait())
+        wanted = asyncio.ensure_future(give_way.wait())
         async with aclosing(chunks):
             coming = asyncio.ensure_future(anext(chunks))
             try:
-                return await self._follow(chunks, coming, halted, first=first, later=later)
+                return await self._follow(chunks, coming, halted, wanted, first=first, later=later)
             finally:
                 halted.cancel()
+                wanted.cancel()
 
     async def _follow(
         self,
         chunks: AsyncGenerator[ModelChunk, None],
         coming: "asyncio.Future[ModelChunk]",
         halted: "asyncio.Future[Literal[True]]",
+        wanted: "asyncio.Future[Literal[True]]",
         *,
         first: float,
         later: float,
@@ -134,7 +161,7 @@ class ModelCall:
         try:
             while final is None or (self._shows and self.shown.pending):
                 now = self._clock.monotonic()
-                waits = {halted} if final is not None else {halted, coming}
+                waits = {halted} if final is not None else {halted, wanted, coming}
                 due = self.shown.due(now) if self._shows else deadline
                 until = min(deadline, due) if final is None else due
                 await asyncio.wait(
@@ -142,6 +169,8 @@ class ModelCall:
                 )
                 if halted.done():
                     return None
+                if wanted.done() and final is None:
+                    raise ModelFailure("preempted", "gave way to a message")
                 now = self._clock.monotonic()
                 if final is None and coming.done():
                     chunk = _result(coming)
@@ -282,11 +311,3 @@ def _tool_call(call: RequestedCall, schemas: Mapping[str, JsonObject], ids: Ids)
         arguments=arguments,
         mended=True if mended is not None or call.mended else UNSET,
     )
-
-
-async def _either(event: asyncio.Event, seconds: float) -> None:
-    waiting = asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait({waiting}, timeout=seconds)
-    finally:
-        waiting.cancel()

@@ -6,13 +6,14 @@ from navi.application.model_call import CallEvent
 from navi.application.record import Record
 from navi.domain.commands import Aside, Outcome, RecordAside, RecordOutcome, Runner
 from navi.domain.events import AgentEvent
-from navi.domain.ids import NodeId, SubagentId
+from navi.domain.ids import NodeId, SessionId, SubagentId
 
 
 class InTurn:
     """Records on behalf of an actor of the open turn; fenced."""
 
     node: NodeId | None = None
+    follows = False
 
     def __init__(
         self,
@@ -25,6 +26,11 @@ class InTurn:
         self.runner = runner
         self.subagent_id = subagent_id
         self._halt = halt
+
+    @property
+    def session_id(self) -> SessionId:
+        """Whose turn it is."""
+        return self.record.id
 
     @property
     def halt(self) -> asyncio.Event:
@@ -50,14 +56,21 @@ class BesideTurns:
     """Records what happens beside the turns, in the name of this process.
 
     Attributes:
+        follows: whether this follows a turn, and gives way to people; else a person waits for it.
         last: the last event that was recorded, as it was decided.
     """
 
-    def __init__(self, record: Record, node: NodeId, halt: asyncio.Event) -> None:
+    def __init__(self, record: Record, node: NodeId, halt: asyncio.Event, *, follows: bool) -> None:
         self.record = record
         self.node: NodeId | None = node
         self.halt = halt
+        self.follows = follows
         self.last: AgentEvent | None = None
+
+    @property
+    def session_id(self) -> SessionId:
+        """What session it is beside the turns of."""
+        return self.record.id
 
     async def __call__(self, *events: CallEvent) -> None:
         """Append; waits while Postgres is away.

@@ -53,6 +53,7 @@ from navi.application.keep_uploads import KeepUploads
 from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import AgentMemories, ManageMemories
 from navi.application.manage_sessions import ManageSessions
+from navi.application.model_queue import ModelQueue
 from navi.application.record import Records
 from navi.application.run_tool import RunToolOnce
 from navi.application.session_runs import SessionRuns
@@ -241,7 +242,7 @@ async def open_node(
         stack.push_async_callback(run_tool.close)
         bounds = CallBounds(models.servers)
         ask_model = AskModelOnce(
-            models.servers, store.texts, clock, ids, _calls(settings), secrets, bounds
+            models.servers, store.texts, clock, ids, _calls(settings), secrets, bounds, ModelQueue()
         )
         compress = CompressContext(ask_model, _compression(settings))
         agent = Agent(

@@ -13,6 +13,7 @@ from navi.domain.events import (
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
+    ModelWaiting,
     PlanReady,
     ProfileSwitched,
     SessionRenamed,
@@ -107,6 +108,8 @@ class TurnProgress:
                 return (Noted(text=f"taken over by another process (attempt {attempt})"),)
             case StopRequested():
                 self._stopping = True
+            case ModelWaiting():
+                self._doing = waiting(event)
             case ModelCalled():
                 self._call(event)
             case ThinkingDelta(text=text) if envelope.subagent_id is None:
@@ -186,6 +189,14 @@ class TurnProgress:
         self._told = event.error
         again = ", trying again" if event.will_retry else ""
         return (Noted(text=f"the model server failed{again}: {_short(event.error)}", good=False),)
+
+
+def waiting(event: ModelWaiting) -> str:
+    """What a call waits for, in a few words."""
+    if event.reason == "loading":
+        return "the model is loading"
+    last = event.place % 10 if event.place % 100 not in (11, 12, 13) else 0
+    return f"{event.place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') } in line"
 
 
 def describe_call(name: str, arguments: JsonObject) -> str:

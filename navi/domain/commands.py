@@ -197,6 +197,7 @@ Outcome = (
 )
 Aside = (
     ModelCalled
+    | ModelWaiting
     | ModelReplied
     | ModelCallFailed
     | SessionRenamed

@@ -373,7 +373,11 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
 
 
 class ModelCallFailed(Fact, frozen=True, kw_only=True):
-    """A model call ended badly; ``partial_text`` is what it had said."""
+    """A model call ended badly; ``partial_text`` is what it had said.
+
+    ``not_ready`` is true where the server was loading, or not there yet: it is waited for, and this
+    does not count as a try.
+    """
 
     TYPE = "model_call_failed"
     call_id: CallId
@@ -381,6 +385,7 @@ class ModelCallFailed(Fact, frozen=True, kw_only=True):
     error: str
     partial_text: str
     will_retry: bool
+    not_ready: bool | UnsetType = UNSET
 
 
 # --- tools and subagents ------------------------------------------------------------------------

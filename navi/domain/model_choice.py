@@ -10,6 +10,10 @@ TRIES_A_SERVER = 3  # the first and two more
 DELAYS = (0.5, 1.0)  # seconds before the second and the third try of the same target
 MAX_DELAY = 10.0  # seconds; a server that wants to be left alone for longer is not waited for
 
+LOADING_SECONDS = 120.0  # that a server which loads its model is waited for
+AWAY_SECONDS = 30.0  # that one which nobody listens at is waited for: it may be starting
+FIRST_LOOK, LONGEST_LOOK = 0.5, 2.0  # seconds between two looks at it
+
 # The same request would be refused again: it is wrong, forbidden, too long, or the model is not there.
 HOPELESS_STATUSES = frozenset({400, 401, 403, 404, 405, 413, 422})
 
@@ -107,6 +111,21 @@ def sets_aside(failure: Failure) -> bool:
     if failure.mended or _was_ended(failure) or failure.kind in ABOUT_THE_REQUEST:
         return False
     return failure.kind != "http" or failure.status not in HOPELESS_STATUSES
+
+
+def is_not_ready(failure: Failure) -> bool:
+    """Whether the server would take the call later: it is loading, or not there yet."""
+    return failure.loading or failure.refused
+
+
+def time_left(*, loading: bool, waited: float) -> float:
+    """Seconds that a server which is not ready is waited for, after ``waited`` seconds of it."""
+    return max(0.0, (LOADING_SECONDS if loading else AWAY_SECONDS) - waited)
+
+
+def look_after(looks: int) -> float:
+    """Seconds before the next look at a server that is not ready."""
+    return min(LONGEST_LOOK, FIRST_LOOK * 1.5 ** min(looks, 10))
 
 
 def _once_more(candidates: Sequence[Candidate], failures: Sequence[Failure]) -> Choice | None:

@@ -180,6 +180,8 @@ class Recording:
 
     def is_by_hand(self, call: Call) -> bool:
         """Whether a call for a summary beside the turns was asked for by a person."""
+        if isinstance(call.reply, ModelCallFailed) and call.reply.kind == "preempted":
+            return False
         for envelope in self.after(call.seq):
             if isinstance(envelope.event, ContextCompressed) and envelope.turn_id is None:
                 return envelope.event.trigger == "manual"

@@ -58,13 +58,19 @@ class OpenCall(Struct, frozen=True, kw_only=True):
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """A model call that failed, since the last one that was answered."""
+    """A model call that failed, since the last one that was answered.
+
+    Attributes:
+        not_ready_at: when the server was found to be loading, or not there; None where it was
+            there. Such an attempt is no try.
+    """
 
     backend: str
     model: str
     kind: FailureKind
     error: str
     will_retry: bool
+    not_ready_at: datetime | None = None
 
 
 class ToolRun(Struct, frozen=True, kw_only=True):
@@ -217,7 +223,7 @@ def evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
             return replace(turn, actors=actors, returned=returned)
         case event:
             before = turn.actor(envelope.subagent_id)
-            after = _evolve_actor(before, event, seq=envelope.seq)
+            after = _evolve_actor(before, event, seq=envelope.seq, at=envelope.at)
             if isinstance(event, ModelReplied):
                 turn = replace(turn, usage=add_usage(turn.usage, event.usage))
             if isinstance(event, ToolFinished) and event.call_id in turn.returned:
@@ -254,7 +260,7 @@ def _spawn(turn: Turn, subagent_id: SubagentId, event: SubagentStarted, *, at: d
     return replace(turn, actors={**turn.actors, subagent_id: actor}, spawned=turn.spawned + 1)
 
 
-def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int) -> Actor:
+def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int, at: datetime) -> Actor:
     progress = evolve_progress(actor.progress, event, iterations=actor.iterations)
     if progress is not actor.progress:
         actor = replace(actor, progress=progress)
@@ -264,7 +270,7 @@ def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int) -> Actor:
         case ModelReplied() if actor.call is not None and actor.call.id == event.call_id:
             return _replied(actor, event, purpose=actor.call.purpose)
         case ModelCallFailed() if actor.call is not None and actor.call.id == event.call_id:
-            return _failed(actor, event, call=actor.call)
+            return _failed(actor, event, call=actor.call, at=at)
         case PlanningPhaseCompleted():
             return replace(actor, plan=_planned(actor.plan, event))
         case GuidanceGiven(kind="continue"):
@@ -320,7 +326,7 @@ def is_broken(call: ToolCall) -> bool:
     return len(call.arguments) == 1 and isinstance(call.arguments.get(INVALID_ARGUMENTS), str)
 
 
-def _failed(actor: Actor, event: ModelCallFailed, *, call: OpenCall) -> Actor:
+def _failed(actor: Actor, event: ModelCallFailed, *, call: OpenCall, at: datetime) -> Actor:
     actor = replace(actor, call=None)
     if event.kind in ("stopped", "interrupted"):
         return actor
@@ -330,6 +336,7 @@ def _failed(actor: Actor, event: ModelCallFailed, *, call: OpenCall) -> Actor:
         kind=event.kind,
         error=event.error,
         will_retry=event.will_retry,
+        not_ready_at=at if event.not_ready is True else None,
     )
     # A summary that cannot be had leaves the context as it is: the turn goes on without it.
     if call.purpose == "compression":

@@ -11,6 +11,7 @@ from navi.domain.events import (
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
+    ModelWaiting,
     StopRequested,
     TextDelta,
     ThinkingDelta,
@@ -111,6 +112,23 @@ def test_what_the_model_does_is_told_as_it_changes() -> None:
         "call 1/20 · thinking · 0 s",
         "call 1/20 · answering · 0 s",
     ]
+
+
+def test_a_place_in_the_queue_is_told() -> None:
+    scene = Scene().see(STARTED)
+    told: list[str] = []
+    for place in (1, 2, 3, 4, 11, 22):
+        scene.see(ModelWaiting(place=place))
+        told.append(scene.progress.status.split(" · ")[0])
+
+    assert told[:4] == ["1st in line", "2nd in line", "3rd in line", "4th in line"]
+    assert told[4:] == ["11th in line", "22nd in line"]
+
+
+def test_a_model_that_is_loading_is_told() -> None:
+    scene = Scene().see(STARTED, ModelWaiting(reason="loading"))
+
+    assert scene.progress.status == "the model is loading · 0 s"
 
 
 def test_text_is_live_until_the_reply_is_whole() -> None:

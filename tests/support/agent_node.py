@@ -36,6 +36,7 @@ from navi.application.keep_uploads import KeepUploads
 from navi.application.manage_context import ManageContext
 from navi.application.manage_memories import ManageMemories
 from navi.application.manage_sessions import ManageSessions, Receipt
+from navi.application.model_queue import ModelQueue
 from navi.application.record import Records
 from navi.application.run_tool import RunToolOnce
 from navi.application.session_runs import SessionRuns
@@ -44,7 +45,7 @@ from navi.application.turn_run import Agent
 from navi.domain.events import AgentEvent, Mode
 from navi.domain.ids import MessageId, NodeId, SessionId
 from navi.domain.secrets import Secrets
-from navi.ports import Clock, Embedder, EventLog, Recorded, Tool
+from navi.ports import Capacity, Clock, Embedder, EventLog, Recorded, Tool
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.planning_log import PlanningLog
@@ -173,6 +174,7 @@ async def agent_node(
     subagent_seconds: float = SUBAGENT_SECONDS,
     clock: Clock | None = None,
     window: int = WINDOW,
+    slots: int = 16,
 ) -> AsyncGenerator[AgentNode, None]:
     """A node on these model servers (Ollama's protocol); killed, not drained, at the end."""
     clock, ids = clock or SystemClock(), RandomIds()
@@ -185,6 +187,7 @@ async def agent_node(
         [Server(model=model, models=(), num_ctx=window) for model in models],
         default_model=None,
         clock=clock,
+        settings=Capacity(slots=slots),
     )
     nodes = InMemoryNodes(world.cluster)
     await nodes.join(node_id)
@@ -200,6 +203,7 @@ async def agent_node(
             CallSettings(first_chunk_timeout=first_chunk_timeout),
             world.secrets,
             CallBounds(pool),
+            ModelQueue(),
         )
         compress = CompressContext(
             ask_model,

@@ -26,7 +26,13 @@ COMMAND_SECONDS = 30.0
 
 # Nothing of the machine that runs the tests shows through: no settings, no model server.
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
-ISOLATED = {"NAVI_LLM": "demo", "NAVI_NATS_PORT": "0", "NAVI_PORT": "0"}
+# Scripted servers answer as many calls at once as a test has; what waits for a slot is asked for.
+ISOLATED = {
+    "NAVI_LLM": "demo",
+    "NAVI_NATS_PORT": "0",
+    "NAVI_PORT": "0",
+    "NAVI_MODEL_SLOTS": "16",
+}
 
 
 class Finished(msgspec.Struct, frozen=True):

@@ -24,5 +24,5 @@ class CompressAfter:
         if profile is None or record.session.turn is not None:
             return
         if self._compress.is_full(context, profile):
-            recorder = BesideTurns(record, self._node, halt)
+            recorder = BesideTurns(record, self._node, halt, follows=True)
             await self._compress(recorder, context, profile, "post_turn")

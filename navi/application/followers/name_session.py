@@ -33,7 +33,7 @@ class NameSession:
             return
         answered = [m.content for m in messages if m.role == "assistant" and m.content]
         profile = await self._profiles.get(record.session.profile_id)
-        recorder = BesideTurns(record, self._node, halt)
+        recorder = BesideTurns(record, self._node, halt, follows=True)
         question = Question(
             purpose="naming",
             iteration=0,

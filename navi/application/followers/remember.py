@@ -64,7 +64,7 @@ class Remember:
             max_tokens=FACTS,
             enough=is_enough,
         )
-        recorder = BesideTurns(record, self._node, halt)
+        recorder = BesideTurns(record, self._node, halt, follows=True)
         await ask_until_answered(self._ask_model, recorder, question, conclude=conclude)
 
 

@@ -11,6 +11,7 @@ from navi.application.agent_actions import WITHOUT_MODEL, WITHOUT_ROOM
 from navi.application.ask_model import Asked, AskModelOnce, CallSettings, NoModel, Question
 from navi.application.call_bounds import CallBounds, NoRoom
 from navi.application.model_call import CallEvent, Recorder
+from navi.application.model_queue import ModelQueue
 from navi.application.recorders import InTurn
 from navi.application.rerun.gate import Gate
 from navi.domain.errors import ModelFailure
@@ -105,6 +106,7 @@ class RecordedAsk(AskModelOnce):
             CallSettings(first_chunk_timeout=NEVER),
             MaskedAlready(),
             RecordedBounds(call, servers),
+            ModelQueue(),  # of its own: who waited for whom stands in the recording
         )
         # When an answer was enough the recording says, too.
         return await asking(record, replace(question, enough=None), conclude=conclude)
@@ -287,7 +289,8 @@ class _Model:
             return
         await gate.reached(gate.recording.stands_with(ended_at, call.called.call_id) - 1)
         if isinstance(reply, ModelCallFailed):
-            raise ModelFailure(reply.kind, reply.error)
+            not_ready = reply.not_ready is True
+            raise ModelFailure(reply.kind, reply.error, refused=not_ready)
         if reply.written:  # its calls are read from the text again
             yield TextChunk(reply.written)
         calls = () if reply.recognised else reply.tool_calls

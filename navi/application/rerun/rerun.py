@@ -26,6 +26,7 @@ from navi.domain.events import (
     MemorySaved,
     ModelCalled,
     ModelCallFailed,
+    ModelWaiting,
     ProfileSwitched,
     SessionCreated,
     SessionDeleted,
@@ -177,7 +178,7 @@ class Rerun:
                 return self._aside(RecordAside(events=(memory,)))
             case MemoryRecalled() if self._was_recalled(envelope):
                 return self._put(envelope)
-            case FileUploaded() | FileExpired() | ContentErased() | UnknownEvent():
+            case FileUploaded() | FileExpired() | ContentErased() | ModelWaiting() | UnknownEvent():
                 return self._put(envelope)
             case _:
                 return self._ended(envelope)

@@ -1,0 +1,277 @@
+"""Turns that wait: for a slot of a busy server, and for a server that is not there yet."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from navi.domain.events import ModelCallFailed, ModelReplied, ModelWaiting
+from navi.domain.ids import CallId, SessionId
+from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.model_server import ModelServer
+from tests.support.model_wire import Done, Say, Stall, calls
+
+BEGINNING = ["session_created", "user_message_received", "turn_started", "message_delivered"]
+ANSWERED = ["model_called", "text_delta", "model_replied", "turn_completed"]
+
+
+@pytest.fixture
+async def server() -> AsyncGenerator[ModelServer, None]:
+    async with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+async def node(server: ModelServer, tmp_path: Path) -> AsyncGenerator[AgentNode, None]:
+    """With a server that takes one call at a time."""
+    async with agent_node(World(), tmp_path, [server.url], slots=1) as running:
+        yield running
+
+
+async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
+    rows = await node.world.events(session_id)
+    return [row.envelope.event for row in rows if isinstance(row.envelope.event, kind)]
+
+
+# --- for a slot ---------------------------------------------------------------------------------
+
+
+async def test_a_second_session_waits_for_the_only_slot_and_is_told(
+    server: ModelServer, node: AgentNode
+) -> None:
+    go_on = asyncio.Event()
+    server.answer(Say("first"), Stall(go_on), Done())
+    server.answer(Say("second"), Done())
+    one, other = await node.session(), await node.session()
+
+    first = await node.say(one, "hello")
+    await server.chat()
+    second = await node.say(other, "hello")
+    await node.world.seen(other, "model_waiting")
+    sent = len(server.chats)
+    go_on.set()
+    outcomes = [await node.outcome(one, first), await node.outcome(other, second)]
+
+    assert (sent, [outcome.content for outcome in outcomes]) == (1, ["first", "second"])
+    assert await node.world.types(other) == [*BEGINNING, "model_waiting", *ANSWERED]
+    assert await events_of(node, other, ModelWaiting) == [
+        ModelWaiting(purpose="turn", place=1, reason="slot")
+    ]
+    [called] = [row for row in await node.world.events(other) if row.type == "model_called"]
+    [replied] = [row for row in await node.world.events(other) if row.type == "model_replied"]
+    took = replied.envelope.at - called.envelope.at
+    assert isinstance(replied.envelope.event, ModelReplied)
+    assert replied.envelope.event.duration_ms <= took.total_seconds() * 1000 + 1  # not the wait
+
+
+async def test_a_stop_ends_a_turn_that_waits_at_once(server: ModelServer, node: AgentNode) -> None:
+    server.answer(Say("first"), Stall(asyncio.Event()), Done())
+    one, other = await node.session(), await node.session()
+    await node.say(one, "hello")
+    await server.chat()
+    receipt = await node.say(other, "hello")
+    await node.world.seen(other, "model_waiting")
+
+    await node.sessions.stop(other, by="user")
+    outcome = await node.outcome(other, receipt)
+
+    assert outcome.outcome == "stopped"
+    assert await node.world.types(other) == [
+        *BEGINNING,
+        "model_waiting",
+        "stop_requested",
+        "turn_stopped",
+    ]
+    assert len(server.chats) == 1
+
+
+async def test_a_turn_that_waits_is_handed_over_and_goes_on(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    server.answer(Say("first"), Stall(asyncio.Event()), Done())
+    server.answer(Say("second"), Done())
+    async with agent_node(world, tmp_path, [server.url], slots=1) as before:
+        one, other = await before.session(), await before.session()
+        await before.say(one, "hello")
+        await server.chat()
+        receipt = await before.say(other, "hello")
+        await world.seen(other, "model_waiting")
+        await before.sessions.stop(one, by="user")
+        await before.runs.drain(0)
+    async with agent_node(world, tmp_path, [server.url], slots=1) as after:
+        await world.project()
+        await after.take_over.look()
+        outcome = await after.outcome(other, receipt)
+
+    assert outcome.content == "second"
+    assert await world.types(other) == [*BEGINNING, "model_waiting", "turn_resumed", *ANSWERED]
+
+
+async def test_subagents_of_one_session_let_another_one_in_between(
+    server: ModelServer, node: AgentNode
+) -> None:
+    go_on = asyncio.Event()
+    tasks = [("spawn_agent", {"task": f"part {number}"}) for number in range(3)]
+    server.answer(calls(*tasks), Done())
+    server.answer(Say("a part"), Stall(go_on), Done())
+    for said in ("the other one", "a part", "a part", "all of it"):
+        server.answer(Say(said), Done())
+    one, other = await node.session(), await node.session()
+
+    first = await node.say(one, "do three things")
+    await server.chat(2)
+    await node.world.seen(one, "model_waiting", 2)
+    second = await node.say(other, "hello")
+    await node.world.seen(other, "model_waiting")
+    go_on.set()
+    outcomes = [await node.outcome(one, first), await node.outcome(other, second)]
+
+    assert [outcome.content for outcome in outcomes] == ["all of it", "the other one"]
+    assert await events_of(node, other, ModelWaiting) == [
+        ModelWaiting(purpose="turn", place=1, reason="slot")
+    ]
+
+
+# --- follow-ups ---------------------------------------------------------------------------------
+
+
+async def test_a_message_cuts_off_what_follows_another_turn_and_does_not_wait(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    server.scripted.add("naming")
+    server.answer(Say("hi"), Done())
+    server.answer(Say("A na"), Stall(asyncio.Event()), Done())
+    server.answer(Say("at once"), Done())
+    server.answer(Say("A name"), Done())
+    async with agent_node(World(), tmp_path, [server.url], slots=1, follow=True) as node:
+        one, other = await node.session(), await node.session()
+        await node.ask(one, "hello")
+        naming = await server.chat(2)
+
+        outcome = await node.ask(other, "quick")
+        await naming.end()
+        await node.world.seen(one, "session_renamed")
+
+        assert outcome.content == "at once"
+        assert naming.client_left
+        assert "model_waiting" not in await node.world.types(other)
+        assert await events_of(node, one, ModelCallFailed) == [
+            ModelCallFailed(
+                call_id=CallId(naming.headers["x-navi-call"]),
+                kind="preempted",
+                error="gave way to a message",
+                partial_text="A na",
+                will_retry=True,
+            )
+        ]
+
+
+async def test_what_gave_way_is_due_for_another_process(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    """The first process dies before it has come back to it."""
+    world = World()
+    server.scripted.add("naming")
+    server.answer(Say("hi"), Done())
+    server.answer(Stall(asyncio.Event()), Say("A name"), Done())
+    server.answer(Say("slowly"), Stall(asyncio.Event()), Done())
+    server.answer(Say("A name"), Done())
+    async with agent_node(world, tmp_path, [server.url], slots=1, follow=True) as before:
+        one, other = await before.session(), await before.session()
+        await before.ask(one, "hello")
+        await server.chat(2)
+        await before.say(other, "long")
+        await world.seen(one, "model_call_failed")
+        await before.sessions.stop(other, by="user")
+        due = (await before.sessions.find(one)).follow_up
+    async with agent_node(world, tmp_path, [server.url], slots=1, follow=True) as after:
+        await world.project()
+        await after.take_over.look()
+        await world.seen(one, "session_renamed")
+
+    assert due is not None
+    assert due.due == ("naming", "memory")
+
+
+# --- for a server -------------------------------------------------------------------------------
+
+
+async def test_the_first_message_waits_for_a_server_that_is_not_there_yet(
+    server: ModelServer, node: AgentNode
+) -> None:
+    await server.close()
+    session_id = await node.session()
+
+    receipt = await node.say(session_id, "hello")
+    await node.world.seen(session_id, "model_waiting")
+    async with ModelServer(port=server.port) as started:
+        started.answer(Say("here"), Done())
+        outcome = await node.outcome(session_id, receipt)
+
+    assert outcome.content == "here"
+    assert await node.world.types(session_id) == [*BEGINNING, "model_waiting", *ANSWERED]
+    assert await events_of(node, session_id, ModelWaiting) == [
+        ModelWaiting(purpose="turn", place=1, reason="loading")
+    ]
+
+
+async def test_a_server_that_is_being_started_anew_is_waited_for(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.answer(Say("hi"), Done())
+    session_id = await node.session()
+    await node.ask(session_id, "hello")
+    await server.close()
+
+    receipt = await node.say(session_id, "again")
+    await node.world.seen(session_id, "model_waiting")
+    async with ModelServer(port=server.port) as started:
+        started.answer(Say("here"), Done())
+        outcome = await node.outcome(session_id, receipt)
+
+    assert outcome.content == "here"
+    types = await node.world.types(session_id)
+    assert types[types.index("turn_completed") + 4 :] == [
+        "model_called",
+        "model_call_failed",
+        "model_waiting",
+        *ANSWERED,
+    ]
+    [failed] = await events_of(node, session_id, ModelCallFailed)
+    assert (failed.kind, failed.will_retry, failed.not_ready) == ("connection", True, True)
+
+
+async def test_a_stop_ends_a_turn_that_waits_for_a_server(
+    server: ModelServer, node: AgentNode
+) -> None:
+    await server.close()
+    session_id = await node.session()
+    receipt = await node.say(session_id, "hello")
+    await node.world.seen(session_id, "model_waiting")
+
+    await node.sessions.stop(session_id, by="user")
+
+    assert (await node.outcome(session_id, receipt)).outcome == "stopped"
+
+
+async def test_a_follow_up_without_a_server_is_left_due(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    server.scripted.add("naming")
+    server.answer(Say("hi"), Done())
+    server.refuse(503, "Loading model")
+    async with agent_node(World(), tmp_path, [server.url], slots=1, follow=True) as node:
+        session_id = await node.session()
+        await node.ask(session_id, "hello")
+        await node.world.seen(session_id, "model_call_failed")
+
+        session = await node.sessions.find(session_id)
+
+        [failed] = await events_of(node, session_id, ModelCallFailed)
+        assert (failed.will_retry, failed.not_ready) == (True, True)
+        assert session.follow_up is not None
+        assert "naming" in session.follow_up.due
+        assert "model_waiting" not in await node.world.types(session_id)
