@@ -23,7 +23,7 @@ from navi.domain.model_choice import Candidate, Failure, failure_of
 from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema, system_of
 from navi.domain.secrets import Secrets
 from navi.domain.turn import Attempt
-from navi.domain.window import Fitted
+from navi.domain.window import Fitted, Window
 from navi.failpoints import failpoint
 from navi.ports import (
     Clock,
@@ -190,16 +190,18 @@ class AskModelOnce:
         await failpoint("model.after_reply")
         return Replied(reply)
 
-    async def window(self, models: tuple[str, ...], num_ctx: int | None) -> int:
-        """Tokens of a call's window, prompt and answer.
+    async def window(self, models: tuple[str, ...], num_ctx: int | None) -> Window:
+        """The window of a call as it would be made now.
 
         Args:
-            num_ctx: what a profile asks for.
+            num_ctx: tokens that a profile asks for.
 
         Raises:
             NoModel: there is nothing to ask.
         """
-        return await self._bounds.window(await self._target(models, ()), num_ctx)
+        target = await self._target(models, ())
+        tokens = await self._bounds.window(target, num_ctx)
+        return Window(tokens=tokens, rate=self._bounds.rate(target))
 
     async def _fitted(self, target: Target, question: Question) -> Fitted:
         think = question.think and await target.model.supports_thinking(target.model_name)

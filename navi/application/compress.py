@@ -1,19 +1,20 @@
 """Compress a context: summarise its older part with the model, and record the summary in its place."""
 
+import asyncio
+
 import structlog
 from msgspec import Struct
 
-from navi.application.ask_model import AskModelOnce, Question, ask_until_answered
+from navi.application.ask_model import AskModelOnce, NoModel, Question, ask_until_answered
+from navi.application.call_bounds import NoRoom
 from navi.application.model_call import CallEvent, Recorder
 from navi.domain.answer_bounds import SUMMARY
 from navi.domain.compression import (
-    CHARS_PER_TOKEN,
-    KEPT_SHARE,
+    NEVER_TOO_MUCH,
     Cut,
     cut,
-    estimate_tokens,
-    is_due,
-    rate_of,
+    excerpt,
+    room_for,
     size_of,
     summary_messages,
     transcript,
@@ -30,10 +31,13 @@ from navi.domain.fold import Fold
 from navi.domain.messages import Message
 from navi.domain.naming import without_thinking
 from navi.domain.profile import Profile
+from navi.domain.window import Rate, Window, is_full, reserved
 from navi.failpoints import failpoint
 from navi.projections.context import ContextState
 
 log = structlog.get_logger()
+
+BESIDE = 4_000  # characters of a system message and tools, where no server has counted them yet
 
 
 class CompressSettings(Struct, frozen=True, kw_only=True):
@@ -42,14 +46,39 @@ class CompressSettings(Struct, frozen=True, kw_only=True):
     Attributes:
         threshold: share of the window, 0 to 1.
         keep_recent: conversational turns that stay word for word.
-        window: tokens, where a profile names no other.
     """
 
     enabled: bool
     threshold: float
     keep_recent: int
     temperature: float
-    window: int
+
+
+class Fill(Struct, frozen=True, kw_only=True):
+    """How full a context is.
+
+    Attributes:
+        full: it should be compressed before the next call, and can be.
+        room: there is room for another call, where need be after a compression.
+    """
+
+    full: bool
+    room: bool
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """A context, its window, where to part it and how it is summarised.
+
+    Attributes:
+        tokens: of a request with it, by the server's count and an estimate of what came since.
+        must: it has to become shorter, whether or not a model can summarise it.
+    """
+
+    part: Cut | None
+    tokens: int
+    window: Window
+    temperature: float
+    must: bool
 
 
 class CompressContext:
@@ -58,13 +87,27 @@ class CompressContext:
     def __init__(self, ask_model: AskModelOnce, settings: CompressSettings) -> None:
         self._ask_model = ask_model
         self._settings = settings
+        self._under_way: dict[str, asyncio.Event] = {}  # by session; set when it is over
 
-    def is_full(self, context: Fold[ContextState], profile: Profile) -> bool:
-        """Whether the next call should wait for a compression, and one can be made."""
-        due = self._settings.enabled and is_due(
-            tokens_in(context), window=self._window(profile), threshold=self._settings.threshold
+    async def fill(
+        self, context: Fold[ContextState], profile: Profile, *, overflowed: bool
+    ) -> Fill:
+        """How full a context is.
+
+        Args:
+            overflowed: a server has just refused it for length.
+        """
+        try:
+            measured = await self.measured(context, profile, "in_turn", overflowed=overflowed)
+        except NoModel:
+            return Fill(full=False, room=True)  # whoever asks next will say so
+        window = measured.window.tokens
+        answer = reserved(window, wanted=profile.max_answer_tokens)
+        due = measured.must or is_full(
+            measured.tokens, window=window, threshold=self._settings.threshold, answer=answer
         )
-        return due and self._part(context, profile).part is not None
+        can = self._settings.enabled and measured.part is not None
+        return Fill(full=due and can, room=can or not measured.must)
 
     async def __call__(
         self,
@@ -72,34 +115,75 @@ class CompressContext:
         context: Fold[ContextState],
         profile: Profile,
         trigger: CompressionTrigger,
+        *,
+        overflowed: bool,
     ) -> bool:
         """Compress, or record why not; whether the context was compressed.
 
-        Nothing is recorded where nothing can be taken away.
+        Nothing is recorded where nothing can be taken away, or somebody else is at it: that is waited
+        for, and the context is another one then.
+
+        Args:
+            overflowed: a server has just refused the context for length.
 
         Raises:
             NoModel: there is nothing to ask.
             Fenced: the turn is another's.
         """
-        measured = self._part(context, profile)
-        if measured.part is None:
+        under_way = self._under_way.get(record.session_id)
+        if under_way is not None:
+            await under_way.wait()
             return False
-        await failpoint("compression.before_call")
-        outcome = _Outcome(
-            part=measured.part, tokens=measured.tokens, rate=measured.rate, trigger=trigger
-        )
-        return await self._summarise(record, outcome, profile)
+        over = self._under_way[record.session_id] = asyncio.Event()
+        try:
+            measured = await self.measured(context, profile, trigger, overflowed=overflowed)
+            if measured.part is None:
+                return False
+            await failpoint("compression.before_call")
+            outcome = _Outcome(part=measured.part, measured=measured, trigger=trigger)
+            return await self._summarise(record, outcome, profile)
+        finally:
+            over.set()
+            del self._under_way[record.session_id]
 
-    def _part(self, context: Fold[ContextState], profile: Profile) -> "_Measured":
+    async def measured(
+        self,
+        context: Fold[ContextState],
+        profile: Profile,
+        trigger: CompressionTrigger,
+        *,
+        overflowed: bool,
+    ) -> Measured:
+        """A context, and where it would be parted.
+
+        Raises:
+            NoModel: there is nothing to ask.
+        """
+        window = await self._ask_model.window(profile.models, profile.num_ctx)
+        tokens = tokens_in(context, window.rate)
         rows = context.rows.visible()
-        tokens = tokens_in(context)
-        rate = rate_of([message for _, message in rows], tokens=tokens)
-        room = self._window(profile) * self._settings.threshold * KEPT_SHARE * rate
-        part = cut(rows, keep_recent=self._settings.keep_recent, room=int(room))
-        return _Measured(part=part, tokens=tokens, rate=rate)
+        messages = [message for _, message in rows]
+        room = room_for(
+            messages,
+            tokens=tokens,
+            limit=window.tokens * self._settings.threshold,
+            chars_per_token=window.rate.chars,
+        )
+        part = cut(rows, keep_recent=self._settings.keep_recent, room=room)
+        if part is None and trigger == "manual" and size_of(messages) > min(NEVER_TOO_MUCH, room):
+            part = cut(rows, keep_recent=self._settings.keep_recent, room=size_of(messages) // 2)
+        return Measured(
+            part=part,
+            tokens=tokens,
+            window=window,
+            temperature=self._settings.temperature,
+            must=trigger in ("pre_turn", "in_turn")
+            and (overflowed or tokens + reserved(window.tokens) // 2 > window.tokens),
+        )
 
     async def _summarise(self, record: Recorder, outcome: "_Outcome", profile: Profile) -> bool:
-        pieces = transcript(outcome.part.replaced)
+        measured = outcome.measured
+        pieces = transcript(outcome.part.replaced, window=measured.window.tokens)
         so_far: str | None = None
         for number, piece in enumerate(pieces, start=1):
             question = Question(
@@ -109,7 +193,7 @@ class CompressContext:
                 models=profile.models,
                 messages=(),
                 tools=(),
-                temperature=self._settings.temperature,
+                temperature=measured.temperature,
                 num_ctx=profile.num_ctx,
                 think=False,
                 context_seq=0,
@@ -117,26 +201,21 @@ class CompressContext:
                 max_tokens=SUMMARY,
             )
             conclude = outcome.of if number == len(pieces) else _not_yet
-            reply = await ask_until_answered(self._ask_model, record, question, conclude=conclude)
+            try:
+                reply = await ask_until_answered(
+                    self._ask_model, record, question, conclude=conclude
+                )
+            except NoRoom:
+                reply = None
             if reply is None:
-                if not record.halt.is_set():
-                    log.warning("compression_failed", reason="no summary")
-                    await record(CompressionFailed(error="the model gave no summary"))
-                return False
+                if record.halt.is_set():
+                    return False
+                log.warning("compression_failed", reason="no summary")
+                await record(outcome.without_summary("the model gave no summary"))
+                return measured.must
             so_far = without_thinking(reply.content)
         await failpoint("compression.after_append")
         return so_far is not None and outcome.refusal(so_far) is None
-
-    def _window(self, profile: Profile) -> int:
-        return profile.num_ctx or self._settings.window
-
-
-class _Measured(Struct, frozen=True, kw_only=True):
-    """A context and where to part it; ``rate`` in characters a token."""
-
-    part: Cut | None
-    tokens: int
-    rate: float
 
 
 def _not_yet(reply: ModelReplied) -> tuple[CallEvent, ...]:
@@ -145,11 +224,10 @@ def _not_yet(reply: ModelReplied) -> tuple[CallEvent, ...]:
 
 
 class _Outcome(Struct, frozen=True, kw_only=True):
-    """What becomes of a context once its summary is there; ``rate`` in characters a token."""
+    """What becomes of a context once its summary is there."""
 
     part: Cut
-    tokens: int
-    rate: float
+    measured: Measured
     trigger: CompressionTrigger
 
     def refusal(self, summary: str) -> str | None:
@@ -161,34 +239,45 @@ class _Outcome(Struct, frozen=True, kw_only=True):
         refusal = self.refusal(text)
         if refusal is not None:
             log.warning("compression_failed", reason=refusal)
-            return (CompressionFailed(error=refusal),)
-        summary = whole_summary(text, self.part)
-        saved = round((size_of(self.part.replaced) - len(summary)) / self.rate)
-        return (
-            ContextCompressed(
-                summary=summary,
-                kept_from_seq=self.part.kept_from,
-                tokens_before=self.tokens,
-                tokens_after=max(1, self.tokens - max(1, saved)),
-                trigger=self.trigger,
-            ),
+            return (self.without_summary(refusal),)
+        return (self._compressed(whole_summary(text, self.part)),)
+
+    def without_summary(self, why: str) -> CompressionFailed | ContextCompressed:
+        """What follows where no summary is to be had: the session must be able to go on."""
+        instead = excerpt(self.part)
+        if not self.measured.must or why_not(instead, self.part) is not None:
+            return CompressionFailed(error=why)
+        return self._compressed(instead)
+
+    def _compressed(self, summary: str) -> ContextCompressed:
+        tokens, rate = self.measured.tokens, self.measured.window.rate
+        saved = rate.tokens(max(0, size_of(self.part.replaced) - len(summary)))
+        return ContextCompressed(
+            summary=summary,
+            kept_from_seq=self.part.kept_from,
+            tokens_before=tokens,
+            tokens_after=max(1, tokens - max(1, saved)),
+            trigger=self.trigger,
         )
 
 
-def tokens_in(context: Fold[ContextState]) -> int:
-    """Tokens of a context: as the model server counted them, and an estimate of what came since."""
+def tokens_in(context: Fold[ContextState], rate: Rate) -> int:
+    """Tokens of a request with a context: as the server last counted, and what came since."""
     rows = context.rows.visible()
     counted = context.state.token_count
     if counted is None:
-        return estimate_tokens([m for _, m in rows], chars_per_token=CHARS_PER_TOKEN)
-    return counted + estimate_tokens(_since_last_reply(rows), chars_per_token=CHARS_PER_TOKEN)
+        return rate.tokens(BESIDE + size_of([message for _, message in rows]))
+    return counted + rate.tokens(size_of(_since_last_count(context.state, rows)))
 
 
-def _since_last_reply(rows: tuple[tuple[int, Message], ...]) -> list[Message]:
-    """What the last count has not seen: everything behind the last words of the model."""
+def _since_last_count(state: ContextState, rows: tuple[tuple[int, Message], ...]) -> list[Message]:
+    """What the last count has not seen: the last words of the model, and all behind them."""
+    compressed = state.compressions[-1].seq if state.compressions else 0
     since: list[Message] = []
-    for _, message in reversed(rows):
-        if message.role == "assistant" and not message.is_plan:
+    for key, message in reversed(rows):
+        if 0 <= key <= compressed or message.is_summary:
             break
         since.append(message)
+        if message.role == "assistant" and not message.is_plan:
+            break
     return since

@@ -45,7 +45,8 @@ class ManageContext:
         recorder = BesideTurns(record, self._node, asyncio.Event(), follows=False)
         profile = await profile_of(record, self._profiles)
         try:
-            await self._compress(recorder, await record.context(), profile, "manual")
+            context = await record.context()
+            await self._compress(recorder, context, profile, "manual", overflowed=False)
         except ModelFailure as failure:
             raise RuleBroken(f"no model wrote a summary: {failure.error}") from failure
         return Compressed(compressed=isinstance(recorder.last, ContextCompressed), seq=record.seq)

@@ -18,7 +18,7 @@ from navi.domain.mend_arguments import mend
 from navi.domain.prompt import ToolSchema
 from navi.domain.repetition import FOR_FOLLOW_UPS, FOR_PEOPLE, LOOK_EVERY, Patience
 from navi.domain.secrets import Secrets
-from navi.domain.turn import INVALID_ARGUMENTS
+from navi.domain.turn import FOR_LENGTH, INVALID_ARGUMENTS
 from navi.domain.written_calls import HeldCalls, written_calls
 from navi.failpoints import failpoint
 from navi.ports import (
@@ -274,11 +274,13 @@ class ModelCall:
         text, written = self.shown.text, self._written
         # Calls that nobody offered and nobody will run, as in a plan, are not asked for.
         calls = (*final.tool_calls, *written) if self._shows else ()
+        schemas = {} if final.finish_reason == FOR_LENGTH else self._schemas
         return ModelReplied(
             call_id=self.id,
             content="" if written else text,
             thinking=self.shown.thinking,
-            tool_calls=tuple(_tool_call(call, self._schemas, ids) for call in calls),
+            # Arguments that were cut off for length must not be mended: half of them are missing.
+            tool_calls=tuple(_tool_call(call, schemas, ids) for call in calls),
             finish_reason=final.finish_reason,
             usage=final.usage,
             duration_ms=round((now - self._sent) * 1000),

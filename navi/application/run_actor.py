@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from navi.application.agent_actions import Actions
 from navi.application.ask_model import CutOff, Question
+from navi.application.call_bounds import NoRoom
 from navi.application.make_plan import make_plan
 from navi.application.patience import patiently
 from navi.application.record import Record
@@ -79,13 +80,20 @@ async def run_actor(
                 _keep(run, asked)
             case Compress(trigger=trigger):
                 context = await patiently(lambda: record.context_of(subagent_id))
-                await agent.compress(recorder, context, profile, trigger)
+                await agent.compress(
+                    recorder, context, profile, trigger, overflowed=_overflowed(run, subagent_id)
+                )
             case AskModel():
                 if await _guide(run, recorder, step, profile):
                     continue
                 question = await _question(run, subagent_id, profile, offers_tools=not step.last)
                 question = replace(question, iteration=step.iteration, attempts=step.attempts)
-                _keep(run, await agent.ask_model(recorder, question))
+                try:
+                    _keep(run, await agent.ask_model(recorder, question))
+                except NoRoom:
+                    if not _stays_cut_off(run, subagent_id):
+                        raise
+                    return Finish(why="completed")
             case RunTools(runs=runs):
                 await _run_tools(run, recorder, runs, profile)
             case Finish():
@@ -119,13 +127,28 @@ async def _limits(run: Run, subagent_id: SubagentId | None, profile: Profile) ->
         turn.planning if subagent_id is None else profile.planning_enabled and not turn.plain
     )
     context = await patiently(lambda: run.record.context_of(subagent_id))
+    fill = await run.agent.compress.fill(context, profile, overflowed=_overflowed(run, subagent_id))
     return Limits(
         max_iterations=profile.max_iterations,
         planning=planning,
         second_phase=profile.planning_phase2_enabled,
         due=subagent_id is None and bool(due_messages(run.record.session)),
-        full=run.agent.compress.is_full(context, profile),
+        full=fill.full,
+        room=fill.room,
     )
+
+
+def _overflowed(run: Run, subagent_id: SubagentId | None) -> bool:
+    """Whether a server has just refused the actor's context for length."""
+    turn = run.record.session.turn
+    attempts = turn.actor(subagent_id).attempts if turn is not None else ()
+    return bool(attempts) and attempts[-1].kind == "overflow"
+
+
+def _stays_cut_off(run: Run, subagent_id: SubagentId | None) -> bool:
+    """Whether there is an answer already, to which only the rest is missing."""
+    turn = run.record.session.turn
+    return turn is not None and turn.actor(subagent_id).cut_off == "answer"
 
 
 async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -> bool:

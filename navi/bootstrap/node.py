@@ -352,5 +352,4 @@ def _compression(settings: Settings) -> CompressSettings:
         threshold=settings.compression_threshold,
         keep_recent=settings.keep_recent,
         temperature=settings.summary_temperature,
-        window=settings.ollama_num_ctx,
     )

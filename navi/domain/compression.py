@@ -11,12 +11,16 @@ from navi.domain.prompt import PromptMessage, with_files
 
 MAX_ARGUMENTS = 120  # characters of a call's arguments in the transcript
 MAX_RESULT = 300  # characters of a result in the transcript
-PIECE = 12_000  # characters of a transcript in one request
-CHARS_PER_TOKEN = 4.0  # where the server has not counted anything yet
+PIECE = 12_000  # characters of a transcript in one request, in a window that takes as many
+PIECE_CHARS_PER_TOKEN = 1  # of the window: dense text has hardly more, and the summary needs room
+LEAST_PIECE = 1_000  # characters
+MAX_PIECES = 8  # requests that one compression makes
+LEAST_OF_A_MESSAGE = 80  # characters: fewer say nothing; a message a token long takes no more
 KEPT_SHARE = 0.6  # of the limit: where recent turns must be cut, what stays fills at most this much
-# Characters of recent turns that are never too much: where a request with so few is counted as full,
-# it is the system message and the tools that fill it.
+# Characters of recent turns that are never too much, where the window has room for them: where a
+# request with so few is counted as full, it is the system message and the tools that fill it.
 NEVER_TOO_MUCH = 8_000
+FEW_WORDS = 1_000  # characters that are never too much, whatever the window
 
 SUMMARISING = """\
 You condense the earlier part of a conversation between a user and an agent, so that the agent can \
@@ -29,6 +33,9 @@ after them. Keep:
 - open work: what is promised, begun or still to be done
 Leave out greetings, repetitions and how things were found. Never invent anything."""
 ASK_FOR_SUMMARY = "Write the summary of everything above as bullet points."
+NO_SUMMARY = "What came before was too long to be kept, and could not be summarised. It began:"
+EXCERPT, EXCERPTS = 160, 12  # characters of a message, and messages
+MAX_REQUEST = 2_000  # characters of the running turn's request that a summary quotes
 RUNNING_REQUEST = "The user's request that is being worked on, word for word:"
 
 Row = tuple[int, Message]  # key in the context, and the message
@@ -49,11 +56,6 @@ class Cut(Struct, frozen=True, kw_only=True):
     request: str | None = None
 
 
-def is_due(tokens: int | None, *, window: int, threshold: float) -> bool:
-    """Whether a context fills at least ``threshold`` (0 to 1) of the window, in tokens."""
-    return tokens is not None and tokens >= window * threshold
-
-
 def size_of(messages: Sequence[Message]) -> int:
     """Characters of messages, as far as a model has to read them."""
     return sum(
@@ -62,18 +64,17 @@ def size_of(messages: Sequence[Message]) -> int:
     )
 
 
-def rate_of(messages: Sequence[Message], *, tokens: int) -> float:
-    """Characters a token, as far as a context and its count tell; at most ``CHARS_PER_TOKEN``.
+def room_for(
+    messages: Sequence[Message], *, tokens: int, limit: float, chars_per_token: float
+) -> int:
+    """Characters of messages that may stay where recent turns must be cut.
 
-    The count is of the whole request, its system message and tools too, so this errs towards little
-    room.
+    Args:
+        tokens: of the whole request, its system message and tools too.
+        limit: tokens of a request that is not full.
     """
-    return min(CHARS_PER_TOKEN, max(0.01, size_of(messages) / max(1, tokens)))
-
-
-def estimate_tokens(messages: Sequence[Message], *, chars_per_token: float) -> int:
-    """Tokens of messages, at the rate that the server's last count gives."""
-    return round(size_of(messages) / chars_per_token)
+    beside = max(0, round(tokens * chars_per_token) - size_of(messages))
+    return max(FEW_WORDS, round((limit * chars_per_token - beside) * KEPT_SHARE))
 
 
 def cut(rows: Sequence[Row], *, keep_recent: int, room: int) -> Cut | None:
@@ -92,12 +93,17 @@ def cut(rows: Sequence[Row], *, keep_recent: int, room: int) -> Cut | None:
     legal = _legal_cuts(rows)
     if not rows or not legal:
         return None
+    floor = _never_too_much(room)
     recent = starts[-max(1, keep_recent)] if max(1, keep_recent) <= len(starts) else 0
     if keep_recent == 0 and legal[-1] == len(rows) and _is_answered(rows[-1][1]):
         chosen = len(rows)
     else:
         places = [n for n in legal if recent <= n < len(rows) and _begins_part(rows[n][1])]
         chosen = _place_to_cut(rows, places, recent, room)
+        whole = size_of([message for _, message in rows])
+        answered = legal[-1] == len(rows) and _is_answered(rows[-1][1])
+        if answered and not _takes_anything(rows, chosen) and whole > max(room / KEPT_SHARE, floor):
+            chosen = len(rows)  # one exchange that is too much by itself
     replaced = tuple(message for _, message in rows[:chosen])
     if all(message.is_summary for message in replaced):
         return None
@@ -108,14 +114,22 @@ def cut(rows: Sequence[Row], *, keep_recent: int, room: int) -> Cut | None:
     )
 
 
+def _never_too_much(room: int) -> int:
+    return max(FEW_WORDS, min(NEVER_TOO_MUCH, room))
+
+
+def _takes_anything(rows: Sequence[Row], place: int) -> bool:
+    return any(not message.is_summary for _, message in rows[:place])
+
+
 def _place_to_cut(rows: Sequence[Row], places: Sequence[int], recent: int, room: int) -> int:
     """One of the places, which begin at the recent turns; 0 where none will do."""
     held = [message for _, message in rows[recent:]]
-    size = size_of(held)
-    if any(not message.is_summary for _, message in rows[:recent]):
-        if size <= max(room / KEPT_SHARE, NEVER_TOO_MUCH):
+    size, floor = size_of(held), _never_too_much(room)
+    if _takes_anything(rows, recent):
+        if size <= max(room / KEPT_SHARE, floor):
             return next(iter(places), 0)
-    elif size <= NEVER_TOO_MUCH and not any(message.tool_calls for message in held):
+    elif size <= floor and not any(message.tool_calls for message in held):
         return 0
     taken = list(accumulate((size_of([message]) for _, message in rows), initial=0))
     fitting = (n for n in places if taken[-1] - taken[n] <= room)
@@ -172,17 +186,24 @@ def _begins_turn(message: Message) -> bool:
 # --- the request --------------------------------------------------------------------------------
 
 
-def transcript(messages: Sequence[Message]) -> tuple[str, ...]:
-    """The messages written out, in pieces of at most ``PIECE`` characters; nothing is dropped.
+def transcript(messages: Sequence[Message], *, window: int) -> tuple[str, ...]:
+    """The messages written out, in at most ``MAX_PIECES`` pieces; no message is dropped.
 
-    Arguments and results are cut short; a message that is longer than a piece is split.
+    Arguments and results are cut short, and the longest messages where all of it would be more than
+    the pieces hold: they keep their beginning and their end. A message longer than a piece is split.
+
+    Args:
+        window: tokens of the call that reads a piece.
     """
+    size = min(PIECE, max(LEAST_PIECE, window * PIECE_CHARS_PER_TOKEN))
+    texts = [_written(message) for message in messages]
+    most = _fair_share([len(text) for text in texts], (MAX_PIECES - 1) * size)
     pieces: list[str] = []
     piece = ""
-    for message in messages:
-        text = _written(message)
+    for whole in texts:
+        text = _without_its_middle(whole, most)
         while True:
-            room = PIECE - len(piece) - (2 if piece else 0)
+            room = size - len(piece) - (2 if piece else 0)
             if len(text) <= room:
                 piece = f"{piece}\n\n{text}" if piece else text
                 break
@@ -190,11 +211,37 @@ def transcript(messages: Sequence[Message]) -> tuple[str, ...]:
                 pieces.append(piece)
                 piece = ""
                 continue
-            pieces.append(text[:PIECE])
-            text = text[PIECE:]
+            pieces.append(text[:size])
+            text = text[size:]
     if piece:
         pieces.append(piece)
-    return tuple(pieces)
+    if len(pieces) <= MAX_PIECES:
+        return tuple(pieces)
+    whole = _without_its_middle("\n\n".join(pieces), MAX_PIECES * size - LEAST_OF_A_MESSAGE)
+    return tuple(whole[start : start + size] for start in range(0, len(whole), size))
+
+
+def _fair_share(sizes: Sequence[int], room: int) -> int:
+    """How much each may keep at most, for all of them together to fit into a room."""
+    left, share = room, max(sizes, default=0)
+    if sum(sizes) <= room:
+        return share
+    for place, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - place)
+        if size > share:
+            break
+        left -= size
+    return max(LEAST_OF_A_MESSAGE, share)
+
+
+def _without_its_middle(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    end = most // 4
+    left_out = len(text) - most
+    return (
+        f"{text[: most - end]}\n… ({left_out:,} characters left out) …\n{text[len(text) - end :]}"
+    )
 
 
 def _written(message: Message) -> str:
@@ -237,12 +284,23 @@ def whole_summary(summary: str, part: Cut) -> str:
     """The text that stands in place of what is replaced; it ends with the running turn's request."""
     # A model that repeats the heading must not be taken for the user by the next summary.
     text = summary.partition(RUNNING_REQUEST)[0].strip()
-    return text if part.request is None else f"{text}\n\n{RUNNING_REQUEST}\n{part.request}"
+    quoted = _without_its_middle(part.request or "", MAX_REQUEST)
+    return text if part.request is None else f"{text}\n\n{RUNNING_REQUEST}\n{quoted}"
 
 
 def quoted_request(summary: str) -> str:
     """The request that a summary quotes; empty where it quotes none."""
     return summary.partition(RUNNING_REQUEST)[2].strip()
+
+
+def excerpt(part: Cut) -> str:
+    """What stands in place of what is replaced, where no model can summarise it: its beginnings."""
+    said = [
+        m for m in part.replaced if m.role != "tool" and not m.is_guidance and m.content.strip()
+    ]
+    lines = [f"- [{m.role}] {_short(' '.join(m.content.split()), EXCERPT)}" for m in said]
+    shown = lines if len(lines) <= EXCERPTS else [lines[0], "- …", *lines[1 - EXCERPTS :]]
+    return whole_summary("\n".join([NO_SUMMARY, *shown]), part)
 
 
 def why_not(summary: str, part: Cut) -> str | None:

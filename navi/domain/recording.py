@@ -31,7 +31,9 @@ from navi.domain.ids import CallId, SessionId, SubagentId
 
 # What a run of the same turn cannot give again: how long things took, which secrets stood in a text
 # before it was logged, and ids that a memory got.
-UNREPEATABLE = frozenset({"duration_ms", "first_chunk_ms", "masked", "memory_id"})
+UNREPEATABLE = frozenset(
+    {"duration_ms", "first_chunk_ms", "masked", "memory_id", "tokens_before", "tokens_after"}
+)
 
 Reply = ModelReplied | ModelCallFailed
 

@@ -26,8 +26,9 @@ ANSWER_SHARE, MOST_RESERVED = (
     8,
     1_024,
 )  # an eighth of the window is kept for the answer, so much at most
-MARGIN = 1.03  # by which an estimate may be short, where there is a count to go by
-MARGIN_UNCOUNTED = 1.5  # where there is none
+# Of the window: what is estimated to be larger is not sent at all. The server knows better than an
+# estimate, and a request that it refuses costs nothing.
+HOPELESS = 1.5
 
 # A result is given to the model in a third of the window at most, and in less where that is too much.
 RESULT_SHARES = (3, 6, 12, 24, 48)
@@ -60,6 +61,13 @@ class Rate(Struct, frozen=True, kw_only=True):
     def tokens(self, chars: int) -> int:
         """Tokens of so many characters."""
         return ceil(chars / self.chars)
+
+
+class Window(Struct, frozen=True, kw_only=True):
+    """The window of a model, in tokens of a prompt and its answer, and how its tokens are estimated."""
+
+    tokens: int
+    rate: Rate
 
 
 class Fitted(Struct, frozen=True, kw_only=True):
@@ -125,14 +133,13 @@ def fit(
         results: the keys of tool results in the context, by their calls.
     """
     answer = reserved(window) // 2
-    margin = MARGIN if rate.counted else MARGIN_UNCOUNTED
     found: list[Fitted] = []
     for shorter, shortened in _shorter(request, results, window):
         tokens = rate.tokens(sizes_of(shorter).total)
         found.append(Fitted(request=shorter, shortened=shortened, tokens=tokens))
         if tokens + answer <= window:
             break
-    if found[-1].tokens <= window * margin:
+    if found[-1].tokens <= window * HOPELESS:
         return found[-1]
     return TooLarge(sizes=sizes_of(found[-1].request), tokens=found[-1].tokens)
 

@@ -5,9 +5,12 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.render_call import render_call
 from navi.domain.events import (
+    ContextCompressed,
     GuidanceGiven,
     MemorySaved,
     ModelCalled,
@@ -234,3 +237,95 @@ async def test_facts_that_run_in_circles_are_not_asked_for_again(tmp_path: Path)
         [failed] = await events_of(node, session_id, ModelCallFailed)
         assert (failed.kind, failed.will_retry) == ("runaway", False)
         assert await events_of(node, session_id, MemorySaved) == []
+
+
+# --- a context that is too full -----------------------------------------------------------------
+
+
+async def test_a_refusal_for_length_is_compressed_and_tried_once_more(tmp_path: Path) -> None:
+    async with (
+        ModelServer() as server,
+        agent_node(World(), tmp_path, [server.url], keep_recent=1) as node,
+    ):
+        session_id = await node.session()
+        for number in range(3):
+            server.answer(Say(f"answer {number} " * 50), Done(prompt=2_000))
+            await node.ask(session_id, f"question {number}")
+        server.refuse(400, "request (9000 tokens) exceeds the available context size (8192 tokens)")
+        server.answer(Say("- three questions"), Done())
+        server.answer(Say("here you are"), Done(prompt=2_000))
+
+        outcome = await node.ask(session_id, "and now?")
+
+        assert (outcome.outcome, outcome.content) == ("completed", "here you are")
+        [failed] = await events_of(node, session_id, ModelCallFailed)
+        assert (failed.kind, failed.will_retry) == ("overflow", True)
+        [compressed] = await events_of(node, session_id, ContextCompressed)
+        assert compressed.trigger == "pre_turn"
+
+        for _ in range(4):  # the call, the summary and again, and the call once more
+            server.refuse(400, "request (9000 tokens) exceeds the available context size")
+        refused = await node.ask(session_id, "again?")
+
+        assert refused.outcome == "failed"
+        [ended] = await events_of(node, session_id, TurnFailed)
+        assert ended.kind == "context_overflow"
+        server.answer(Say("yes"), Done(prompt=2_000))
+        assert (await node.ask(session_id, "still there?")).content == "yes"
+
+
+async def test_a_session_goes_on_where_no_model_can_summarise_what_is_too_long(
+    tmp_path: Path,
+) -> None:
+    async with (
+        CountingServer(window=WINDOW) as server,
+        agent_node(World(), tmp_path, [server.url], window=WINDOW) as node,
+    ):
+        server.mind = mind(compression=lambda _: (Say(""),))
+        session_id = await node.session()
+        assert (await node.ask(session_id, "word " * 50_000)).outcome == "failed"
+
+        assert (await node.ask(session_id, "hello?")).content == "Yes, that is so."
+
+        [compressed] = await events_of(node, session_id, ContextCompressed)
+        assert compressed.summary.startswith("What came before was too long")
+        assert compressed.tokens_after < WINDOW < compressed.tokens_before
+
+
+@pytest.mark.parametrize("window", [4_096, 8_192])
+async def test_a_small_window_is_never_the_end_of_a_session(tmp_path: Path, window: int) -> None:
+    async with (
+        CountingServer(window=window) as server,
+        agent_node(World(), tmp_path, [server.url], window=window) as node,
+    ):
+        server.mind = mind(turn=lambda _: (Say("It is a long story. " * 30),))
+        session_id = await node.session()
+
+        outcomes = [await node.ask(session_id, f"tell me part {n} of it") for n in range(30)]
+
+        assert {outcome.outcome for outcome in outcomes} == {"completed"}
+        # What stands before every message fills most of the smaller window.
+        assert sum(counted.refused for counted in server.counted) <= (9 if window < 8_192 else 0)
+        assert await events_of(node, session_id, ContextCompressed)
+
+
+async def test_a_session_of_one_long_turn_can_be_compressed_by_hand(tmp_path: Path) -> None:
+    async with (
+        CountingServer(window=32_768) as server,
+        agent_node(World(), tmp_path, [server.url], window=32_768) as node,
+    ):
+        write = {"action": "write", "content": "word " * 300}
+        rounds = iter(
+            [
+                *[(calls(("filesystem", {**write, "path": f"{n}.txt"})),) for n in range(12)],
+                (Say("done"),),
+            ]
+        )
+        server.mind = mind(turn=lambda _: next(rounds))
+        session_id = await node.session()
+        await node.ask(session_id, "write twelve files")
+
+        assert (await node.contexts.compress(session_id)).compressed
+
+        [compressed] = await events_of(node, session_id, ContextCompressed)
+        assert compressed.tokens_after < compressed.tokens_before

@@ -31,7 +31,7 @@ from navi.domain.events import (
 from navi.domain.hash_chain import verify_chain
 from navi.domain.ids import LOCAL_OWNER, CallId, SessionId
 from navi.projections.context import Context
-from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.agent_node import WORLDS, AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall, calls
 
@@ -394,10 +394,30 @@ async def test_a_summary_that_is_no_use_leaves_the_context_as_it_is(
         assert len(server.chats[-1].json["messages"]) == 6
 
 
+async def test_one_compression_at_a_time(server: ModelServer, tmp_path: Path) -> None:
+    async with agent_node(World(), tmp_path, [server.url], keep_recent=1) as node:
+        session_id = await spoken(node, server, 2)
+        held = asyncio.Event()
+        server.answer(Stall(held), Say("- of the first question"), Done())
+        first = asyncio.create_task(node.contexts.compress(session_id))
+        await server.chat(3)
+        second = asyncio.create_task(node.contexts.compress(session_id))
+
+        held.set()
+
+        assert (await first).compressed
+        assert not (await second).compressed
+        assert purposes(server).count("compression") == 1
+
+
 async def test_a_summary_that_another_one_overtook_hides_nothing(
     server: ModelServer, tmp_path: Path
 ) -> None:
-    async with agent_node(World(), tmp_path, [server.url], keep_recent=1) as node:
+    world = World()
+    async with (
+        agent_node(world, tmp_path, [server.url], keep_recent=1) as node,
+        agent_node(world, tmp_path, [server.url], keep_recent=1) as other,
+    ):
         session_id = await spoken(node, server, 2)
         held = asyncio.Event()
         server.answer(Stall(held), Say("- of the first question alone"), Done())
@@ -406,7 +426,7 @@ async def test_a_summary_that_another_one_overtook_hides_nothing(
         server.answer(Say("answer 2"), Done(prompt=500))
         await node.ask(session_id, "question 2")
         server.answer(Say("- of both questions"), Done())
-        assert (await node.contexts.compress(session_id)).compressed
+        assert (await other.contexts.compress(session_id)).compressed
 
         held.set()
 
@@ -415,6 +435,7 @@ async def test_a_summary_that_another_one_overtook_hides_nothing(
         assert compressed.summary == "- of both questions"
         [failed] = await events_of(node, session_id, CompressionFailed)
         assert failed.error == "the context was compressed further meanwhile"
+    WORLDS.remove(world)  # which node somebody asked for a compression the log does not say
 
 
 async def test_the_goal_is_known_after_a_compression_inside_the_turn(

@@ -8,17 +8,19 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from navi.domain.compression import (
-    CHARS_PER_TOKEN,
+    FEW_WORDS,
     KEPT_SHARE,
+    LEAST_PIECE,
+    MAX_PIECES,
     MAX_RESULT,
+    NO_SUMMARY,
     PIECE,
     RUNNING_REQUEST,
     Cut,
     Row,
     cut,
-    estimate_tokens,
-    is_due,
-    rate_of,
+    excerpt,
+    room_for,
     size_of,
     summary_messages,
     transcript,
@@ -107,10 +109,10 @@ def test_the_recent_turns_stay_whole_while_they_are_below_the_limit(
 ) -> None:
     limit = 32_768 * 0.8
     long, short = turns(12, "x" * 4_000), turns(count, "question")
-    rate = rate_of([m for _, m in short], tokens=tokens)
+    room = room_for([m for _, m in short], tokens=tokens, limit=limit, chars_per_token=4.0)
 
     kept_of_long = cut(long, keep_recent=10, room=int(limit * KEPT_SHARE * 4))
-    kept_of_short = cut(short, keep_recent=10, room=int(limit * KEPT_SHARE * rate))
+    kept_of_short = cut(short, keep_recent=10, room=room)
 
     assert kept_of_long is not None
     assert kept_of_short is not None
@@ -130,7 +132,7 @@ def test_a_few_words_are_not_cut_however_full_the_server_says_it_is() -> None:
 
 
 def test_a_question_and_its_answer_stay_together() -> None:
-    assert cut(turns(1, "x" * 9_000), keep_recent=1, room=9_000) is None
+    assert cut(turns(1, "x" * 9_000), keep_recent=1, room=11_000) is None
 
 
 def test_a_cut_inside_an_earlier_turn_keeps_its_question_as_the_request() -> None:
@@ -220,6 +222,9 @@ def contexts(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
+WINDOW = 32_768  # tokens: a piece has its full size
+
+
 @given(contexts(), st.integers(0, 4), st.integers(0, 400))
 def test_nothing_is_lost_and_no_call_is_parted_from_its_result(
     rows: list[Row], keep_recent: int, room: int
@@ -240,7 +245,7 @@ def test_nothing_is_lost_and_no_call_is_parted_from_its_result(
 def test_a_transcript_drops_nothing_and_keeps_to_its_pieces(rows: list[Row]) -> None:
     messages = [m for _, m in rows]
 
-    pieces = transcript(messages)
+    pieces = transcript(messages, window=WINDOW)
 
     assert all(0 < len(piece) <= PIECE for piece in pieces)
     text = "".join(pieces)
@@ -248,35 +253,94 @@ def test_a_transcript_drops_nothing_and_keeps_to_its_pieces(rows: list[Row]) -> 
 
 
 def test_a_transcript_cuts_results_and_splits_what_is_longer_than_a_piece() -> None:
-    [short] = transcript([result(1, "a", "y" * 5000)[1]])
-    long = transcript([message(1, "user", "z" * (2 * PIECE))[1], message(2, "user", "end")[1]])
+    [short] = transcript([result(1, "a", "y" * 5000)[1]], window=WINDOW)
+    long = transcript(
+        [message(1, "user", "z" * (2 * PIECE))[1], message(2, "user", "end")[1]], window=WINDOW
+    )
 
     assert "y" * MAX_RESULT in short
     assert "y" * (MAX_RESULT + 1) not in short
     assert "5000" in short
     assert sum(piece.count("z") for piece in long) == 2 * PIECE
     assert long[-1].endswith("end")
-    [calls] = transcript([calling(1, "c" * 500)[1]])
+    [calls] = transcript([calling(1, "c" * 500)[1]], window=WINDOW)
     assert len(calls) < 250
     reminder = message(1, "user", "remember", is_guidance=True)[1]
     before = message(2, "user", "- before", is_summary=True)[1]
-    assert transcript([reminder, before]) == (
+    assert transcript([reminder, before], window=WINDOW) == (
         "[reminder]\nremember\n\n[summary of what came before]\n- before",
     )
+
+
+def test_a_message_however_long_makes_a_bounded_number_of_pieces() -> None:
+    giant = message(1, "user", "first " + "z" * 256 * 1024 + " last")[1]
+
+    pieces = transcript([giant, message(2, "user", "end")[1]], window=2_048)
+
+    assert len(pieces) <= MAX_PIECES
+    assert all(len(piece) <= 2_048 for piece in pieces)
+    assert "first " in pieces[0]
+    assert " last" in "".join(pieces)
+    assert pieces[-1].endswith("[user]\nend")
+
+
+@given(sizes=st.lists(st.integers(0, 30_000), max_size=60), window=st.integers(512, 40_000))
+def test_a_transcript_is_bounded_whatever_is_said(sizes: list[int], window: int) -> None:
+    said = [message(n + 1, "user", "x" * size)[1] for n, size in enumerate(sizes)]
+
+    pieces = transcript(said, window=window)
+
+    assert len(pieces) <= MAX_PIECES
+    assert all(len(piece) <= min(PIECE, max(LEAST_PIECE, window)) for piece in pieces)
+
+
+def test_one_exchange_that_is_too_much_by_itself_goes_as_a_whole() -> None:
+    asked, answered = message(1, "user", "x" * 20_000), message(2, "assistant", "fine")
+
+    part = cut([asked, answered], keep_recent=10, room=4_000)
+
+    assert part == Cut(replaced=(asked[1], answered[1]), kept_from=3)
+
+
+def test_in_a_small_window_a_short_context_is_cut_too() -> None:
+    rows = [
+        message(1, "user", "x" * 2_000),
+        message(2, "assistant", "y" * 2_000),
+        message(3, "user", "and now?"),
+    ]
+
+    part = cut(rows, keep_recent=10, room=2_000)
+
+    assert part is not None
+    assert part.kept_from == 3
+    assert cut(rows, keep_recent=10, room=20_000) is None
+
+
+def test_what_no_model_can_summarise_is_replaced_by_its_beginnings() -> None:
+    giant = message(1, "user", "word " * 50_000)[1]
+    part = Cut(replaced=(giant, result(2, "a", "y" * 5_000)[1]), kept_from=3)
+
+    text = excerpt(part)
+
+    assert text.startswith(NO_SUMMARY + "\n- [user] word word")
+    assert len(text) < 500
+    assert why_not(text, part) is None
 
 
 def test_a_piece_ends_between_two_messages() -> None:
     said = "u" * 8_000
 
-    assert transcript([message(1, "user", said)[1], message(2, "assistant", said)[1]]) == (
+    assert transcript(
+        [message(1, "user", said)[1], message(2, "assistant", said)[1]], window=WINDOW
+    ) == (
         f"[user]\n{said}",
         f"[agent]\n{said}",
     )
     assert (
-        transcript([message(1, "user", "u" * (PIECE - len("[user]\n")))[1]] * 2)
+        transcript([message(1, "user", "u" * (PIECE - len("[user]\n")))[1]] * 2, window=WINDOW)
         == (("[user]\n" + "u" * (PIECE - len("[user]\n"))),) * 2
     )
-    assert transcript([]) == ()
+    assert transcript([], window=WINDOW) == ()
 
 
 def test_each_piece_carries_the_summary_of_those_before_it() -> None:
@@ -305,15 +369,12 @@ def test_the_running_turns_request_is_quoted_once() -> None:
     assert whole_summary("- x", Cut(replaced=(), kept_from=2)) == "- x"
 
 
-@pytest.mark.parametrize(("tokens", "due"), [(None, False), (79, False), (80, True), (100, True)])
-def test_a_context_is_full_at_its_threshold(tokens: int | None, due: bool) -> None:
-    assert is_due(tokens, window=100, threshold=0.8) is due
+def test_what_may_stay_is_what_the_system_message_and_the_tools_leave() -> None:
+    messages = [message(1, "user", "x" * 8_000)[1]]
 
+    def room(tokens: int) -> int:
+        return room_for(messages, tokens=tokens, limit=4_000, chars_per_token=4.0)
 
-def test_tokens_are_estimated_from_characters() -> None:
-    messages = [message(1, "user", "x" * 400)[1]]
-
-    assert estimate_tokens(messages, chars_per_token=CHARS_PER_TOKEN) == 100
-    assert rate_of(messages, tokens=400) == 1.0
-    assert rate_of(messages, tokens=10) == CHARS_PER_TOKEN
-    assert rate_of([], tokens=0) == 0.01
+    assert room(2_000) == round(16_000 * KEPT_SHARE)
+    assert room(3_000) == round((16_000 - 4_000) * KEPT_SHARE)
+    assert room(9_000) == FEW_WORDS

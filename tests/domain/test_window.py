@@ -94,11 +94,12 @@ def test_what_does_not_fit_at_all_is_told_by_its_sizes() -> None:
     assert "NAVI_CONTEXT_WINDOW" in why
 
 
-def test_without_a_count_what_may_fit_is_left_to_the_server() -> None:
-    asked = request(PromptMessage(role="user", content="x" * int(WINDOW * 4.2)))
+def test_what_may_fit_after_all_is_left_to_the_server() -> None:
+    def of(chars: int) -> Fitted | TooLarge:
+        return fitted(request(PromptMessage(role="user", content="x" * chars)))
 
-    assert isinstance(fit(asked, results={}, window=WINDOW, rate=Rate()), Fitted)
-    assert isinstance(fit(asked, results={}, window=WINDOW, rate=COUNTED), TooLarge)
+    assert isinstance(of(round(WINDOW * 4 * 1.3)), Fitted)
+    assert isinstance(of(round(WINDOW * 4 * 1.6)), TooLarge)
 
 
 def test_where_the_whole_is_stays_said() -> None:

@@ -207,9 +207,7 @@ async def agent_node(
         )
         compress = CompressContext(
             ask_model,
-            CompressSettings(
-                enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3, window=window
-            ),
+            CompressSettings(enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3),
         )
         agent = Agent(
             node=node_id,

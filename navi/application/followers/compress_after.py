@@ -23,6 +23,6 @@ class CompressAfter:
         context = await record.context()
         if profile is None or record.session.turn is not None:
             return
-        if self._compress.is_full(context, profile):
+        if (await self._compress.fill(context, profile, overflowed=False)).full:
             recorder = BesideTurns(record, self._node, halt, follows=True)
-            await self._compress(recorder, context, profile, "post_turn")
+            await self._compress(recorder, context, profile, "post_turn", overflowed=False)

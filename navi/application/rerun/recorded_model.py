@@ -195,6 +195,10 @@ class RecordedBounds(CallBounds):
             tokens=0,
         )
 
+    def refused(self, target: Target, fitted: Fitted, error: ModelFailure) -> str:
+        """What the recording says."""
+        return error.error
+
     def repetition_in(self, text: str, patience: Patience) -> str | None:
         """Nothing: a call that was given up for it failed in the recording."""
         return None

@@ -3,16 +3,29 @@
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
+from itertools import accumulate
 
 import msgspec
 from msgspec.structs import replace
 
 from navi.application.ask_model import AskModelOnce
-from navi.application.compress import CompressContext, CompressSettings, tokens_in
-from navi.application.model_call import Recorder
+from navi.application.compress import (
+    CompressContext,
+    CompressSettings,
+    Fill,
+    Measured,
+    tokens_in,
+)
 from navi.application.rerun.gate import Gate
 from navi.application.rerun.recorded_tools import TOOL_CALL, actor_here, offered, planned_with
-from navi.domain.compression import KEPT_SHARE, cut, rate_of, summary_messages, transcript
+from navi.domain.compression import (
+    NO_SUMMARY,
+    Cut,
+    cut,
+    size_of,
+    summary_messages,
+    transcript,
+)
 from navi.domain.events import (
     CompressionFailed,
     CompressionTrigger,
@@ -48,6 +61,7 @@ from navi.domain.profile import Profile
 from navi.domain.prompt import PERSONA, SEPARATOR
 from navi.domain.recording import Call, Recording
 from navi.domain.remembering import KNOWN_ALREADY
+from navi.domain.window import Rate, Window
 from navi.ports import ProfileEntry
 from navi.projections.context import ContextState
 
@@ -301,56 +315,79 @@ class RecordedCompress(CompressContext):
     """`CompressContext`, when the recording did, by settings that give what it gave."""
 
     def __init__(self, ask_model: AskModelOnce, gate: Gate) -> None:
-        super().__init__(ask_model, _settings(10, 0.8))
-        self._asking = ask_model
+        settings = CompressSettings(enabled=True, threshold=0.8, keep_recent=10, temperature=0.3)
+        super().__init__(ask_model, settings)
         self._gate = gate
 
-    def is_full(self, context: Fold[ContextState], profile: Profile) -> bool:
-        """Whether a summary comes next, and one can be made."""
+    async def fill(
+        self, context: Fold[ContextState], profile: Profile, *, overflowed: bool
+    ) -> Fill:
+        """Whether a summary comes next, and one can be made; and whether the turn goes on."""
+        del profile, overflowed
         recording = self._gate.recording
         coming = next_event(recording, self._gate.seq, actor_here(recording))
         if coming is None or coming.turn_id != recording.at(self._gate.seq).turn_id:
-            return False
+            return Fill(full=False, room=True)
         event = coming.event
         compresses = isinstance(event, ModelCalled) and event.purpose == "compression"
-        return compresses and self._found(context, profile) is not None
+        return Fill(
+            full=compresses and self._part(context) is not None,
+            room=not isinstance(event, TurnCompleted | SubagentFinished),
+        )
 
-    async def __call__(
+    async def measured(
         self,
-        record: Recorder,
         context: Fold[ContextState],
         profile: Profile,
         trigger: CompressionTrigger,
-    ) -> bool:
-        """Compress, as ever."""
-        settings = self._found(context, profile) or _settings(10, 0.8)
-        return await CompressContext(self._asking, settings)(record, context, profile, trigger)
+        *,
+        overflowed: bool,
+    ) -> Measured:
+        """The context, parted as it was."""
+        del profile, trigger, overflowed
+        call = self._call()
+        temperature = None if call is None else call.called.options.get("temperature")
+        rate = Rate()
+        return Measured(
+            part=self._part(context),
+            tokens=tokens_in(context, rate),
+            window=Window(tokens=_window_of(call), rate=rate),
+            temperature=0.3 if temperature is None else temperature,
+            must=self._went_on_without_summary(),
+        )
 
-    def _found(self, context: Fold[ContextState], profile: Profile) -> CompressSettings | None:
-        """Settings by which the recorded question follows; else any by which a context can be cut."""
+    def _part(self, context: Fold[ContextState]) -> Cut | None:
+        """The cut from which the recorded question follows; else any that can be made."""
         call = self._call()
         rows = context.rows.visible()
-        rate = rate_of([message for _, message in rows], tokens=tokens_in(context))
-        temperature = None if call is None else call.called.options.get("temperature")
-        window = profile.num_ctx or WINDOW
-        if call is not None and isinstance(found := call.called.options.get("num_ctx"), int):
-            window = found
-        possible: CompressSettings | None = None
+        sizes = [size_of([message]) for _, message in rows]
+        rooms = sorted({*accumulate(reversed(sizes)), sum(sizes) // 2}, reverse=True)
+        possible: Cut | None = None
         asked: dict[int, bool] = {}
-        for threshold in (0.8, *(n / 20 for n in range(1, 21))):
+        for room in (10**9, *rooms, 0):
             for keep_recent in (10, *range(31)):
-                part = cut(
-                    rows, keep_recent=keep_recent, room=int(window * threshold * KEPT_SHARE * rate)
-                )
+                part = cut(rows, keep_recent=keep_recent, room=room)
                 if part is None:
                     continue
-                settings = _settings(keep_recent, threshold, temperature, window)
-                possible = possible or settings
+                possible = possible or part
                 if part.kept_from not in asked:
                     asked[part.kept_from] = call is not None and _asks(call, part.replaced)
                 if asked[part.kept_from]:
-                    return settings
+                    return part
         return possible
+
+    def _went_on_without_summary(self) -> bool:
+        """Whether the context was cut then, although no model had summarised it."""
+        recording = self._gate.recording
+        for envelope in recording.after(self._gate.seq):
+            match envelope.event:
+                case ContextCompressed(summary=summary):
+                    return summary.startswith(NO_SUMMARY)
+                case CompressionFailed():
+                    return False
+                case _:
+                    pass
+        return False
 
     def _call(self) -> Call | None:
         recording = self._gate.recording
@@ -360,29 +397,26 @@ class RecordedCompress(CompressContext):
 class CompressBeside(RecordedCompress):
     """The same beside the turns."""
 
-    def is_full(self, context: Fold[ContextState], profile: Profile) -> bool:
+    async def fill(
+        self, context: Fold[ContextState], profile: Profile, *, overflowed: bool
+    ) -> Fill:
         """Whether a summary follows the turn, that nobody asked for."""
+        del profile, overflowed
         call = self._call()
         by_hand = call is not None and self._gate.recording.is_by_hand(call)
-        return call is not None and not by_hand and self._found(context, profile) is not None
+        full = call is not None and not by_hand and self._part(context) is not None
+        return Fill(full=full, room=True)
 
     def _call(self) -> Call | None:
         return self._gate.recording.next_aside(self._gate.seq, frozenset({"compression"}))
 
 
-def _settings(
-    keep_recent: int, threshold: float, temperature: float | None = 0.3, window: int = WINDOW
-) -> CompressSettings:
-    return CompressSettings(
-        enabled=True,
-        threshold=threshold,
-        keep_recent=keep_recent,
-        temperature=0.3 if temperature is None else temperature,
-        window=window,
-    )
+def _window_of(call: Call | None) -> int:
+    window = None if call is None else call.called.options.get("num_ctx")
+    return window if isinstance(window, int) else WINDOW
 
 
 def _asks(call: Call, replaced: Sequence[Message]) -> bool:
     """Whether a call asks for a summary of just these messages."""
-    tail = summary_messages(transcript(replaced)[0], so_far=None)
+    tail = summary_messages(transcript(replaced, window=_window_of(call))[0], so_far=None)
     return sha256(msgspec.json.encode(tail)).hexdigest() == call.called.tail_sha256
