@@ -12,6 +12,7 @@ from bench.measure import Figure, Pace, at_most, in_turns, ratios
 from bench.scene import Scene, Store, open_store
 from bench.turn import PROJECTIONS
 from bench.workload import EVENTS, fill
+from navi.adapters.files.uploads import Uploads
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.system import RandomIds, SystemClock
 from navi.application.followers.project import Projector
@@ -79,7 +80,12 @@ async def _milliseconds(store: Store, files: Path, session_id: SessionId, at: in
     times: list[float] = []
     for _ in range(FORKS):
         fork = ForkSession(
-            store.log, store.read_models, store.records(), Workspaces(files), RandomIds()
+            store.log,
+            store.read_models,
+            store.records(),
+            Workspaces(files),
+            Uploads(files, SystemClock()),
+            RandomIds(),
         )
         started = time.perf_counter()
         await fork(session_id, at=at)

@@ -31,6 +31,42 @@ MAY_BLOCK = {
 }
 
 
+# The longest first: the short ones fill what is left at the end, so that no processor waits for one module.
+LONGEST_FIRST = (
+    "tests/e2e/test_kill_matrix",
+    "tests/e2e/",
+    "tests/reruns",
+    "tests/released",
+    "tests/http",
+    "tests/adapters",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest modules first, and mark those that break what navi runs on."""
+
+    def place(item: pytest.Item) -> int:
+        starts = (item.nodeid.startswith(start) for start in LONGEST_FIRST)
+        return next((n for n, found in enumerate(starts) if found), len(LONGEST_FIRST))
+
+    items.sort(key=place)
+    for item in items:
+        if item.nodeid.startswith("tests/e2e/outages/"):
+            item.add_marker(pytest.mark.outage)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Processes for the whole suite, of which two a processor keep it busy; none for a part of it.
+
+    A part is done before they had started. `-n 2` on the command line takes precedence.
+    """
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
+    if not whole or "NAVI_TEST_NATS_URL" in os.environ:  # noqa: TID251  # tests have no cli.py; its streams would be everybody's
+        return 0
+    return 2 * (os.cpu_count() or 1)
+
+
 @pytest.fixture(autouse=True)
 def no_blocking() -> Generator[BlockBuster, None, None]:
     """Fail the test in which navi blocks its event loop."""

@@ -23,7 +23,11 @@ from tests.support.servers import PostgresServer
 
 SERVICES = 3  # two cores, and somebody always waits for something
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(600),
+]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

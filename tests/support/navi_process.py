@@ -1,11 +1,13 @@
 """A real ``navi serve`` in a process of its own, for end-to-end tests."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,6 +19,7 @@ import msgspec
 import psutil
 from websockets.asyncio.client import ClientConnection, connect
 
+from tests.support.fork_server import ForkedProcess, fork
 from tests.support.terminal import Terminal, on_terminal
 
 START_SECONDS = 30.0
@@ -26,6 +29,7 @@ COMMAND_SECONDS = 30.0
 
 # Nothing of the machine that runs the tests shows through: no settings, no model server.
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
+NOTHING = os.open(os.devnull, os.O_RDONLY)  # to read
 # Scripted servers answer as many calls at once as a test has; what waits for a slot is asked for.
 ISOLATED = {
     "NAVI_LLM": "demo",
@@ -84,13 +88,33 @@ async def run_navi(
     stdin: str = "",
 ) -> Finished:
     """Run a command to its end."""
-    async with (
-        started_navi(*arguments, data_dir=data_dir, settings=settings) as process,
-        asyncio.timeout(COMMAND_SECONDS),
-    ):
-        out, err = await process.communicate(stdin.encode())
-    assert process.returncode is not None
-    return Finished(process.returncode, out.decode(), err.decode())
+    reading, writing = os.pipe()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            process = await fork(
+                "navi",
+                *arguments,
+                environment=environment_of(data_dir, settings or {}),
+                stdin=reading,
+                stdout=out.fileno(),
+                stderr=err.fileno(),
+            )
+        finally:
+            os.close(reading)
+        try:
+            async with asyncio.timeout(COMMAND_SECONDS):
+                await asyncio.to_thread(_write, writing, stdin.encode())
+                status = await process.wait()
+        finally:
+            process.kill()
+        out.seek(0)
+        err.seek(0)
+        return Finished(status, out.read().decode(), err.read().decode())
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), open(descriptor, "wb") as file:
+        file.write(data)
 
 
 class EndedAtStart(AssertionError):
@@ -112,7 +136,7 @@ class NaviProcess:
         self.settings = dict(settings)
         self.url = ""
         self._start = 0  # where the log of the process that runs begins
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ForkedProcess | None = None
         self._log = data_dir.with_name(f"{data_dir.name}.log")
 
     @property
@@ -144,15 +168,13 @@ class NaviProcess:
         """
         self._start = len(self.log)
         with self._log.open("ab") as output:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
+            self._process = await fork(
                 self._module,
                 "serve",
-                env=environment_of(self.data_dir, {**self.settings, **settings}),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
+                environment=environment_of(self.data_dir, {**self.settings, **settings}),
+                stdin=NOTHING,
+                stdout=output.fileno(),
+                stderr=output.fileno(),
             )
         deadline = time.monotonic() + START_SECONDS
         while (url := self._address()) is None or not await _is_ready(url):
