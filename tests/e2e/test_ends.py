@@ -28,9 +28,15 @@ async def restart(navi: NaviProcess, **settings: str) -> None:
     await navi.start(**settings)
 
 
-async def running_sessions(navi: NaviProcess) -> list[str]:
-    sessions = (await navi.get("/sessions"))["sessions"]
-    return [session["id"] for session in sessions if session["status"] == "running"]
+async def only_running(navi: NaviProcess) -> str:
+    """The session that has a turn under way, waited for."""
+    async with asyncio.timeout(20):
+        while True:
+            sessions = (await navi.get("/sessions"))["sessions"]
+            running = [session["id"] for session in sessions if session["status"] == "running"]
+            if running:
+                return running[0]
+            await asyncio.sleep(0.02)
 
 
 def facts_since(events: list[dict[str, Any]], type: str) -> list[str]:  # noqa: A002  # as in the envelope
@@ -87,26 +93,25 @@ async def test_a_tool_killed_while_it_ran_is_not_run_again(navi: NaviProcess) ->
 
 
 async def test_a_chat_survives_the_server_it_talks_to(navi: NaviProcess) -> None:
-    await restart(navi, NAVI_FAILPOINTS="model.chunk@5=kill")
-
-    async with navi.started("chat", "!pace 0.01\n!repeat 30 word") as chat:
-        assert await navi.ended() == -signal.SIGKILL
+    async with navi.started("chat", "!pace 0.05\n!repeat 60 word") as chat:
+        running = await only_running(navi)
+        await navi.until(running, "text_delta")
+        await navi.kill()
         await navi.start()
         async with asyncio.timeout(20):
             answer, said = await chat.communicate()
 
-    assert (chat.returncode, answer.decode().split()) == (0, ["word"] * 30)
+    assert (chat.returncode, answer.decode().split()) == (0, ["word"] * 60)
     assert b"waiting for navi to come back" in said
+    assert (await navi.types(running)).count("turn_resumed") == 1
 
 
 async def test_a_chat_survives_a_restart_without_time_for_its_turn(navi: NaviProcess) -> None:
     await restart(navi, NAVI_DRAIN_SECONDS="0.2")
 
     async with navi.started("chat", "!pace 0.05\n!repeat 60 word") as chat:
-        async with asyncio.timeout(20):
-            while not (running := await running_sessions(navi)):  # noqa: ASYNC110  # it is another process
-                await asyncio.sleep(0.02)
-        await navi.until(running[0], "text_delta")
+        running = await only_running(navi)
+        await navi.until(running, "text_delta")
         status = await navi.stop()
         await navi.start()
         async with asyncio.timeout(20):
@@ -115,7 +120,7 @@ async def test_a_chat_survives_a_restart_without_time_for_its_turn(navi: NaviPro
     assert (status, chat.returncode) == (0, 0)
     assert answer.decode().split() == ["word"] * 60
     assert b"waiting for navi to come back" in said
-    assert (await navi.types(running[0])).count("user_message_received") == 1
+    assert (await navi.types(running)).count("user_message_received") == 1
 
 
 async def test_told_to_end_it_lets_the_running_turn_end(navi: NaviProcess) -> None:
