@@ -144,7 +144,7 @@ class _Server:
         self._clients: dict[int, socket.socket] = {}  # by pid of their process
         self._children, self._bell = os.pipe()
         os.set_blocking(self._bell, False)  # it has no name
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _nothing)  # it rings the bell
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(self._bell, warn_on_full_buffer=False)
         self._selector = DefaultSelector()
@@ -200,6 +200,10 @@ class _Server:
         for standard, file in enumerate(files):
             os.dup2(file, standard)
             os.close(file)
+
+
+def _nothing(number: int, frame: object) -> None:
+    del number, frame
 
 
 def _encoded(word: int) -> bytes:
