@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from bench import append, delta, fork, load, relay, turn, websocket
-from bench.measure import FULL, QUICK, Figure, Pace
+from bench.measure import FULL, QUICK, SHORTEST, Figure, Pace
 from bench.scene import Scene, open_scene
 
 Benchmark = Callable[[Scene, Pace], Awaitable[list[Figure]]]
@@ -34,12 +34,27 @@ def main() -> int:
     """Run what the command line asks for; the status is 0 whether targets are met or not."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", metavar="ROW", type=int, action="append", choices=sorted(ROWS))
-    parser.add_argument("--quick", action="store_true", help="short measurements, under a minute")
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument(
+        "--quick",
+        dest="pace",
+        action="store_const",
+        const=QUICK,
+        default=FULL,
+        help="short measurements, a minute",
+    )
+    pace.add_argument(
+        "--shortest",
+        dest="pace",
+        action="store_const",
+        const=SHORTEST,
+        help="a few seconds: whether it runs, not what it costs",
+    )
     parser.add_argument("--json", action="store_true", help="the figures of every round, as JSON")
     arguments = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     chosen = arguments.only or sorted(ROWS)
-    figures = _run(_measure(chosen, QUICK if arguments.quick else FULL))
+    figures = _run(_measure(chosen, arguments.pace))
     if arguments.json:
         print(json.dumps([_as_json(figure) for figure in figures], indent=2))
     else:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from bench.measure import Figure, Pace, at_most, in_turns
+from bench.measure import QUICK, SHORTEST, Figure, Pace, at_most, in_turns
 from bench.scene import Scene, new_id
 from bench.socket_clients import DIGITS, Job
 from bench.socket_server import PATH, Socket, app_of, clients, serving_as_navi
@@ -37,6 +37,7 @@ from navi.settings import read_settings
 TEXT_CHARACTERS = 60
 LEVELS = ((1, 20), (50, 20), (200, 20), (1000, 30))  # sessions, pieces a second of each
 QUICK_LEVELS = ((50, 20), (200, 20))
+SHORTEST_LEVELS = ((5, 20),)
 MOST_ROUNDS = 3  # each starts a process of clients
 WARM_UP = 0.5  # seconds, and as many pieces as come in them, that do not count
 CALL = CallId("0199b0a0-0000-7000-8000-000000000000")
@@ -72,7 +73,7 @@ class Service(Struct, frozen=True, kw_only=True):
 
 async def run(scene: Scene, pace: Pace) -> list[Figure]:
     """Row 9: delays at several loads, through all of navi and through its sockets alone."""
-    levels = QUICK_LEVELS if pace.seconds < 1 else LEVELS
+    levels = SHORTEST_LEVELS if pace is SHORTEST else QUICK_LEVELS if pace is QUICK else LEVELS
     figures: list[Figure] = []
     most = max(sessions for sessions, _ in levels)
     async with AsyncExitStack() as stack:

@@ -28,7 +28,8 @@ async def run(scene: Scene, pace: Pace) -> list[Figure]:
     """Row 11: milliseconds and bytes of WAL of a fork, with nothing remembered of the origin."""
     async with scene.database() as dsn:
         async with open_store(dsn) as writer:
-            long, short = await _filled(writer, LONG), await _filled(writer, SHORT)
+            events = min(LONG, pace.long * EVENTS)
+            long, short = await _filled(writer, events), await _filled(writer, SHORT)
             await Projector(writer.log, writer.read_models, PROJECTIONS, SystemClock()).caught_up()
         observer = await asyncpg.connect(dsn)
         try:
@@ -52,7 +53,7 @@ async def run(scene: Scene, pace: Pace) -> list[Figure]:
     return [
         Figure(
             row=11,
-            what=f"a fork of {LONG:,} events / of {SHORT}: time",
+            what=f"a fork of {events:,} events / of {SHORT}: time",
             values=ratios(times["long"], times["short"]),
             target=at_most(1.25),
             beside={f"{name}, ms": statistics.median(values) for name, values in times.items()},

@@ -6,7 +6,7 @@ import time
 from bench.measure import Figure, Pace, at_most, in_turns, ratios
 from bench.raw import RawStreams, encode_steps, open_raw
 from bench.scene import Scene, Store, new_id, open_store
-from bench.turn import LONG, PROJECTIONS, compressed
+from bench.turn import PROJECTIONS, compressed
 from bench.workload import fill, whole_turn
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
@@ -24,11 +24,11 @@ async def run(scene: Scene, pace: Pace) -> list[Figure]:
     async with scene.database() as dsn, open_raw(dsn) as raw:
         async with open_store(dsn) as writer:
             session_id = (await writer.create()).id
-            await fill(writer, session_id, turns=LONG)
-            long = [await compressed(writer, LONG) for _ in range(SESSIONS)]
+            await fill(writer, session_id, turns=pace.long)
+            long = [await compressed(writer, pace.long) for _ in range(SESSIONS)]
             short = [await compressed(writer, SHORT) for _ in range(SESSIONS)]
             await Projector(writer.log, writer.read_models, PROJECTIONS, SystemClock()).caught_up()
-        stream = await _raw_session(raw)
+        stream = await _raw_session(raw, turns=pace.long)
         # Another process, with nothing of all this in its memory.
         async with open_store(dsn) as store:
             times = await in_turns(
@@ -44,26 +44,26 @@ async def run(scene: Scene, pace: Pace) -> list[Figure]:
     return [
         Figure(
             row=7,
-            what=f"{LONG} turns from the log to a folded context / bare select and decode of all rows",
+            what=f"{pace.long} turns from the log to a folded context / bare select and decode of all rows",
             values=ratios(times["replay"], times["raw"]),
             target=at_most(1.5),
             beside={"navi, ms": middle["replay"], "raw, ms": middle["raw"]},
         ),
         Figure(
             row=7,
-            what=f"opened for a turn from the read models, contexts of ten turns: {LONG} / {SHORT} turns",
+            what=f"opened for a turn from the read models, contexts of ten turns: {pace.long} / {SHORT} turns",
             values=ratios(times["long"], times["short"]),
             target=at_most(1.15),
-            beside={f"{LONG}, ms": middle["long"], f"{SHORT}, ms": middle["short"]},
+            beside={f"{pace.long}, ms": middle["long"], f"{SHORT}, ms": middle["short"]},
         ),
     ]
 
 
-async def _raw_session(raw: RawStreams) -> str:
+async def _raw_session(raw: RawStreams, *, turns: int) -> str:
     stream, seq = new_id(), 0
     steps = encode_steps(whole_turn(receipt_seq=1))
     turn = ([name for names, _ in steps for name in names], [b for _, bs in steps for b in bs])
-    for _ in range(LONG):
+    for _ in range(turns):
         seq = await raw.write(stream, [turn], after=seq)
     return stream
 

@@ -16,15 +16,18 @@ class Pace(Struct, frozen=True, kw_only=True):
         rounds: how often everything of a row is measured, in turns.
         seconds: that one measurement of a rate takes.
         turns: that one measurement of a turn takes.
+        long: turns of a session that is called long.
     """
 
     rounds: int
     seconds: float
     turns: int
+    long: int = 300
 
 
 FULL = Pace(rounds=5, seconds=2.0, turns=40)
 QUICK = Pace(rounds=2, seconds=0.3, turns=8)
+SHORTEST = Pace(rounds=1, seconds=0.05, turns=2, long=12)  # whether it runs, not what it costs
 
 
 class Target(Struct, frozen=True):

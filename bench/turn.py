@@ -24,7 +24,7 @@ from navi.projections.sessions import Sessions
 from navi.projections.todo import Todo
 
 AT_ONCE = 16
-LONG, KEPT = 300, 10  # turns of a long session; turns that a compressed context keeps
+KEPT = 10  # turns that a compressed context holds
 Turn = Callable[[], Awaitable[None]]
 
 PROJECTIONS = (Sessions(), Messages(), Context(), Todo())
@@ -91,12 +91,12 @@ async def growth(scene: Scene, pace: Pace) -> list[Figure]:
     opened: list[float] = []
     async with scene.database() as dsn, open_store(dsn) as store:
         old = await store.create()
-        await fill(store, old.id, turns=LONG - 1)
+        await fill(store, old.id, turns=pace.long - 1)
         await old.refresh()
         for _ in range(pace.rounds):
             kept.append(await _old_against_young(store, old, pairs=pace.turns // 2))
         sessions = [
-            (await compressed(store, LONG), await compressed(store, KEPT))
+            (await compressed(store, pace.long), await compressed(store, KEPT))
             for _ in range(max(2, pace.turns // 8))
         ]
         for _ in range(pace.rounds):
@@ -105,13 +105,13 @@ async def growth(scene: Scene, pace: Pace) -> list[Figure]:
     return [
         Figure(
             row=5,
-            what="turn 300 / turn 1, the session kept in memory",
+            what=f"turn {pace.long} / turn 1, the session kept in memory",
             values=tuple(kept),
             target=at_most(1.15),
         ),
         Figure(
             row=5,
-            what="turn 300 / turn 11, opened with nothing remembered, contexts of ten turns",
+            what=f"turn {pace.long} / turn 11, opened with nothing remembered, contexts of ten turns",
             values=tuple(opened),
             target=at_most(1.15),
         ),

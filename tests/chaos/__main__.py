@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from random import Random, SystemRandom
 
@@ -31,6 +32,7 @@ def main() -> int:
         help="of an earlier run, for the same choices; else a new one, which is printed",
     )
     parser.add_argument("--minutes", type=float, default=20.0, help="how long (%(default)g)")
+    parser.add_argument("--cuts", type=int, default=sys.maxsize, help="at most so many")
     parser.add_argument("--services", type=int, default=2, help="how many run side by side")
     parser.add_argument("--report", type=Path, default=Path("build/chaos"), help="two files")
     parser.add_argument("--only", default="", help="cut points whose name contains this")
@@ -60,12 +62,12 @@ async def _run(arguments: argparse.Namespace) -> list[Outcome]:
                 async for outcome in _round(
                     Path(directory) / str(number),
                     None if own_servers else postgres,
-                    _in_time(cuts, until),
+                    islice(_in_time(cuts, until), arguments.cuts - len(outcomes)),
                     services=arguments.services,
                 ):
                     outcomes.append(outcome)
                     _tell(outcome)
-                if time.monotonic() > until:
+                if time.monotonic() > until or len(outcomes) >= arguments.cuts:
                     break
     return outcomes
 

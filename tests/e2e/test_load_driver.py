@@ -1,4 +1,4 @@
-"""``make load`` and ``make soak`` themselves, small: they see every event, and say so where one is missing."""
+"""``make bench``, ``chaos``, ``load`` and ``soak`` themselves, in their shortest form: they run and see what they say."""
 
 import asyncio
 import json
@@ -8,9 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bench.__main__ import ROWS
 from bench.service.viewer import OutOfOrder, Viewer
 
-RUN_SECONDS = 120
+RUN_SECONDS = 240
 
 
 async def run(*arguments: str) -> tuple[int | None, bytes]:
@@ -26,6 +27,27 @@ async def run(*arguments: str) -> tuple[int | None, bytes]:
             process.kill()
             await process.wait()
     return process.returncode, out
+
+
+@pytest.mark.timeout(RUN_SECONDS + 10)
+async def test_every_row_of_the_bench_is_measured() -> None:
+    status, out = await run("bench", "--shortest", "--json")
+
+    figures = json.loads(out)
+    assert status == 0
+    assert {figure["row"] for figure in figures} == set(ROWS)
+    assert all(value > 0 for figure in figures for value in figure["rounds"])
+
+
+@pytest.mark.timeout(RUN_SECONDS + 10)
+async def test_one_cut_of_the_long_chaos_passes(tmp_path: Path) -> None:
+    options = ("--cuts", "1", "--services", "1", "--only", "failing: committed.turn_failed")
+
+    status, out = await run("tests.chaos", *options, "--report", str(tmp_path / "chaos"))
+
+    assert status == 0
+    assert b"1 cut points tried (1 kills), 1 passed, 0 failed" in out
+    assert json.loads((tmp_path / "chaos.json").read_bytes())
 
 
 async def test_ten_sessions_stream_at_once_and_nobody_misses_anything() -> None:
