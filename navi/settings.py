@@ -51,6 +51,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     ollama_num_ctx: int
     openai_base_url: str | None
     openai_api_key: str | None
+    openai_backends_file: Path | None
+    openai_embedding_base_url: str | None
+    openai_embedding_api_key: str | None
     context_window: int | None
     model_slots: int | None
     llm_first_chunk_timeout: float
@@ -111,6 +114,11 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         ollama_num_ctx=read.one("OLLAMA_NUM_CTX", _whole(512, 2**24), default=32768),
         openai_base_url=read.one("OPENAI_BASE_URL", _url("http", "https"), default=None),
         openai_api_key=read.one("OPENAI_API_KEY", str, default=None),
+        openai_backends_file=read.one("OPENAI_BACKENDS_FILE", Path, default=None),
+        openai_embedding_base_url=read.one(
+            "OPENAI_EMBEDDING_BASE_URL", _url("http", "https"), default=None
+        ),
+        openai_embedding_api_key=read.one("OPENAI_EMBEDDING_API_KEY", str, default=None),
         context_window=read.one("NAVI_CONTEXT_WINDOW", _whole(512, 2**24), default=None),
         model_slots=read.one("NAVI_MODEL_SLOTS", _whole(1, 10_000), default=None),
         llm_first_chunk_timeout=read.one(

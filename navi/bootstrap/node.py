@@ -212,7 +212,7 @@ async def open_node(
         )
         servers = await model_settings(settings)
         models = await detect(servers, clock=clock)
-        stack.push_async_callback(models.servers.aclose)
+        stack.push_async_callback(models.aclose)
         memories = PostgresMemories(
             store.pool,
             FoundEmbedders(models.embeddings, model=settings.embedding_model, clock=clock, ids=ids),
@@ -332,14 +332,31 @@ async def _sign_heads(
 def secrets_of(settings: Settings, addresses: Addresses, models: ModelSettings) -> Secrets:
     """What is masked in the log: the environment's secrets, and those of the servers in use."""
     urls = {"NATS_URL": addresses.nats_url or "", "DATABASE_URL": addresses.database_url or ""}
-    headers = (header for backend in models.ollama_backends for header in backend.headers.values())
     return Secrets(
         {
-            **{f"OLLAMA_BACKENDS_FILE {n}": h.split()[-1] for n, h in enumerate(headers) if h},
+            **_in_files(models),
             **{name: password_in(url) or "" for name, url in urls.items()},
             **settings.secrets,
         }
     )
+
+
+def _in_files(models: ModelSettings) -> dict[str, str]:
+    """The secrets in the lists of servers: headers ("Bearer KEY"; the key alone), keys, passwords."""
+    ollamas, openais = models.ollama_backends, models.openai_backends
+    found = {
+        "OLLAMA_BACKENDS_FILE": [h for entry in ollamas for h in entry.headers.values()],
+        "OPENAI_BACKENDS_FILE": [h for entry in openais for h in entry.headers.values()]
+        + [entry.api_key or "" for entry in openais],
+    }
+    found["OLLAMA_BACKENDS_FILE"] += [password_in(entry.url) or "" for entry in ollamas]
+    found["OPENAI_BACKENDS_FILE"] += [password_in(entry.url) or "" for entry in openais]
+    return {
+        f"{name} {number}": value.split()[-1]
+        for name, values in found.items()
+        for number, value in enumerate(values)
+        if value.strip()
+    }
 
 
 def _calls(settings: Settings) -> CallSettings:

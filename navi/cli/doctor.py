@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from navi import __version__, failpoints
 from navi.adapters.embedded.errors import EmbeddedServerError
+from navi.adapters.llm.servers import ASSUMED
 from navi.adapters.nats.examine import examine as examine_nats
 from navi.adapters.postgres.connect import OLDEST_SERVER, open_pool
 from navi.adapters.postgres.examine import examine as examine_postgres
@@ -242,7 +243,20 @@ async def _model(settings: Settings) -> Sequence[Finding]:
     if model.name is None:
         return [Finding(name="model", state="fail", text=f"{model.words} ({reason})")]
     state: State = "warn" if model.backend == "demo" else "ok"
-    return [Finding(name="model", state=state, text=f"{model.words} ({reason})")]
+    findings = [Finding(name="model", state=state, text=f"{model.words} ({reason})")]
+    if model.known is None:
+        return findings
+    window, slots = f"{model.window_words}", f"{model.slots_words}"
+    assumed = model.known.window_from == ASSUMED
+    if assumed:
+        window += "; NAVI_CONTEXT_WINDOW sets it"
+    if model.known.slots_from == ASSUMED:
+        slots += "; NAVI_MODEL_SLOTS sets it"
+    return [
+        *findings,
+        Finding(name="context window", state="warn" if assumed else "ok", text=window),
+        Finding(name="model slots", state="ok", text=slots),
+    ]
 
 
 async def _tools(settings: Settings) -> Sequence[Finding]:

@@ -4,7 +4,9 @@ import asyncio
 
 from msgspec import Struct
 
+from navi.adapters.llm import servers
 from navi.adapters.llm.detect import Detected, detect
+from navi.adapters.llm.servers import Known
 from navi.adapters.system import SystemClock
 from navi.bootstrap.models import model_settings
 from navi.domain.errors import ModelFailure
@@ -19,11 +21,13 @@ class Model(Struct, frozen=True, kw_only=True):
     Attributes:
         name: None where no server tells one.
         trouble: why; None where there is a name.
+        known: its window and slots; None where there is no name.
     """
 
     backend: str
     name: str | None
     trouble: str | None = None
+    known: Known | None = None
 
     @property
     def words(self) -> str:
@@ -32,16 +36,34 @@ class Model(Struct, frozen=True, kw_only=True):
             return f"{self.backend}: {self.trouble or 'no model'}"
         return self.name if self.name == self.backend else f"{self.name} on {self.backend}"
 
+    @property
+    def window_words(self) -> str | None:
+        """Its window, and where that is from; None where nothing is known."""
+        if self.known is None:
+            return None
+        return f"{self.known.context_window} tokens a call ({_source(self.known.window_from)})"
+
+    @property
+    def slots_words(self) -> str | None:
+        """How many calls it is given at once, likewise."""
+        if self.known is None:
+            return None
+        calls = "1 call" if self.known.slots == 1 else f"{self.known.slots} calls"
+        return f"{calls} at once ({_source(self.known.slots_from)})"
+
 
 async def model_in_use(models: Detected) -> Model:
     """What the servers offer at this moment."""
     try:
         async with asyncio.timeout(MODEL_SECONDS):
-            return Model(backend=models.backend, name=await models.servers.default_model())
+            name = await models.servers.default_model()
     except TimeoutError:
         return Model(backend=models.backend, name=None, trouble="it does not answer")
     except ModelFailure as failure:
         return Model(backend=models.backend, name=None, trouble=str(failure))
+    target = await models.servers.choose((name,), ())
+    known = None if target is None else await models.servers.known(target)
+    return Model(backend=models.backend, name=name, known=known)
 
 
 async def model_of(settings: Settings) -> tuple[Model, str]:
@@ -54,4 +76,15 @@ async def model_of(settings: Settings) -> tuple[Model, str]:
     try:
         return await model_in_use(detected), detected.reason
     finally:
-        await detected.servers.aclose()
+        await detected.aclose()
+
+
+def _source(name: str) -> str:
+    """Where a number is from, in words: a setting says so by its name."""
+    match name:
+        case servers.THE_SERVER:
+            return "the server says so"
+        case servers.ASSUMED:
+            return "assumed: the server does not say"
+        case _:
+            return name

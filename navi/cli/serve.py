@@ -132,6 +132,8 @@ async def _run(settings: Settings, ending: Ending) -> int:
                         version=__version__,
                         model_backend=model.backend,
                         model_name=model.name,
+                        model_window=None if model.known is None else model.known.context_window,
+                        model_slots=None if model.known is None else model.known.slots,
                     )
                 click.echo(await _banner(node, address.url, model))
                 await ending.wait()

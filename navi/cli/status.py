@@ -7,7 +7,8 @@ import click
 from msgspec import Struct
 
 from navi import __version__
-from navi.adapters.embedded.run_record import read_run
+from navi.adapters.embedded.run_record import RunRecord, read_run
+from navi.adapters.llm.servers import Known
 from navi.cli.command import (
     HOLDS,
     data_dir_option,
@@ -25,10 +26,17 @@ _PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):[^@/]*@")
 
 
 class ModelStatus(Struct, frozen=True, kw_only=True):
-    """The model of profiles that name none; ``name`` is null where no server tells one."""
+    """The model of profiles that name none; ``name`` is null where no server tells one.
+
+    Attributes:
+        context_window: tokens of one call, prompt and answer.
+        slots: calls at once that the server is given.
+    """
 
     backend: str
     name: str | None
+    context_window: int | None = None
+    slots: int | None = None
 
 
 class Status(Struct, frozen=True, kw_only=True):
@@ -59,41 +67,61 @@ def status(data_dir: str | None, as_json: bool) -> None:
 
 
 async def _status(settings: Settings, *, as_json: bool) -> int:
-    found = await status_of(settings)
+    found, model = await _status_of(settings)
     if as_json:
         print_json(found)
     else:
-        _print_status(found)
+        _print_status(found, model)
     return HOLDS
 
 
-async def status_of(settings: Settings) -> Status:
-    """What there is; of a navi that does not run, what its settings say."""
+async def _status_of(settings: Settings) -> tuple[Status, Model]:
+    """What there is, and more of its model; of a navi that does not run, what its settings say."""
     running = await find_running(settings)
     # A command that reads may have started Postgres for itself.
     record = await asyncio.to_thread(read_run, settings.data_dir)
-    if record is not None and record.model_backend is not None:
-        model = ModelStatus(backend=record.model_backend, name=record.model_name)
-    else:
-        found, _ = await model_of(settings)
-        model = ModelStatus(backend=found.backend, name=found.name)
-    return Status(
+    model = await _model(settings, record)
+    status = Status(
         http_url=None if running is None else running.http_url,
         nats_url=settings.nats_url or (record.nats_url if record is not None else None),
         database_url=settings.database_url or (record.database_url if record is not None else None),
         data_dir=str(settings.data_dir.absolute()),
-        model=model,
+        model=ModelStatus(
+            backend=model.backend,
+            name=model.name,
+            context_window=None if model.known is None else model.known.context_window,
+            slots=None if model.known is None else model.known.slots,
+        ),
         version=(running.version if running is not None else None) or __version__,
         running=running is not None,
     )
+    return status, model
 
 
-def _print_status(found: Status) -> None:
-    model = found.model
+async def _model(settings: Settings, record: RunRecord | None) -> Model:
+    """The model of the navi that runs, with what its server says now where the settings are the same."""
+    found, _ = await model_of(settings)
+    if record is None or record.model_backend is None:
+        return found
+    if record.model_backend == found.backend and record.model_name in (found.name, None):
+        return found
+    known = None
+    if record.model_window is not None and record.model_slots is not None:
+        known = Known(
+            context_window=record.model_window,
+            window_from="navi",
+            slots=record.model_slots,
+            slots_from="navi",
+        )
+    return Model(backend=record.model_backend, name=record.model_name, known=known)
+
+
+def _print_status(found: Status, model: Model) -> None:
     lines = (
         ("navi", f"{found.version}, {'running' if found.running else 'not running'}"),
         ("chat", found.http_url or "start it with `navi serve`"),
-        ("model", Model(backend=model.backend, name=model.name).words),
+        ("model", model.words),
+        *(("", text) for text in (model.window_words, model.slots_words) if text is not None),
         ("data", found.data_dir),
         ("Postgres", without_password(found.database_url) or "embedded, not running"),
         ("NATS", found.nats_url or "embedded, not running"),

@@ -3,8 +3,12 @@
 import pytest
 from click.testing import CliRunner
 
+from navi.adapters.embedded.servers import Addresses
+from navi.adapters.llm.detect import ModelSettings, OllamaBackend, OpenAIBackend
+from navi.bootstrap.node import secrets_of
 from navi.cli import main
 from navi.cli.menu import COMMANDS
+from navi.settings import read_settings
 
 
 @pytest.mark.parametrize(
@@ -91,3 +95,21 @@ def test_the_failpoints_are_listed_with_their_places() -> None:
 
     lines = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
     assert ["tool.running", "after tool_started is committed, before the tool runs"] in lines
+
+
+def test_what_a_list_of_servers_holds_of_keys_is_masked() -> None:
+    models = ModelSettings(
+        ollama_backends=(
+            OllamaBackend(url="http://a", headers={"Authorization": "Bearer first-of-all"}),
+        ),
+        openai_backends=(
+            OpenAIBackend(url="http://me:second-of-all@b", api_key="third-of-all"),
+            OpenAIBackend(url="http://c", headers={"X-Key": "fourth-of-all", "X-Empty": " "}),
+        ),
+    )
+    environment = {"OPENAI_EMBEDDING_API_KEY": "fifth-of-all"}
+
+    secrets = secrets_of(read_settings(environment), Addresses(), models)
+
+    text = "first-of-all second-of-all third-of-all fourth-of-all fifth-of-all"
+    assert "of-all" not in secrets.mask(text).text

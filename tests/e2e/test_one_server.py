@@ -57,7 +57,7 @@ async def test_status_says_where_everything_is(navi: NaviProcess) -> None:
     assert status == {
         "http_url": navi.url,
         "data_dir": str(navi.data_dir),
-        "model": {"backend": "demo", "name": "demo"},
+        "model": {"backend": "demo", "name": "demo", "context_window": 32768, "slots": 16},
         "version": "0.1.0",
         "running": True,
     }
@@ -195,6 +195,8 @@ async def test_the_doctor_finds_nothing_wrong(navi: NaviProcess) -> None:
             "NATS": "ok",
             "JetStream": "ok",
             "model": "warn",
+            "context window": "ok",
+            "model slots": "ok",
             "tools": "ok",
             "profiles": "ok",
         },

@@ -2,22 +2,24 @@
 
 from pathlib import Path
 
+import pytest
+
+from tests.support.counting_server import CountingServer
 from tests.support.navi_process import run_navi
 
 
+@pytest.mark.parametrize("setting", ["OLLAMA_BACKENDS_FILE", "OPENAI_BACKENDS_FILE"])
 async def test_a_file_that_a_setting_names_is_missed_before_anything_starts(
-    tmp_path: Path,
+    tmp_path: Path, setting: str
 ) -> None:
     file = tmp_path / "missing.json"
 
-    ended = await run_navi(
-        "serve", data_dir=tmp_path / "data", settings={"OLLAMA_BACKENDS_FILE": str(file)}
-    )
+    ended = await run_navi("serve", data_dir=tmp_path / "data", settings={setting: str(file)})
 
     assert (ended.status, ended.stdout, ended.stderr) == (
         2,
         "",
-        f"navi: OLLAMA_BACKENDS_FILE: {file}: No such file or directory\n",
+        f"navi: {setting}: {file}: No such file or directory\n",
     )
     assert not (tmp_path / "data").exists()
 
@@ -60,3 +62,23 @@ async def test_a_postgres_that_is_away_is_told_in_a_sentence(tmp_path: Path) -> 
 
     assert (ended.status, ended.stdout, len(ended.stderr.splitlines())) == (1, "", 1)
     assert "geheim" not in ended.stderr
+
+
+async def test_window_and_slots_are_told_with_where_they_are_from(tmp_path: Path) -> None:
+    async with CountingServer(window=2048, slots=2) as server:
+        settings = {
+            "NAVI_LLM": "openai",
+            "OPENAI_BASE_URL": server.openai_url,
+            "NAVI_MODEL_SLOTS": "3",
+        }
+        told = await run_navi("status", data_dir=tmp_path, settings=settings)
+        as_json = await run_navi("status", "--json", data_dir=tmp_path, settings=settings)
+
+    assert as_json.json["model"] == {
+        "backend": "openai",
+        "name": server.models[0],
+        "context_window": 2048,
+        "slots": 3,
+    }
+    assert "2048 tokens a call (the server says so)" in told.stdout
+    assert "3 calls at once (NAVI_MODEL_SLOTS)" in told.stdout

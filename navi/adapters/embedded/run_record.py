@@ -21,6 +21,8 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     version: str | None = None
     model_backend: str | None = None
     model_name: str | None = None
+    model_window: int | None = None
+    model_slots: int | None = None
 
 
 def record_run(data_dir: Path, run: RunRecord) -> None:

@@ -141,6 +141,8 @@ class EmbeddedServers:
         version: str | None = None,
         model_backend: str | None = None,
         model_name: str | None = None,
+        model_window: int | None = None,
+        model_slots: int | None = None,
     ) -> None:
         """Tell other commands where this process is; only the owner may."""
         run = RunRecord(
@@ -151,6 +153,8 @@ class EmbeddedServers:
             version=version,
             model_backend=model_backend,
             model_name=model_name,
+            model_window=model_window,
+            model_slots=model_slots,
         )
         await asyncio.to_thread(record_run, self.data_dir, run)
 

@@ -88,14 +88,21 @@ class OllamaEmbeddings:
 class OpenAIEmbeddings:
     """Embeddings of an OpenAI-compatible server, whose list of models says nothing but names."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        """The endpoint is the caller's, who closes it."""
+    def __init__(self, endpoint: Endpoint, *, whatever_its_name: bool = False) -> None:
+        """The endpoint is the caller's, who closes it.
+
+        Args:
+            whatever_its_name: a model whose name does not tell is tried too; else it may be one to
+                chat with, which would be loaded for nothing.
+        """
         self._endpoint = endpoint
+        self._whatever_its_name = whatever_its_name
 
     async def embedding_models(self) -> tuple[str, ...]:
         answer = await self._endpoint.fetch("/models", within=ANSWER_SECONDS)
-        names = (model.id for model in read(answer, _Models).data)
-        return tuple(name for name in names if _EMBEDS.search(name))
+        names = tuple(model.id for model in read(answer, _Models).data)
+        found = tuple(name for name in names if _EMBEDS.search(name))
+        return found or (names if self._whatever_its_name else ())
 
     async def embed(
         self, model: str, texts: Sequence[str], *, call_id: CallId

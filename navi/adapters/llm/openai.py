@@ -1,8 +1,9 @@
 """``/chat/completions`` as OpenAI defined it and many servers speak it: server-sent events."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import msgspec
@@ -48,11 +49,21 @@ TAIL_SECONDS = 3.0
 class OpenAI:
     """One OpenAI-compatible server."""
 
-    def __init__(self, base_url: str, *, api_key: str | None, chunk_timeout: float) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None,
+        chunk_timeout: float = DEFAULT_CHUNK_TIMEOUT,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        fields: tuple[str, str] = ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
+    ) -> None:
         """A server that is asked for nothing yet.
 
         Args:
             base_url: up to and including ``/v1``, as ``OPENAI_BASE_URL`` has it.
+            headers: sent with every request; they overrule the key.
+            fields: the settings that the address and the key are from.
             chunk_timeout: seconds of silence between two chunks; ``DEFAULT_CHUNK_TIMEOUT`` unless
                 the user wants another.
 
@@ -60,9 +71,9 @@ class OpenAI:
             BadInput: the address or the key is not usable.
         """
         if api_key and not (api_key.isascii() and api_key.isprintable()):
-            raise BadInput("OPENAI_API_KEY", "has characters that cannot be sent")
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._endpoint = Endpoint("OPENAI_BASE_URL", base_url.strip(), headers)
+            raise BadInput(fields[1], "has characters that cannot be sent")
+        key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._endpoint = Endpoint(fields[0], base_url.strip(), {**key, **headers})
         self._chunk_timeout = chunk_timeout
         self._form = Form()
         self._capacities = KeptCapacity(self._ask_capacity)
@@ -83,6 +94,11 @@ class OpenAI:
     def embeddings(self) -> OpenAIEmbeddings:
         """The same server, asked for embeddings."""
         return OpenAIEmbeddings(self._endpoint)
+
+    @property
+    def only_embeddings(self) -> OpenAIEmbeddings:
+        """The same server, which is there for nothing else."""
+        return OpenAIEmbeddings(self._endpoint, whatever_its_name=True)
 
     def render(self, request: ModelRequest) -> bytes:
         return render(request, self._form)

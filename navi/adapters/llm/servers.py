@@ -19,6 +19,7 @@ MAX_SET_ASIDE_SECONDS = 300.0
 ASSUMED_WINDOW = 8192  # tokens
 ASSUMED_SLOTS = 16
 
+THE_SERVER, ASSUMED = "the server", "assumed"  # where a capacity is from, if it is no setting
 NOTHING_SET = Capacity()
 
 
@@ -182,19 +183,19 @@ def _window(settings: Capacity, said: Capacity, server: Server) -> tuple[int, st
         return settings.context_window, "NAVI_CONTEXT_WINDOW"
     if server.num_ctx is not None:
         if said.context_window is not None and said.context_window < server.num_ctx:
-            return said.context_window, "the server"
+            return said.context_window, THE_SERVER
         return server.num_ctx, "OLLAMA_NUM_CTX"
     if said.context_window is not None:
-        return said.context_window, "the server"
-    return ASSUMED_WINDOW, "assumed"
+        return said.context_window, THE_SERVER
+    return ASSUMED_WINDOW, ASSUMED
 
 
 def _slots(settings: Capacity, said: Capacity, server: Server) -> tuple[int, str]:
     if settings.slots is not None:
         return settings.slots, "NAVI_MODEL_SLOTS"
     if said.slots is not None:
-        return said.slots, "the server"
-    return server.assumed_slots, "assumed"
+        return said.slots, THE_SERVER
+    return server.assumed_slots, ASSUMED
 
 
 def _full(name: str) -> str:
