@@ -162,7 +162,7 @@ async def test_a_node_that_was_frozen_and_one_that_was_cut_off_are_fenced(
     await asyncio.gather(*(service.b.post(f"/sessions/{s}/stop") for s in (frozen, cut_off)))
     await asyncio.gather(*(service.b.until(s, "turn_stopped") for s in (frozen, cut_off)))
 
-    assert deaf.type == "blackhole"
+    assert deaf.kind == "blackhole"
     assert heads == ["running", "running"]
     assert max(at(event) for event in resumed) - stopped_at < NOTICED
     for session_id in (frozen, cut_off):

@@ -24,7 +24,7 @@ from tests.contracts.event_log import (
     watched,
     whole_partition,
 )
-from tests.support.fault_proxy import FaultProxy
+from tests.support.fault_proxy import FaultProxy, Kind
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def run_sql(database: str, statement: str, *values: object) -> list[asyncp
 
 @pytest.mark.parametrize("fault", ["lose_reply", "lose_request"])
 async def test_a_lost_answer_stores_nothing_twice_and_loses_nothing(
-    fault: str, proxy: FaultProxy, database: str
+    fault: Kind, proxy: FaultProxy, database: str
 ) -> None:
     async with behind(proxy, database) as log:
         session_id = SessionId(new_id())

@@ -7,6 +7,7 @@ import time
 import asyncpg
 import pytest
 
+from tests.support.fault_proxy import Kind
 from tests.support.navi_process import NaviProcess
 from tests.support.outage_scene import Backing
 from tests.support.promises import broken_promises, facts
@@ -25,7 +26,7 @@ PLACES = ["model_replied", "tool_finished", "turn_completed"]
 
 @pytest.mark.parametrize("fault", ["lose_reply", "lose_request"])
 async def test_a_connection_cut_in_a_commit_stores_nothing_twice(
-    backing: Backing, navi: NaviProcess, fault: str
+    backing: Backing, navi: NaviProcess, fault: Kind
 ) -> None:
     session_id = await navi.new_session()
     sent: list[str] = []

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.fault_proxy import Kind
 from tests.support.navi_process import NaviProcess
 from tests.support.outage_scene import Backing
 from tests.support.published import assert_published
@@ -37,7 +38,7 @@ async def test_a_node_that_starts_first_waits_for_postgres_and_nats(
 
 @pytest.mark.parametrize(("command", "fault"), [("sessions", "drop"), ("verify", "blackhole")])
 async def test_commands_that_read_say_in_a_line_that_postgres_is_away(
-    backing: Backing, tmp_path: Path, command: str, fault: str
+    backing: Backing, tmp_path: Path, command: str, fault: Kind
 ) -> None:
     node = NaviProcess(tmp_path / "data", backing.settings)
     broken = backing.postgres_proxy.add(fault)
