@@ -107,7 +107,8 @@ async def test_a_summary_that_would_be_larger_is_refused(
 ) -> None:
     session_id = await spoken(navi, models)
     before = await buffers(navi, session_id)
-    models.answer(Say("- " + "much more " * 400), Done())
+    many = " ".join(f"{n * n} words of it" for n in range(200))
+    models.answer(Say(f"- {many}"), Done())
 
     answer = await navi.post(f"/sessions/{session_id}/compress")
 
