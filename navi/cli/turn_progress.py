@@ -9,6 +9,7 @@ from navi.domain.events import (
     CompressionFailed,
     ContextCompressed,
     Envelope,
+    GuidanceGiven,
     JsonObject,
     ModelCalled,
     ModelCallFailed,
@@ -147,8 +148,10 @@ class TurnProgress:
                 return (Noted(text=f"the profile is now {profile}"),)
             case SessionRenamed(name=name, by="auto"):
                 return (Noted(text=f"the session is called {_short(name or '')}"),)
-            case TurnCompleted(limit_reached=True):
-                return (Noted(text="the limit of model calls was reached", good=False),)
+            case TurnCompleted(limit_reached=limit_reached, truncated=truncated):
+                return _shortcomings(limit_reached=limit_reached, truncated=truncated is True)
+            case GuidanceGiven(kind="continue") if envelope.subagent_id is None:
+                return (Noted(text="the answer was cut off for length; it goes on"),)
             case TurnStopped():
                 self._clear()
                 return (Noted(text="stopped", good=False),)
@@ -197,6 +200,14 @@ def waiting(event: ModelWaiting) -> str:
         return "the model is loading"
     last = event.place % 10 if event.place % 100 not in (11, 12, 13) else 0
     return f"{event.place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') } in line"
+
+
+def _shortcomings(*, limit_reached: bool, truncated: bool) -> tuple[Shown, ...]:
+    texts = {
+        "the limit of model calls was reached": limit_reached,
+        "the answer was cut off for length: ask for the rest": truncated,
+    }
+    return tuple(Noted(text=text, good=False) for text, holds in texts.items() if holds)
 
 
 def describe_call(name: str, arguments: JsonObject) -> str:

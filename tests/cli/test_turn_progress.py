@@ -7,6 +7,7 @@ from navi.cli.turn_progress import Noted, Said, Shown, TurnProgress, describe_ca
 from navi.domain.events import (
     AgentEvent,
     Envelope,
+    GuidanceGiven,
     JsonObject,
     ModelCalled,
     ModelCallFailed,
@@ -17,6 +18,7 @@ from navi.domain.events import (
     ThinkingDelta,
     ToolFinished,
     ToolStarted,
+    TurnCompleted,
     TurnFailed,
     TurnStarted,
     TurnStopped,
@@ -206,3 +208,15 @@ def test_another_error_is_told_as_well() -> None:
     scene = Scene().see(TurnFailed(kind="crash_loop", error="three processes died"))
 
     assert scene.shown == [Noted(text="failed: three processes died", good=False)]
+
+
+def test_an_answer_that_was_cut_off_for_length_says_so() -> None:
+    goes_on = GuidanceGiven(kind="continue", content="Go on.")
+    ended = TurnCompleted(iterations=2, limit_reached=False, usage=Usage(), truncated=True)
+
+    scene = Scene().see(goes_on, ended)
+
+    assert scene.shown == [
+        Noted(text="the answer was cut off for length; it goes on"),
+        Noted(text="the answer was cut off for length: ask for the rest", good=False),
+    ]
