@@ -16,6 +16,7 @@ from navi.application.recorders import InTurn
 from navi.application.turn_run import Agent, Run
 from navi.domain.commands import DeliverMessages
 from navi.domain.compression import quoted_request
+from navi.domain.events import PlanningPhaseCompleted
 from navi.domain.guidance import cut_off_words, due_guidance
 from navi.domain.ids import SubagentId
 from navi.domain.planning import Executors
@@ -23,10 +24,12 @@ from navi.domain.profile import Profile
 from navi.domain.prompt import PERSONA, ToolSchema, prompt_messages, system_text
 from navi.domain.session import due_messages
 from navi.domain.turn import (
+    FAILED,
     AskModel,
     Compress,
     Deliver,
     Finish,
+    LeavePlan,
     Limits,
     MakePlan,
     RunTools,
@@ -78,6 +81,11 @@ async def run_actor(
                 executors = await _executors(agent, profile)
                 asked = await make_plan(agent.ask_model, recorder, step, question, executors)
                 _keep(run, asked)
+            case LeavePlan(phase=phase, call_id=call_id, error=error):
+                left = PlanningPhaseCompleted(
+                    phase=phase, call_id=call_id, output=error, verdict=FAILED
+                )
+                await recorder(left)
             case Compress(trigger=trigger):
                 context = await patiently(lambda: record.context_of(subagent_id))
                 await agent.compress(

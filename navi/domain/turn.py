@@ -40,6 +40,7 @@ MAX_DEPTH = 2  # a subagent of a subagent is the last
 MAX_SPAWNED = 32  # subagents a turn may have in all
 COMPRESS_AGAIN = 2  # iterations after a summary that was of no use: the context has grown by then
 MAX_DEATHS = 3  # processes a turn may take with it before it is given up
+FAILED = "failed"  # verdict on a phase of planning whose call failed for good
 HANDED_OVER = "handed_over"  # reason of a turn_resumed after a clean good-bye
 DIED = "node_died"
 FOR_LENGTH = "length"  # finish_reason of an answer that was cut off
@@ -111,6 +112,7 @@ class Actor(Struct, frozen=True, kw_only=True):
         replied: whether the last thing that happened is a reply that asks for no tool.
         cut_off: what of the last reply was cut off for length: its text, or the arguments of a call.
         attempts: failures since the last reply; a process's death is not among them.
+        failed_call: the call that the last of them was.
         compressed_at: iterations at the last try to compress its context; None before one.
         compression_failed: whether that try came to nothing.
         spawned_by: the ``spawn_agent`` call that a subagent answers.
@@ -125,6 +127,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     call: OpenCall | None = None
     tools: tuple[ToolRun, ...] = ()
     attempts: tuple[Attempt, ...] = ()
+    failed_call: CallId | None = None
     replied: bool = False
     cut_off: CutOff = ""
     compressed_at: int | None = None
@@ -272,7 +275,7 @@ def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int, at: datetime) ->
         case ModelCallFailed() if actor.call is not None and actor.call.id == event.call_id:
             return _failed(actor, event, call=actor.call, at=at)
         case PlanningPhaseCompleted():
-            return replace(actor, plan=_planned(actor.plan, event))
+            return replace(actor, plan=_planned(actor.plan, event), attempts=())
         case GuidanceGiven(kind="continue"):
             return replace(actor, replied=False)
         case ToolStarted(call_id=call_id):
@@ -343,7 +346,7 @@ def _failed(actor: Actor, event: ModelCallFailed, *, call: OpenCall, at: datetim
         return actor if event.will_retry else _not_compressed(actor)
     if event.kind == "overflow":  # however lately its context was compressed: it was not enough
         actor = replace(actor, compressed_at=None)
-    return replace(actor, attempts=(*actor.attempts, attempt))
+    return replace(actor, attempts=(*actor.attempts, attempt), failed_call=call.id)
 
 
 def _not_compressed(actor: Actor) -> Actor:
@@ -351,6 +354,8 @@ def _not_compressed(actor: Actor) -> Actor:
 
 
 def _planned(plan: PlanStage, event: PlanningPhaseCompleted) -> PlanStage:
+    if event.verdict == FAILED:
+        return replace(plan, done=True)
     match event.phase:
         case 1:
             direct, reflect = event.verdict == "direct", event.verdict == "reflect"
@@ -441,6 +446,18 @@ class MakePlan(Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...]
 
 
+class LeavePlan(Struct, frozen=True, kw_only=True):
+    """A phase of planning cannot be had: that costs the plan, and not the turn.
+
+    Attributes:
+        call_id: the model call that failed for good; ``error`` says why.
+    """
+
+    phase: Literal[1, 2, 3]
+    call_id: CallId
+    error: str
+
+
 class Compress(Struct, frozen=True, kw_only=True):
     """The context is too full for the next call."""
 
@@ -470,7 +487,7 @@ class Finish(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-TurnStep = Deliver | MakePlan | Compress | AskModel | RunTools | Finish
+TurnStep = Deliver | MakePlan | LeavePlan | Compress | AskModel | RunTools | Finish
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -502,8 +519,12 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
         return Finish(why="limit_reached")  # the last call was without tools, whatever it asks for
     if actor.tools:
         return RunTools(runs=_side_by_side(actor.tools))
+    plans = limits.planning and not actor.plan.done and not actor.iterations
     if actor.attempts and not actor.attempts[-1].will_retry:
         last = actor.attempts[-1]
+        if plans and actor.failed_call is not None:
+            phase = _next_phase(actor.plan, limits)
+            return LeavePlan(phase=phase, call_id=actor.failed_call, error=last.error)
         if last.kind == "overflow" and actor.cut_off == "answer":
             return Finish(why="completed")  # no room to go on with it: it stays cut off
         kind = CONTEXT_OVERFLOW if last.kind == "overflow" else last.kind
@@ -514,7 +535,7 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
         return Deliver()
     if limits.full and _may_compress(actor):
         return Compress(trigger="in_turn" if actor.iterations else "pre_turn")
-    if limits.planning and not actor.plan.done and not actor.iterations:
+    if plans:
         return MakePlan(phase=_next_phase(actor.plan, limits), attempts=actor.attempts)
     return AskModel(
         iteration=actor.iterations + 1,

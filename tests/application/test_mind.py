@@ -22,6 +22,7 @@ from navi.domain.events import (
     MemorySaved,
     ModelCalled,
     ModelCallFailed,
+    PlanningPhaseCompleted,
     PlanReady,
     SessionRenamed,
     SubagentFinished,
@@ -142,6 +143,25 @@ async def test_what_needs_no_plan_gets_none(server: ModelServer, tmp_path: Path)
 
         assert purposes(server) == ["planning", "turn", "planning", "planning", "turn", "turn"]
         assert await events_of(node, session_id, PlanReady) == []
+
+
+async def test_a_planning_call_that_fails_for_good_costs_the_plan_and_not_the_turn(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    folder = profiles(tmp_path, planner={"planning_enabled": True})
+    async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
+        server.refuse(400, "no plans today")
+        server.answer(Say("done without one"), Done())
+        session_id = await node.session("planner")
+
+        receipt = await node.say(session_id, "write a file", planning=True)
+        outcome = await node.outcome(session_id, receipt)
+
+        assert (outcome.outcome, outcome.content) == ("completed", "done without one")
+        [left] = await events_of(node, session_id, PlanningPhaseCompleted)
+        [failed] = await events_of(node, session_id, ModelCallFailed)
+        assert (left.phase, left.verdict, left.call_id) == (1, "failed", failed.call_id)
+        assert "no plans today" in left.output
 
 
 async def test_planning_goes_on_where_a_crash_cut_it_off(
