@@ -1,4 +1,4 @@
-"""Session 01a1ffa9-6d6a-75e9-a8eb-8a29011220b4 runs again as it was recorded; made by `navi rerun --save`."""
+"""Session 01a20224-7629-7353-9ad3-a9577c92bc2c runs again as it was recorded; made by `navi rerun --save`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Session 01a1ffa9-8d64-7504-9a83-1a67a62f32e0 runs again as it was recorded; made by `navi rerun --save`."""
+"""Session 01a20224-c88a-7223-ab7a-2fbc68b74085 runs again as it was recorded; made by `navi rerun --save`."""
 
 from pathlib import Path
 

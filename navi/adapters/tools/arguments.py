@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from navi.domain.errors import BadInput
 from navi.domain.events import Json, JsonObject
+from navi.domain.lean_schema import lean_schema
 from navi.domain.misfit import misfit
 
 S = TypeVar("S", bound=Struct)
@@ -16,7 +17,7 @@ _DEFINITIONS = "#/$defs/"
 
 
 def schema_of(arguments: type[Struct]) -> JsonObject:
-    """The JSON Schema object of a struct, references written out where they are not recursive.
+    """The JSON Schema object of a struct as it is sent, references written out where they can be.
 
     Raises:
         TypeError: a field has a type that JSON does not know.
@@ -31,7 +32,7 @@ def schema_of(arguments: type[Struct]) -> JsonObject:
     whole["additionalProperties"] = False
     if recursive := _references(whole):
         whole["$defs"] = {name: definitions[name] for name in _closure(recursive, definitions)}
-    return whole
+    return lean_schema(whole)
 
 
 def parse_arguments(kind: type[S], arguments: JsonObject) -> S:

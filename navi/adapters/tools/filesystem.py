@@ -37,43 +37,15 @@ SNIFFED_BYTES = 8_192  # looked at to tell text from other things, as git does
 class FilesystemArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the model may ask for; which fields an action needs is checked in words."""
 
-    action: Annotated[
-        Literal["list", "read", "write", "append", "search"],
-        Meta(
-            description="list: what is in a directory. read: a text file. write: make or replace a "
-            "file. append: add to the end of a file. search: lines that contain a text."
-        ),
-    ]
-    path: Annotated[
-        str,
-        Meta(
-            max_length=4_096,
-            description="Relative to the session's directory, such as notes/plan.md. "
-            "For list and search it may be left out: the whole directory.",
-        ),
-    ] = ""
-    content: Annotated[str | None, Meta(description="What write and append put into the file.")] = (
-        None
-    )
-    first_line: Annotated[int, Meta(ge=1, description="read: start at this line.")] = 1
-    lines: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="read: so many lines at the most; else as many as fit."),
-    ] = None
-    from_byte: Annotated[
-        Annotated[int, Meta(ge=0)] | None,
-        Meta(description="read: start at this byte instead of at a line."),
-    ] = None
-    query: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=2_000)] | None,
-        Meta(description="What search looks for."),
-    ] = None
-    regex: Annotated[
-        bool, Meta(description="search: query is a regular expression (Python's).")
-    ] = False
-    ignore_case: Annotated[bool, Meta(description="search: small and capital letters are one.")] = (
-        False
-    )
+    action: Literal["list", "read", "write", "append", "search"]
+    path: Annotated[str, Meta(max_length=4_096)] = ""
+    content: str | None = None
+    first_line: Annotated[int, Meta(ge=1)] | None = None
+    lines: Annotated[int, Meta(ge=1)] | None = None
+    from_byte: Annotated[int, Meta(ge=0)] | None = None
+    query: Annotated[str, Meta(min_length=1, max_length=2_000)] | None = None
+    regex: bool = False
+    ignore_case: bool = False
 
 
 class Filesystem:
@@ -83,9 +55,9 @@ class Filesystem:
         self._limits = limits or Limits()
         self._description = ToolDescription(
             name="filesystem",
-            description="Work with the files of this session: list, read, write, append, search. "
-            "Uploaded files (in uploads/) and the whole of long tool outputs are found here too. "
-            "Directories are made as needed; nothing outside the session's directory can be reached.",
+            description="Files by relative path in the session's directory, the user's in uploads/, "
+            "and the whole of long tool outputs. search finds the lines with query. Directories are "
+            "made as needed; nothing outside can be reached.",
             parameters=schema_of(FilesystemArguments),
             safe_to_repeat=False,  # a second append would write twice
             source="built-in",
@@ -201,9 +173,10 @@ def _read(session: Workspace, args: FilesystemArguments) -> str:
             start = min(args.from_byte, size)
         else:
             file.seek(0)
-            for _ in range(args.first_line - 1):
+            first_line = args.first_line or 1
+            for _ in range(first_line - 1):
                 if not _pass_line(file.readline):
-                    return f"[{args.path} has fewer than {args.first_line:,} lines]"
+                    return f"[{args.path} has fewer than {first_line:,} lines]"
             start = file.tell()
         file.seek(start)
         raw = file.read(SHOWN_BYTES)

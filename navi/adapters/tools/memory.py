@@ -35,25 +35,13 @@ class Remembering(Protocol):
 class MemoryArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the model may ask for; which fields an action needs is checked in words."""
 
-    action: Annotated[
-        Literal["save", "search", "forget"],
-        Meta(
-            description="save: keep a fact. search: look for what is known. forget: drop a fact "
-            "for good, by its id as save and search show it."
-        ),
-    ]
+    action: Literal["save", "search", "forget"]
     text: Annotated[
         Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)] | None,
-        Meta(
-            description="save: one fact as a whole sentence that is understood without this "
-            "conversation, such as: The user prefers metric units."
-        ),
+        Meta(description="save: one fact, as in: The user prefers metric units."),
     ] = None
-    query: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=MAX_QUERY)] | None,
-        Meta(description="search: a question or a few words."),
-    ] = None
-    id: Annotated[str | None, Meta(description="forget: which fact.")] = None
+    query: Annotated[str, Meta(min_length=1, max_length=MAX_QUERY)] | None = None
+    id: str | None = None
 
 
 class MemoryTool:
@@ -63,11 +51,9 @@ class MemoryTool:
         self._remembering = remembering
         self._description = ToolDescription(
             name="memory",
-            description="What you remember about the user across all conversations. Save what will "
-            "still matter in weeks: preferences, standing instructions, people, projects, decisions; "
-            "never passwords or keys. Search before you ask the user for something they may have "
-            "told you. Forget when the user asks for it or a fact is no longer true; to correct "
-            "one, forget it and save the new one.",
+            description="What you know of the user from all conversations. save what will matter in "
+            "weeks: preferences, standing instructions, people, projects; never passwords. search "
+            "before you ask what they may have told you. forget the id of what is no longer true.",
             parameters=schema_of(MemoryArguments),
             safe_to_repeat=False,  # a second save may keep a second fact
             source="built-in",

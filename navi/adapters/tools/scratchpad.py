@@ -3,9 +3,9 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
 from navi.adapters.tools.workspace import (
@@ -27,11 +27,8 @@ LIMITS = Limits(file=64 * 1024)  # about 16,000 tokens: it must fit into the con
 class ScratchpadArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the model may ask for."""
 
-    action: Annotated[
-        Literal["read", "write", "append", "clear"],
-        Meta(description="write replaces everything; append adds lines at the end."),
-    ]
-    content: Annotated[str | None, Meta(description="write, append: the notes.")] = None
+    action: Literal["read", "write", "append", "clear"]
+    content: str | None = None
 
 
 class Scratchpad:
@@ -40,9 +37,8 @@ class Scratchpad:
     def __init__(self) -> None:
         self._description = ToolDescription(
             name="scratchpad",
-            description="Private notes of this session: facts, intermediate results, decisions. "
-            "They stay when older parts of the conversation are summarised, and subagents share "
-            "them. The user does not see them.",
+            description="Notes for yourself and subagents, unseen by the user: results, decisions. "
+            "They stay when the conversation is summarised.",
             parameters=schema_of(ScratchpadArguments),
             safe_to_repeat=False,  # a second append would write twice
             source="built-in",

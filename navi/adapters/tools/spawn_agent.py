@@ -19,13 +19,10 @@ class SpawnArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(
             min_length=1,
             max_length=20_000,
-            description="What to do, complete in itself: the subagent sees nothing of this "
-            "conversation. Say what it should come back with.",
+            description="complete in itself, with what to come back with",
         ),
     ]
-    profile_id: Annotated[
-        str | None, Meta(description="Which profile does it; without one, your own.")
-    ] = None
+    profile_id: str | None = None
 
 
 class SpawnAgent:
@@ -34,9 +31,9 @@ class SpawnAgent:
     def __init__(self) -> None:
         self._description = ToolDescription(
             name=SPAWN_AGENT,
-            description="Have a subagent do a bounded part of the work, worth three or more tool "
-            "calls, and get its result. It shares your workspace and todo list, not your "
-            "conversation. Several calls in one reply run side by side.",
+            description="Have a subagent do a part of the work worth three or more tool calls. It "
+            "shares your files and todo list, not this conversation. Several calls in one reply run "
+            "side by side.",
             parameters=schema_of(SpawnArguments),
             # What a subagent does stands in the log: the same call again goes on where it was.
             safe_to_repeat=True,

@@ -13,12 +13,8 @@ from navi.ports import ToolContext, ToolDescription, ToolResult
 class SwitchArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the model may ask for."""
 
-    profile_id: Annotated[
-        str, Meta(min_length=1, max_length=200, description="The profile to become.")
-    ]
-    reason: Annotated[
-        str, Meta(max_length=2_000, description="Why, in one sentence, for the user.")
-    ] = ""
+    profile_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    reason: Annotated[str, Meta(max_length=2_000)] = ""
 
 
 class SwitchProfile:
@@ -27,9 +23,8 @@ class SwitchProfile:
     def __init__(self) -> None:
         self._description = ToolDescription(
             name="switch_profile",
-            description="Become another profile, with its prompt, model and tools, from the next "
-            "step on; the conversation stays. Use it when the user asks for it, or when the work "
-            "plainly belongs to another profile.",
+            description="Become another profile, with its model and tools, from the next step on, "
+            "when the user asks for it or the work plainly belongs there.",
             parameters=schema_of(SwitchArguments),
             safe_to_repeat=True,
             source="built-in",

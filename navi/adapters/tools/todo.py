@@ -29,31 +29,23 @@ class NewItem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An item of a list that replaces the present one."""
 
     text: Text
-    status: Status = "pending"
+    status: Status | None = None
     validation: Text | None = None
+
+
+# What the class says of itself is not for the model.
+Item = Annotated[NewItem, Meta(description="")]
 
 
 class TodoArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the model may ask for; which fields an action needs is checked in words."""
 
-    action: Annotated[
-        Literal["list", "set", "add", "update"],
-        Meta(
-            description="list: show it. set: replace the whole list by items. add: one more item. "
-            "update: change an item."
-        ),
-    ]
-    items: Annotated[
-        Annotated[tuple[NewItem, ...], Meta(max_length=MAX_ITEMS)] | None,
-        Meta(description="set: the new list, in order; may be empty."),
-    ] = None
-    id: Annotated[str | None, Meta(description="update: which item, as list shows it.")] = None
-    text: Annotated[Text | None, Meta(description="add, update: what is to be done.")] = None
-    status: Annotated[Status | None, Meta(description="add, update: how far it is.")] = None
-    validation: Annotated[
-        Text | None,
-        Meta(description="add, update: for a done item, what you checked and what came of it."),
-    ] = None
+    action: Literal["list", "set", "add", "update"]
+    items: Annotated[tuple[Item, ...], Meta(max_length=MAX_ITEMS)] | None = None  # of `set`
+    id: str | None = None
+    text: Text | None = None
+    status: Status | None = None
+    validation: Text | None = None
 
 
 class Todo:
@@ -62,9 +54,9 @@ class Todo:
     def __init__(self) -> None:
         self._description = ToolDescription(
             name="todo",
-            description="Keep the list of what is to be done in this session, which the user sees. "
-            "Set it before work of several steps; mark an item in_progress when you begin it and "
-            "done as soon as it is. Subagents share the list.",
+            description="The list of what is to be done, seen by the user, shared with subagents. "
+            "set all items before work of several steps; update an id to in_progress when you "
+            "begin it, to done as soon as it is.",
             parameters=schema_of(TodoArguments),
             safe_to_repeat=False,  # a second add would make a second item
             source="built-in",
@@ -124,7 +116,7 @@ def _changed(items: tuple[TodoItem, ...], args: TodoArguments) -> tuple[TodoItem
                 TodoItem(
                     id=str(number),
                     text=clean_text(item.text),
-                    status=item.status,
+                    status=item.status or "pending",
                     validation=_clean(item.validation),
                 )
                 for number, item in enumerate(args.items or (), start=1)

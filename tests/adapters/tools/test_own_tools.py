@@ -82,7 +82,6 @@ async def test_a_function_describes_its_tool(tools: Tools) -> None:
             "type": "object",
             "properties": {
                 "place": {
-                    "title": "Place",
                     "type": "object",
                     "properties": {
                         "city": {"type": "string"},
@@ -96,12 +95,10 @@ async def test_a_function_describes_its_tool(tools: Tools) -> None:
                 "extra": {
                     "type": "object",
                     "additionalProperties": {"type": "number"},
-                    "default": {},
                 },
-                "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+                "note": {"type": "string"},
             },
             "required": ["place"],
-            "additionalProperties": False,
         },
         safe_to_repeat=True,
         source="weather.py",

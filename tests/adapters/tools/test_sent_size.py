@@ -1,0 +1,40 @@
+"""What the built-in tools cost before a word is said: characters of the JSON that is sent."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from navi.adapters.tools.memory import MemoryTool
+from navi.adapters.tools.toolbox import Tools
+from navi.domain.prompt import ToolSchema
+from tests.adapters.tools.test_memory import Notebook
+
+MOST = {
+    "filesystem": 640,
+    "todo": 740,
+    "scratchpad": 340,
+    "spawn_agent": 430,
+    "switch_profile": 340,
+    "memory": 570,
+}
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> dict[str, int]:
+    """The size of each tool, by its name."""
+    tools = Tools(own_tools=tmp_path, environment={}, more=(MemoryTool(Notebook()),))
+    shown = (tool.description for tool in tools.all())
+    schemas = (
+        ToolSchema(name=d.name, description=d.description, parameters=d.parameters) for d in shown
+    )
+    return {schema.name: len(msgspec.json.encode(schema)) for schema in schemas}
+
+
+def test_every_built_in_tool_has_a_bound(sent: dict[str, int]) -> None:
+    assert sent.keys() == MOST.keys()
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_tool_is_not_larger_than_it_has_to_be(name: str, sent: dict[str, int]) -> None:
+    assert sent[name] <= MOST[name]
