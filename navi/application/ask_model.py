@@ -49,6 +49,7 @@ class Question(Struct, frozen=True, kw_only=True):
         max_tokens: the most that the answer may have; None for all the room there is.
         enough: whether a text has what the call is made for; the rest is not waited for.
         results: the keys of tool results in the context, by their calls: they may be shortened.
+        context_messages: how many of the context's messages these are; None for all of them.
     """
 
     purpose: Purpose
@@ -65,6 +66,7 @@ class Question(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     enough: Callable[[str], bool] | None = None
     results: Mapping[CallId, int] = {}
+    context_messages: int | None = None
 
 
 class CallSettings(Struct, frozen=True, kw_only=True):
@@ -210,7 +212,10 @@ class AskModelOnce:
             messages=(*question.messages, *question.tail),
             tools=question.tools,
             options=ModelOptions(
-                temperature=question.temperature, num_ctx=question.num_ctx, think=think
+                temperature=question.temperature,
+                num_ctx=question.num_ctx,
+                think=think,
+                tool_choice="none" if question.tools and question.purpose != "turn" else UNSET,
             ),
         )
         return await self._bounds.fitted(
@@ -313,6 +318,9 @@ class AskModelOnce:
             tail_sha256=await self._keep(tail) or UNSET,
             node=record.node or UNSET,
             shortened=fitted.shortened or UNSET,
+            context_messages=(
+                UNSET if question.context_messages is None else question.context_messages
+            ),
         )
 
     async def _keep(self, text: str | None) -> str | None:

@@ -1,9 +1,11 @@
 """Compress a context: summarise its older part with the model, and record the summary in its place."""
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from navi.application.ask_model import AskModelOnce, NoModel, Question, ask_until_answered
 from navi.application.call_bounds import NoRoom
@@ -11,12 +13,14 @@ from navi.application.model_call import CallEvent, Recorder
 from navi.domain.answer_bounds import SUMMARY
 from navi.domain.compression import (
     NEVER_TOO_MUCH,
+    SUMMARY_QUESTION,
     Cut,
     cut,
     excerpt,
     room_for,
     size_of,
     summary_messages,
+    summary_question,
     transcript,
     whole_summary,
     why_not,
@@ -31,6 +35,7 @@ from navi.domain.fold import Fold
 from navi.domain.messages import Message
 from navi.domain.naming import without_thinking
 from navi.domain.profile import Profile
+from navi.domain.prompt import system_of
 from navi.domain.window import Rate, Window, is_full, reserved
 from navi.failpoints import failpoint
 from navi.projections.context import ContextState
@@ -72,6 +77,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     Attributes:
         tokens: of a request with it, by the server's count and an estimate of what came since.
         must: it has to become shorter, whether or not a model can summarise it.
+        extends: whether there is room for a summary behind the part that it is of.
     """
 
     part: Cut | None
@@ -79,6 +85,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     window: Window
     temperature: float
     must: bool
+    extends: bool
 
 
 class CompressContext:
@@ -115,6 +122,7 @@ class CompressContext:
         context: Fold[ContextState],
         profile: Profile,
         trigger: CompressionTrigger,
+        begun: Callable[[], Question],
         *,
         overflowed: bool,
     ) -> bool:
@@ -124,6 +132,7 @@ class CompressContext:
         for, and the context is another one then.
 
         Args:
+            begun: composes what every call of the actor begins with, of this context as it is then.
             overflowed: a server has just refused the context for length.
 
         Raises:
@@ -139,9 +148,10 @@ class CompressContext:
             measured = await self.measured(context, profile, trigger, overflowed=overflowed)
             if measured.part is None:
                 return False
+            question = begun()  # before anything else happens: of the rows that were measured
             await failpoint("compression.before_call")
             outcome = _Outcome(part=measured.part, measured=measured, trigger=trigger)
-            return await self._summarise(record, outcome, profile)
+            return await self._summarise(record, outcome, question)
         finally:
             over.set()
             del self._under_way[record.session_id]
@@ -172,8 +182,13 @@ class CompressContext:
         part = cut(rows, keep_recent=self._settings.keep_recent, room=room)
         if part is None and trigger == "manual" and size_of(messages) > min(NEVER_TOO_MUCH, room):
             part = cut(rows, keep_recent=self._settings.keep_recent, room=size_of(messages) // 2)
+        kept = [] if part is None else messages[len(part.replaced) :]
+        asked = (
+            tokens - window.rate.tokens(size_of(kept)) + window.rate.tokens(len(SUMMARY_QUESTION))
+        )
         return Measured(
             part=part,
+            extends=asked + SUMMARY <= window.tokens,
             tokens=tokens,
             window=window,
             temperature=self._settings.temperature,
@@ -181,41 +196,62 @@ class CompressContext:
             and (overflowed or tokens + reserved(window.tokens) // 2 > window.tokens),
         )
 
-    async def _summarise(self, record: Recorder, outcome: "_Outcome", profile: Profile) -> bool:
-        measured = outcome.measured
-        pieces = transcript(outcome.part.replaced, window=measured.window.tokens)
-        so_far: str | None = None
-        for number, piece in enumerate(pieces, start=1):
-            question = Question(
-                purpose="compression",
-                iteration=0,
-                attempts=(),
-                models=profile.models,
-                messages=(),
-                tools=(),
-                temperature=measured.temperature,
-                num_ctx=profile.num_ctx,
-                think=False,
-                context_seq=0,
-                tail=summary_messages(piece, so_far=so_far),
-                max_tokens=SUMMARY,
+    async def _summarise(self, record: Recorder, outcome: "_Outcome", question: Question) -> bool:
+        question = replace(
+            question,
+            purpose="compression",
+            temperature=outcome.measured.temperature,
+            think=False,
+            max_tokens=SUMMARY,
+        )
+        answered = await self._ask_for_summary(record, outcome, question)
+        if answered is None:
+            if record.halt.is_set():
+                return False
+            log.warning("compression_failed", reason="no summary")
+            await record(outcome.without_summary("the model gave no summary"))
+            return outcome.measured.must
+        await failpoint("compression.after_append")
+        return outcome.refusal(without_thinking(answered.content)) is None
+
+    async def _ask_for_summary(
+        self, record: Recorder, outcome: "_Outcome", question: Question
+    ) -> ModelReplied | None:
+        """The last answer; None without one.
+
+        The part that is summarised stands at the beginning of what the server has read last: a request
+        that ends where the part ends costs no more than the question behind it. Where that leaves no
+        room for the answer the part is written out, shortened, in pieces.
+        """
+        if outcome.measured.extends:
+            sent = len(outcome.part.replaced)
+            head = 0 if system_of(question.messages) is None else 1
+            extended = replace(
+                question,
+                messages=question.messages[: head + sent],
+                tail=summary_question(),
+                context_messages=sent,
             )
+            try:
+                return await ask_until_answered(
+                    self._ask_model, record, extended, conclude=outcome.of
+                )
+            except NoRoom:
+                log.info("summary_asked_in_pieces")
+        alone = replace(question, messages=(), tools=(), context_seq=0, context_messages=None)
+        pieces = transcript(outcome.part.replaced, window=outcome.measured.window.tokens)
+        reply: ModelReplied | None = None
+        for number, piece in enumerate(pieces, start=1):
+            so_far = None if reply is None else without_thinking(reply.content)
+            asked = replace(alone, tail=summary_messages(piece, so_far=so_far))
             conclude = outcome.of if number == len(pieces) else _not_yet
             try:
-                reply = await ask_until_answered(
-                    self._ask_model, record, question, conclude=conclude
-                )
+                reply = await ask_until_answered(self._ask_model, record, asked, conclude=conclude)
             except NoRoom:
                 reply = None
             if reply is None:
-                if record.halt.is_set():
-                    return False
-                log.warning("compression_failed", reason="no summary")
-                await record(outcome.without_summary("the model gave no summary"))
-                return measured.must
-            so_far = without_thinking(reply.content)
-        await failpoint("compression.after_append")
-        return so_far is not None and outcome.refusal(so_far) is None
+                return None
+        return reply
 
 
 def _not_yet(reply: ModelReplied) -> tuple[CallEvent, ...]:

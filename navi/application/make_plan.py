@@ -27,10 +27,10 @@ async def make_plan(
     question: Question,
     executors: Executors,
 ) -> Asked:
-    """Ask for a phase; without tools, not thinking.
+    """Ask for a phase, not thinking; a tool that is called is passed over.
 
     Args:
-        question: with the system message and the context of the actor.
+        question: what every call of the actor begins with.
         executors: the tools a plan may use, and the profiles a subagent may have.
 
     Raises:
@@ -55,7 +55,6 @@ async def make_plan(
         purpose="review" if step.phase == 2 else "planning",
         attempts=step.attempts,
         temperature=TEMPERATURE,
-        tools=(),
         think=False,
         tail=tail,
         max_tokens=most,

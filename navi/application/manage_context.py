@@ -4,6 +4,7 @@ import asyncio
 
 from msgspec import Struct
 
+from navi.application.compose_request import compose_request
 from navi.application.compress import CompressContext
 from navi.application.find_session import conversation
 from navi.application.record import Records
@@ -13,7 +14,7 @@ from navi.domain.commands import RecordAside
 from navi.domain.errors import ModelFailure, NotFound, RuleBroken
 from navi.domain.events import CompressionUndone, ContextCompressed
 from navi.domain.ids import NodeId, SessionId
-from navi.ports import Profiles
+from navi.ports import Profiles, ToolBox
 
 
 class Compressed(Struct, frozen=True, kw_only=True):
@@ -27,11 +28,17 @@ class ManageContext:
     """What people do to what the model sees."""
 
     def __init__(
-        self, records: Records, compress: CompressContext, profiles: Profiles, node: NodeId
+        self,
+        records: Records,
+        compress: CompressContext,
+        profiles: Profiles,
+        tools: ToolBox,
+        node: NodeId,
     ) -> None:
         self._records = records
         self._compress = compress
         self._profiles = profiles
+        self._tools = tools
         self._node = node
 
     async def compress(self, session_id: SessionId) -> Compressed:
@@ -46,7 +53,14 @@ class ManageContext:
         profile = await profile_of(record, self._profiles)
         try:
             context = await record.context()
-            await self._compress(recorder, context, profile, "manual", overflowed=False)
+            await self._compress(
+                recorder,
+                context,
+                profile,
+                "manual",
+                lambda: compose_request(record, context, profile, self._tools),
+                overflowed=False,
+            )
         except ModelFailure as failure:
             raise RuleBroken(f"no model wrote a summary: {failure.error}") from failure
         return Compressed(compressed=isinstance(recorder.last, ContextCompressed), seq=record.seq)

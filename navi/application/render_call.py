@@ -5,7 +5,7 @@ from contextlib import aclosing
 from hashlib import sha256
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from navi.application.read_session import replay_session
 from navi.domain.errors import Erased, LogDamaged, NotFound
@@ -63,11 +63,13 @@ async def render_call(
     system = await _text(texts, "system message", called.system_sha256)
     tools = await _text(texts, "list of tools", called.tools_sha256)
     tail = await _text(texts, "question", called.tail_sha256 or None)
-    chars = _shortened(context.rows, called)
+    sent = called.context_messages
+    rows = context.rows if sent is UNSET else context.rows[:sent]
+    chars = _shortened(rows, called)
     request = ModelRequest(
         model=called.model,
         messages=(
-            *shorten(prompt_messages(system, context.rows, turn_id=where.turn_id), chars),
+            *shorten(prompt_messages(system, rows, turn_id=where.turn_id), chars),
             *(msgspec.json.decode(tail, type=tuple[PromptMessage, ...]) if tail else ()),
         ),
         tools=msgspec.json.decode(tools, type=tuple[ToolSchema, ...]) if tools else (),

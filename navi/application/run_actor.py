@@ -1,6 +1,7 @@
 """The agent loop, for the agent of a turn and for each of its subagents: ask what comes next, do it."""
 
 import asyncio
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from navi.application.agent_actions import Actions
 from navi.application.ask_model import CutOff, Question
 from navi.application.call_bounds import NoRoom
+from navi.application.compose_request import compose_request, offered_tools
 from navi.application.make_plan import make_plan
 from navi.application.patience import patiently
 from navi.application.record import Record
@@ -17,11 +19,11 @@ from navi.application.turn_run import Agent, Run
 from navi.domain.commands import DeliverMessages
 from navi.domain.compression import quoted_request
 from navi.domain.events import PlanningPhaseCompleted
+from navi.domain.fold import Fold
 from navi.domain.guidance import cut_off_words, due_guidance
 from navi.domain.ids import SubagentId
 from navi.domain.planning import Executors
 from navi.domain.profile import Profile
-from navi.domain.prompt import PERSONA, ToolSchema, prompt_messages, system_text
 from navi.domain.session import due_messages
 from navi.domain.turn import (
     FAILED,
@@ -37,7 +39,8 @@ from navi.domain.turn import (
     goes_on,
     next_turn_step,
 )
-from navi.ports import Profiles, ToolBox
+from navi.ports import Profiles
+from navi.projections.context import ContextState
 
 log = structlog.get_logger()
 
@@ -77,7 +80,7 @@ async def run_actor(
             case Deliver():
                 await record.execute(DeliverMessages(runner=run.runner), patient=True)
             case MakePlan():
-                question = await _question(run, subagent_id, profile, offers_tools=False)
+                question = await _question(run, subagent_id, profile)
                 executors = await _executors(agent, profile)
                 asked = await make_plan(agent.ask_model, recorder, step, question, executors)
                 _keep(run, asked)
@@ -89,13 +92,20 @@ async def run_actor(
             case Compress(trigger=trigger):
                 context = await patiently(lambda: record.context_of(subagent_id))
                 await agent.compress(
-                    recorder, context, profile, trigger, overflowed=_overflowed(run, subagent_id)
+                    recorder,
+                    context,
+                    profile,
+                    trigger,
+                    partial(_begun, run, context, subagent_id, profile),
+                    overflowed=_overflowed(run, subagent_id),
                 )
             case AskModel():
                 if await _guide(run, recorder, step, profile):
                     continue
-                question = await _question(run, subagent_id, profile, offers_tools=not step.last)
+                question = await _question(run, subagent_id, profile)
                 question = replace(question, iteration=step.iteration, attempts=step.attempts)
+                if step.last:
+                    question = replace(question, tools=())
                 try:
                     _keep(run, await agent.ask_model(recorder, question))
                 except NoRoom:
@@ -193,51 +203,30 @@ async def goal_of(run: Run) -> str:
     return ""
 
 
-async def _question(
-    run: Run, subagent_id: SubagentId | None, profile: Profile, *, offers_tools: bool
+async def _question(run: Run, subagent_id: SubagentId | None, profile: Profile) -> Question:
+    context = await patiently(lambda: run.record.context_of(subagent_id))
+    return _begun(run, context, subagent_id, profile)
+
+
+def _begun(
+    run: Run, context: Fold[ContextState], subagent_id: SubagentId | None, profile: Profile
 ) -> Question:
-    """What every call of an actor has in common: the system message, the context, the tools."""
-    record, agent = run.record, run.agent
-    context = await patiently(lambda: record.context_of(subagent_id))
-    turn = record.session.turn
-    recalled = turn.recalled if turn is not None and subagent_id is None else None
-    system = system_text(PERSONA, profile.system_prompt, recalled or "")
-    rows = [row for _, row in context.rows.visible()]
-    return Question(
-        purpose="turn",
-        iteration=0,
-        attempts=(),
-        models=profile.models,
-        messages=prompt_messages(system, rows, turn_id=run.runner.turn_id),
-        tools=offered_tools(agent.tools, profile) if offers_tools else (),
-        temperature=profile.temperature,
-        num_ctx=profile.num_ctx,
-        think=profile.think_enabled,
-        context_seq=record.seq,
-        max_tokens=profile.max_answer_tokens,
-        results={
-            row.call_id: key
-            for key, row in context.rows.visible()
-            if row.role == "tool" and row.call_id
-        },
+    """What every call of an actor has in common."""
+    return compose_request(
+        run.record,
+        context,
+        profile,
+        run.agent.tools,
+        subagent_id=subagent_id,
+        turn_id=run.runner.turn_id,
     )
 
 
 async def _executors(agent: Agent, profile: Profile) -> Executors:
     profiles = await agent.profiles.all()
     return Executors(
-        tools={tool.name: tool.description for tool in offered_tools(agent.tools, profile)},
+        tools=tuple(tool.name for tool in offered_tools(agent.tools, profile)),
         profiles={e.id: e.profile.description for e in profiles if e.profile is not None},
-    )
-
-
-def offered_tools(tools: ToolBox, profile: Profile) -> tuple[ToolSchema, ...]:
-    """The tools a profile lets the model use, as they are sent to it."""
-    descriptions = (tool.description for tool in tools.all())
-    return tuple(
-        ToolSchema(name=d.name, description=d.description, parameters=d.parameters)
-        for d in descriptions
-        if profile.enables(d.name)
     )
 
 

@@ -260,9 +260,9 @@ async def open_node(
         after_turn = AfterTurn(
             records,
             (
-                CompressAfter(compress, profiles, node_id),
-                NameSession(ask_model, profiles, node_id),
-                Remember(ask_model, memories, profiles, ids, node_id),
+                CompressAfter(compress, profiles, tools, node_id),
+                NameSession(ask_model, profiles, tools, node_id),
+                Remember(ask_model, memories, profiles, tools, ids, node_id),
             ),
         )
         runs = SessionRuns(store.log, records, agent, completed=after_turn.completed)
@@ -281,7 +281,7 @@ async def open_node(
             fork_session=ForkSession(
                 store.log, store.read_models, records, workspaces, uploads, ids
             ),
-            contexts=ManageContext(records, compress, profiles, node_id),
+            contexts=ManageContext(records, compress, profiles, tools, node_id),
             memories=manage_memories,
             uploads=KeepUploads(
                 records,

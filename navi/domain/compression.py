@@ -22,10 +22,8 @@ KEPT_SHARE = 0.6  # of the limit: where recent turns must be cut, what stays fil
 NEVER_TOO_MUCH = 8_000
 FEW_WORDS = 1_000  # characters that are never too much, whatever the window
 
-SUMMARISING = """\
-You condense the earlier part of a conversation between a user and an agent, so that the agent can \
-go on without it. Write bullet points, in the language of the conversation, with nothing before or \
-after them. Keep:
+WHAT_TO_KEEP = """\
+Write bullet points, in the language of the conversation, with nothing before or after them. Keep:
 - the user's standing instructions and preferences, word for word where the words matter
 - what was asked for, what was decided and why
 - facts, names, numbers, paths and results that are still needed
@@ -33,6 +31,14 @@ after them. Keep:
 - open work: what is promised, begun or still to be done
 Leave out greetings, repetitions and how things were found. Never invent anything."""
 ASK_FOR_SUMMARY = "Write the summary of everything above as bullet points."
+SUMMARISING = f"""\
+You condense the earlier part of a conversation between a user and an agent, so that the agent can \
+go on without it. {WHAT_TO_KEEP}"""
+SUMMARY_QUESTION = f"""\
+Stop here. Do not answer what was asked above, and use no tools: condense this conversation, so that \
+you can go on without it. {WHAT_TO_KEEP}
+
+{ASK_FOR_SUMMARY}"""
 NO_SUMMARY = "What came before was too long to be kept, and could not be summarised. It began:"
 EXCERPT, EXCERPTS = 160, 12  # characters of a message, and messages
 MAX_REQUEST = 2_000  # characters of the running turn's request that a summary quotes
@@ -278,6 +284,11 @@ def summary_messages(piece: str, *, so_far: str | None) -> tuple[PromptMessage, 
             role="user", content=f"{before}{piece}\n\n{ASK_FOR_SUMMARY}", is_guidance=True
         ),
     )
+
+
+def summary_question() -> tuple[PromptMessage, ...]:
+    """The question behind a context, or behind the part of it that is to be summarised."""
+    return (PromptMessage(role="user", content=SUMMARY_QUESTION, is_guidance=True),)
 
 
 def whole_summary(summary: str, part: Cut) -> str:

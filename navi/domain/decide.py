@@ -465,7 +465,8 @@ def _revise_recall(turn: Turn | None, command: ReviseRecall) -> tuple[Decided, .
     kept = tuple(id_ for id_ in turn.recalled_ids if id_ != command.memory_id)
     content = revised_recall(turn.recalled, old=command.old, new=command.new)
     memory_ids = kept if command.new is None else turn.recalled_ids
-    return _one(MemoryRecalled(memory_ids=memory_ids, content=content))
+    beside = True if turn.recalled_beside else UNSET
+    return _one(MemoryRecalled(memory_ids=memory_ids, content=content, beside=beside))
 
 
 def _aside_failed(call: AsideCall, why: str) -> ModelCallFailed:

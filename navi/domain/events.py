@@ -292,7 +292,8 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
     ``tail_sha256`` is of the messages that stood behind the context for this call alone, as JSON.
     Outside turns ``node`` names the process that made the call, so that it is known whether that
     one still lives; in a turn the turn says so. ``shortened`` names the tool results that this
-    request holds in part.
+    request holds in part. ``context_messages`` is how many messages of the context it holds, from the
+    first on; absent where it is all of them.
     """
 
     TYPE = "model_called"
@@ -310,6 +311,7 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
     tail_sha256: str | UnsetType = UNSET
     node: NodeId | UnsetType = UNSET
     shortened: tuple[Shortened, ...] | UnsetType = UNSET
+    context_messages: int | UnsetType = UNSET
 
 
 class ModelWaiting(Delta, frozen=True, kw_only=True):
@@ -475,11 +477,16 @@ class MemoryForgotten(Fact, frozen=True, kw_only=True):
 
 
 class MemoryRecalled(Fact, frozen=True, kw_only=True):
-    """Facts that were put before the model."""
+    """Facts that were put before the model: those that did not stand in its context already.
+
+    ``beside`` is true where they stand in the context, behind the message; else they stood at the end
+    of the system message.
+    """
 
     TYPE = "memory_recalled"
     memory_ids: tuple[str, ...]
     content: str
+    beside: bool | UnsetType = UNSET
 
 
 class FileUploaded(Fact, frozen=True, kw_only=True):

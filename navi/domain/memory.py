@@ -1,7 +1,7 @@
 """What navi remembers about a user: facts, how they change, are found and are put before the model."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -9,6 +9,7 @@ from msgspec import Struct
 from navi.domain.errors import BadInput
 from navi.domain.events import Envelope, MemoryForgotten, MemorySaved
 from navi.domain.ids import Owner, SessionId, is_uuid
+from navi.domain.messages import Message
 from navi.domain.tool_output import clean_text
 
 MEMORY_TYPES = frozenset((MemorySaved.TYPE, MemoryForgotten.TYPE))
@@ -23,7 +24,8 @@ RANK_OFFSET = 60
 # any memory; common models put texts without a relation at 0 to 0.4.
 MIN_SIMILARITY = 0.25
 
-HEADING = "## What I remember about the user"
+HEADING = "## What I remember about the user"  # in system messages of old calls
+RECALLED = "Remembered about the user, from earlier conversations:"
 
 Vector = tuple[float, ...]  # (dimension,) float32
 
@@ -106,7 +108,18 @@ def recall_text(memories: Sequence[Memory]) -> str:
     """The memories as they are put before the model; empty without any."""
     if not memories:
         return ""
-    return "\n".join((HEADING, "", *(recall_line(memory.text) for memory in memories)))
+    return "\n".join((RECALLED, *(recall_line(memory.text) for memory in memories)))
+
+
+def not_recalled_yet(memories: Sequence[Memory], context: Iterable[Message]) -> tuple[Memory, ...]:
+    """Those of some memories that no recall which stands in a context tells already."""
+    told = {
+        line
+        for message in context
+        if message.is_guidance and message.content.startswith(RECALLED)
+        for line in message.content.split("\n")
+    }
+    return tuple(memory for memory in memories if recall_line(memory.text) not in told)
 
 
 def recall_line(text: str) -> str:

@@ -5,13 +5,11 @@ import re
 from navi.domain.prompt import PromptMessage
 
 MAX_NAME = 60  # characters: what a list of sessions shows on one line
-MAX_SHOWN = 1_000  # characters of each message; the subject stands at the beginning
 
-NAMING = """\
-You name conversations, so that their user finds them again in a list. A name has two to six words, \
-says what the conversation is about, and is in the language of the user's message. No quotes, no \
-full stop, no Markdown, no words such as "conversation" or "request"."""
-ASK_FOR_NAME = "Write the name of this conversation. Answer with the name alone, on one line."
+ASK_FOR_NAME = """\
+Write a name for this conversation, so that its user finds it again in a list: two to six words that \
+say what it is about, in the language of the user. No quotes, no full stop, no Markdown, no words such \
+as "conversation" or "request". Use no tools. Answer with the name alone, on one line."""
 
 # What a template leaves in the text where a server does not part thinking from speaking; the opening
 # tag is missing where the template has put it into the prompt, the closing one where tokens ran out.
@@ -25,20 +23,9 @@ _BEFORE = f"{_QUOTES}#>-•"
 _AFTER = f"{_QUOTES}.,;:。"
 
 
-def naming_messages(said: str, answered: str) -> tuple[PromptMessage, ...]:
-    """The request for a name: the first exchange, and the question after it.
-
-    Args:
-        said: the user's first message.
-        answered: what the agent said to it in the end; may be empty.
-    """
-    answer = (PromptMessage(role="assistant", content=answered[:MAX_SHOWN]),) if answered else ()
-    return (
-        PromptMessage(role="system", content=NAMING),
-        PromptMessage(role="user", content=said[:MAX_SHOWN]),
-        *answer,
-        PromptMessage(role="user", content=ASK_FOR_NAME, is_guidance=True),
-    )
+def naming_question() -> tuple[PromptMessage, ...]:
+    """The question for a name, behind the context."""
+    return (PromptMessage(role="user", content=ASK_FOR_NAME, is_guidance=True),)
 
 
 def clean_name(text: str) -> str | None:

@@ -1,7 +1,7 @@
 """Planning in three phases: what the model is asked in each, and what its answers mean."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -34,6 +34,7 @@ Otherwise write a short analysis, in the language of the user:
 
 End with one line: `REFLECT: yes` if the task has contradictions, risks or several sensible ways, \
 else `REFLECT: no`."""
+PROFILES = "The profiles a subagent may have:"
 
 REVIEW = """\
 Review the analysis before a plan is made of it. Use no tools now. Write under these four headings, \
@@ -72,9 +73,9 @@ the goal."""
 
 
 class Executors(Struct, frozen=True, kw_only=True):
-    """Who may do a step, besides the agent itself: what each can do, by name."""
+    """Who may do a step, besides the agent itself; ``profiles`` says what each is for, by name."""
 
-    tools: Mapping[str, str]
+    tools: Sequence[str]
     profiles: Mapping[str, str]
 
 
@@ -91,11 +92,8 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 def analysis_messages(executors: Executors) -> tuple[PromptMessage, ...]:
     """Phase 1, behind the context."""
-    there_are = (
-        f"The tools there are:\n{_listed(executors.tools)}\n\n"
-        f"The profiles a subagent may have:\n{_listed(executors.profiles)}"
-    )
-    return (_ask(f"{ANALYSIS}\n\n{there_are}"),)
+    # The tools stand in the request itself.
+    return (_ask(f"{ANALYSIS}\n\n{PROFILES}\n{_listed(executors.profiles)}"),)
 
 
 def review_messages(executors: Executors, analysis: str) -> tuple[PromptMessage, ...]:
@@ -127,7 +125,7 @@ def plan_messages(
     return (*before, _ask(f"{PLAN}\n\nTools: {tools}.\nProfiles for AGENT: {profiles}."))
 
 
-def _names(offered: Mapping[str, str]) -> str:
+def _names(offered: Iterable[str]) -> str:
     return ", ".join(offered) or "none"
 
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from navi.domain.events import JsonObject, ToolCall
 from navi.domain.ids import CallId, TurnId
@@ -43,12 +44,14 @@ class ModelOptions(Struct, frozen=True, kw_only=True):
         think: whether a thinking model should think; None leaves it to the server.
         max_tokens: the most that the answer may have, thinking and calls too; absent for no bound,
             as in calls of old logs.
+        tool_choice: ``none`` where tools are offered only because every call offers them.
     """
 
     temperature: float | None = None
     num_ctx: int | None = None
     think: bool | None = None
     max_tokens: int | UnsetType = UNSET
+    tool_choice: Literal["none"] | UnsetType = UNSET
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
@@ -60,6 +63,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     options: ModelOptions = ModelOptions()
 
 
+SUMMARY = "Summary of the conversation so far:"
+GO_ON = PromptMessage(role="user", content="Go on.", is_guidance=True)
 PERSONA = """\
 You are navi, an agent on its user's own machine. Look before you claim, act in small steps, check \
 what came of them, and say plainly what you did and what you could not do. Never invent a tool's \
@@ -106,6 +111,37 @@ def _prompt_message(message: Message, turn_id: TurnId | None) -> PromptMessage:
         name=message.name or None,
         is_guidance=message.is_guidance or message.is_summary,
     )
+
+
+def conversation_of(messages: Sequence[PromptMessage]) -> tuple[PromptMessage, ...]:
+    """Messages as strict chat templates take them: a user's and an assistant's in turn.
+
+    What stands in the user's role next to one another becomes one message; a summary, with which the
+    context begins where there is one, says that it is one. Behind words of the
+    assistant that nobody answered, as a plan's, the user asks it to go on: servers take an assistant's
+    message at the end for one that is to be finished. A request that goes on from another one still
+    begins like it.
+    """
+    sent: list[PromptMessage] = []
+    for each in messages:
+        before = sent[-1] if sent else None
+        message = each
+        if _is_summary(each) and (before is None or before.role == "system"):
+            message = replace(each, content=f"{SUMMARY}\n{each.content}")
+        if before is not None and message.role == before.role == "user":
+            sent[-1] = replace(before, content=f"{before.content}\n\n{message.content}")
+            continue
+        if before is not None and message.role == before.role == "assistant":
+            sent.append(GO_ON)
+        sent.append(message)
+    if sent and sent[-1].role == "assistant":
+        sent.append(GO_ON)
+    return tuple(sent)
+
+
+def _is_summary(first: PromptMessage) -> bool:
+    """Whether the first message of a context is one: else the user's own words stand there."""
+    return first.role == "user" and first.is_guidance
 
 
 def with_files(message: Message) -> str:

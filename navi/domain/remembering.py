@@ -14,13 +14,14 @@ KNOWN_ALREADY = "Known already:"
 MAX_FACTS = 10  # of one turn; more of them are a retelling of the turn
 MAX_FACT = 500  # characters
 MAX_LINES = 100  # of an answer that are looked at; a model that goes on for longer repeats itself
-MAX_TURN = 12_000  # characters of a turn that are looked through, the last ones
+MAX_BEGINNING = 80  # characters of a message by which it is named
+MAX_MESSAGES = 10  # of the user that are named, the last ones
 MAX_KNOWN = 50  # facts known already that are shown, the last ones
 
 REMEMBERING = """\
-You keep the long-term memory of an agent. Out of one turn of a conversation you pick what will \
-still be true and useful in another conversation weeks from now:
-- who the user is, what they work on, with whom and with what
+Keep the long-term memory of this user now; do not answer them, and use no tools. What did the user \
+say of themselves that will still be true and useful in another conversation weeks from now?
+- who they are, what they work on, with whom and with what
 - what they prefer, and how they want things done
 - decisions they made, and the names of things that will come up again
 Only what the user said or plainly confirmed counts. Leave out: what only this task needs, what the \
@@ -30,35 +31,36 @@ password, a key, a token or any other secret, even if asked to.
 Answer with one fact a line, and with nothing else:
 - The user ...
 Each fact is one short sentence that can be understood on its own: names in place of pronouns, dates \
-in place of "tomorrow", in the language of the user. Most turns hold nothing worth keeping: then \
+in place of "tomorrow", in the language of the user. Most messages hold nothing worth keeping: then \
 answer with the single word NONE."""
+LOOK_AT = "Look only at what the user said in the last turn, in the messages that begin like this:"
 
 _BULLET = re.compile(r"\A\s*(?:[-*•+]|\d{1,2}[.)])\s+(.*)\Z")  # `\d`: some models number the lines
 
 
-def memory_messages(turn: Sequence[Message], known: Sequence[str]) -> tuple[PromptMessage, ...]:
-    """The request for the facts of a turn.
+def memory_question(turn: Sequence[Message], known: Sequence[str]) -> tuple[PromptMessage, ...]:
+    """The question for the facts of a turn, behind the context in which it stands.
 
-    Tool results are left out: a web page that says "remember this" is not the user.
+    The messages of the user are named by their beginnings: the model has all of the conversation
+    before it, and what tools gave back: a web page that says "remember this" is not the user.
 
     Args:
         turn: the turn's messages, in order.
         known: facts that are remembered already, the most fitting ones last.
     """
-    told = REMEMBERING
+    said = [message for message in turn if message.role == "user" and _was_said(message)]
+    begin = "\n".join(f"> {beginning_of(message.content)}" for message in said[-MAX_MESSAGES:])
+    parts = [REMEMBERING]
     if known:
-        told += f"\n\n{KNOWN_ALREADY}\n" + "\n".join(f"- {fact}" for fact in known[-MAX_KNOWN:])
-    # Headings stand on lines of their own: the demo model looks for lines that begin with `!`.
-    spoken = "\n\n".join(
-        f"### {'User' if message.role == 'user' else 'Agent'}\n{message.content}"
-        for message in turn
-        if _was_said(message)
-    )
-    return (
-        PromptMessage(role="system", content=told),
-        PromptMessage(role="user", content=spoken[-MAX_TURN:]),
-        PromptMessage(role="user", content=ASK_FOR_FACTS, is_guidance=True),
-    )
+        facts = "\n".join(f"- {fact}" for fact in known[-MAX_KNOWN:])
+        parts.append(f"{KNOWN_ALREADY}\n{facts}")
+    parts += [f"{LOOK_AT}\n{begin}", ASK_FOR_FACTS]
+    return (PromptMessage(role="user", content="\n\n".join(parts), is_guidance=True),)
+
+
+def beginning_of(content: str) -> str:
+    """The first words of a message, on one line."""
+    return " ".join(content[: 2 * MAX_BEGINNING].split())[:MAX_BEGINNING].strip()
 
 
 ASK_FOR_FACTS = "Write the facts worth remembering, one a line as `- fact`, or NONE."

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from navi.domain.events import (
@@ -33,6 +33,7 @@ from navi.domain.events import (
     TurnStarted,
     TurnStopped,
     UnknownEvent,
+    Usage,
     UserMessageReceived,
 )
 from navi.domain.guidance import Progress, Status, statuses_of
@@ -107,6 +108,22 @@ class NewerEvent(Struct, frozen=True, kw_only=True):
     version: int
 
 
+class SessionUsage(Struct, frozen=True, kw_only=True):
+    """What the model calls of a session came to, in tokens as the servers counted them.
+
+    All of them count: of every purpose, subagents' and those beside the turns, tried again or failed.
+
+    Attributes:
+        cached_tokens: of the prompts, what servers had not to read anew; None where none has said.
+        calls: those begun.
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int | None = None
+    calls: int = 0
+
+
 class Session(Struct, frozen=True, kw_only=True):
     """What decisions need to know of a session; small, however long the session is.
 
@@ -119,6 +136,7 @@ class Session(Struct, frozen=True, kw_only=True):
         uploads: the files that are there, oldest first; not those whose names were erased.
         newer: the first event that only a newer navi can read: this one cannot tell what state the
             session is in, and leaves it to that.
+        usage: of its own calls; a fork begins with none.
     """
 
     id: SessionId = SessionId("")
@@ -141,6 +159,7 @@ class Session(Struct, frozen=True, kw_only=True):
     follow_up: FollowUp | None = None
     uploads: tuple[Upload, ...] = ()
     newer: NewerEvent | None = None
+    usage: SessionUsage = SessionUsage()
 
     @property
     def exists(self) -> bool:
@@ -164,7 +183,28 @@ class Session(Struct, frozen=True, kw_only=True):
 
 def evolve(session: Session, envelope: Envelope) -> Session:
     """The session after an event; total: any event in any state."""
-    return replace(_evolve(session, envelope), seq=envelope.seq)
+    usage = _counted(session.usage, envelope.event)
+    return replace(_evolve(session, envelope), seq=envelope.seq, usage=usage)
+
+
+def _counted(usage: SessionUsage, event: AgentEvent) -> SessionUsage:
+    match event:
+        case SessionCreated():
+            return SessionUsage()
+        case ModelCalled():
+            return replace(usage, calls=usage.calls + 1)
+        case ModelReplied(usage=Usage(prompt_tokens=prompt, completion_tokens=answer) as counted):
+            cached = usage.cached_tokens
+            if counted.cached_tokens is not UNSET:
+                cached = (cached or 0) + counted.cached_tokens
+            return replace(
+                usage,
+                prompt_tokens=usage.prompt_tokens + (prompt or 0),
+                completion_tokens=usage.completion_tokens + (answer or 0),
+                cached_tokens=cached,
+            )
+        case _:
+            return usage
 
 
 def _evolve(session: Session, envelope: Envelope) -> Session:

@@ -156,6 +156,7 @@ class Turn(Struct, frozen=True, kw_only=True):
         returned: what subagents came back with, by the call that is still to be answered with it.
         recalled: what was put before the model of the memory; None before that, or where it is empty.
         recalled_ids: the memories it names.
+        recalled_beside: whether it stands in the context, and not in the system message.
     """
 
     id: TurnId
@@ -172,6 +173,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     returned: dict[CallId, SubagentFinished] = {}
     recalled: str | None = None
     recalled_ids: tuple[str, ...] = ()
+    recalled_beside: bool = False
 
     def actor(self, subagent_id: SubagentId | None) -> Actor:
         """The state of the agent (None) or of a subagent."""
@@ -216,8 +218,13 @@ def evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
             return replace(turn, node=node, attempt=attempt, deaths=deaths)
         case TodoUpdated() as event:
             return _todo_updated(turn, envelope.subagent_id or "", event)
-        case MemoryRecalled(memory_ids=memory_ids, content=content):
-            return replace(turn, recalled=content, recalled_ids=memory_ids)
+        case MemoryRecalled(memory_ids=memory_ids, content=content, beside=beside):
+            return replace(
+                turn,
+                recalled=content,
+                recalled_ids=memory_ids,
+                recalled_beside=beside is True,
+            )
         case SubagentStarted() as event if envelope.subagent_id is not None:
             return _spawn(turn, envelope.subagent_id, event, at=envelope.at)
         case SubagentFinished() as event if envelope.subagent_id is not None:

@@ -14,7 +14,7 @@ from navi.application.run_actor import DEFAULT_PROFILE
 from navi.domain.errors import FilesUnavailable
 from navi.domain.events import Origin
 from navi.domain.ids import SessionId
-from navi.domain.session import Session
+from navi.domain.session import Session, SessionUsage
 from navi.http.bodies import answer, read_body, read_json
 from navi.http.errors import Edge
 from navi.http.limits import NameText, check_name, limit_in, session_of, text_in
@@ -43,6 +43,8 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
     Attributes:
         context_token_count: as the model server last counted; null before it has.
         forked_from: the session, and the last event of it, that this one goes on from; else null.
+        usage: tokens of all its model calls, as far as the servers counted them; ``cached_tokens`` is
+            null where none says what it had read before.
     """
 
     id: SessionId
@@ -55,6 +57,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
     seq: int
     context_token_count: int | None
     forked_from: Origin | None
+    usage: SessionUsage
 
 
 class SessionList(Struct, frozen=True, kw_only=True):
@@ -164,6 +167,7 @@ def session_answer(session: Session) -> SessionAnswer:
         seq=session.seq,
         context_token_count=session.context_token_count,
         forked_from=session.forked_from,
+        usage=session.usage,
     )
 
 

@@ -13,6 +13,7 @@ from navi.domain.events import (
     ContextCompressed,
     Envelope,
     GuidanceGiven,
+    MemoryRecalled,
     MessageDelivered,
     MessageWithdrawn,
     ModelReplied,
@@ -20,7 +21,7 @@ from navi.domain.events import (
     SubagentStarted,
     ToolFinished,
 )
-from navi.domain.ids import SubagentId
+from navi.domain.ids import SubagentId, TurnId
 from navi.domain.messages import Message
 from navi.domain.projection import Change, Hide, Put, Show
 from navi.projections.json_form import JsonForm
@@ -34,16 +35,25 @@ class Compression(Struct, frozen=True, kw_only=True):
     token_count: int | None
 
 
+class RecallPlace(Struct, frozen=True, kw_only=True):
+    """Where a turn's recall stands; ``key`` is of its row."""
+
+    turn_id: TurnId | None
+    key: int
+
+
 class ContextState(Struct, frozen=True, kw_only=True):
     """What is open, and the context's tokens as the model server last counted them.
 
     Attributes:
         compressions: oldest first; the last one is the one that can be undone.
+        recall: of the last turn that was told of memories beside its message.
     """
 
     speech: OpenSpeech = OpenSpeech()
     token_count: int | None = None
     compressions: tuple[Compression, ...] = ()
+    recall: RecallPlace | None = None
 
 
 class Context(JsonForm[ContextState]):
@@ -95,6 +105,17 @@ class Context(JsonForm[ContextState]):
             case GuidanceGiven(content=content):
                 row = _as_user(envelope, content, is_guidance=True)
                 return after, (Put(key=envelope.seq, row=row),)
+            case MemoryRecalled(content=content, beside=True):
+                # Told again in the same turn, because a memory was changed or forgotten: in its place,
+                # for nothing may come between a call and its result.
+                place = state.recall
+                if place is None or place.turn_id != envelope.turn_id:
+                    place = RecallPlace(turn_id=envelope.turn_id, key=envelope.seq)
+                after = replace(after, recall=place)
+                if not content:
+                    return after, ()
+                row = _as_user(envelope, content, is_guidance=True)
+                return after, (Put(key=place.key, row=row),)
             case ContextCompressed() as event:
                 compression = Compression(seq=envelope.seq, token_count=after.token_count)
                 after = replace(

@@ -175,7 +175,7 @@ async def test_a_changed_question_is_found_in_the_next_request(recorded: Loaded)
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        ("navi.application.run_actor.PERSONA", {"request_sha256", "system_sha256"}),
+        ("navi.application.compose_request.PERSONA", {"request_sha256", "system_sha256"}),
         ("navi.domain.planning.ANALYSIS", {"request_sha256", "tail_sha256"}),
     ],
 )

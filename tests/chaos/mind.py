@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from navi.domain.prompt import GO_ON
 from tests.support.model_server import Received, demo_parts, purpose_of
 from tests.support.model_wire import Cut, Done, Part, Raw, Say, calls
 
@@ -39,4 +40,5 @@ class Mind:
 
 def _last_said(messages: Sequence[Any]) -> str:
     """What the user said last, or what navi did on the user's behalf."""
-    return next((m["content"] for m in reversed(messages) if m["role"] == "user"), "")
+    said = (m["content"] for m in reversed(messages) if m["role"] == "user")
+    return next((content for content in said if content != GO_ON.content), "")

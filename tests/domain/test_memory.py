@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from navi.domain.errors import BadInput
 from navi.domain.events import AgentEvent, Envelope, MemoryForgotten, MemorySaved, SessionDeleted
@@ -17,10 +18,13 @@ from navi.domain.memory import (
     checked_text,
     fuse,
     memory_change,
+    not_recalled_yet,
     recall_text,
     revised_recall,
     similarity,
 )
+from navi.domain.messages import Message
+from tests.domain.specification import AT, TURN
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SESSION = SessionId("0199c0de-0000-7000-8000-000000000001")
@@ -76,8 +80,20 @@ def test_a_text_has_a_length(text: str) -> None:
 def test_memories_are_put_before_the_model_one_a_line() -> None:
     assert recall_text(()) == ""
     assert recall_text((memory("Likes tea"), memory("Lives in\n\nOslo"))) == (
-        "## What I remember about the user\n\n- Likes tea\n- Lives in Oslo"
+        "Remembered about the user, from earlier conversations:\n- Likes tea\n- Lives in Oslo"
     )
+
+
+def test_what_stands_in_the_context_already_is_not_recalled_again() -> None:
+    tea, oslo = memory("Likes tea"), memory("Lives in\n\nOslo")
+    recall = Message(
+        seq=3, role="user", content=recall_text((oslo,)), at=AT, turn_id=TURN, is_guidance=True
+    )
+
+    assert not_recalled_yet((tea, oslo), [recall]) == (tea,)
+    assert not_recalled_yet((tea, oslo), []) == (tea, oslo)
+    said = replace(recall, is_guidance=False)  # by the user
+    assert not_recalled_yet((tea, oslo), [said]) == (tea, oslo)
 
 
 def test_what_two_rankings_have_comes_before_what_one_has() -> None:

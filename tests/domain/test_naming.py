@@ -7,28 +7,17 @@ from hypothesis import strategies as st
 from navi.domain.naming import (
     ASK_FOR_NAME,
     MAX_NAME,
-    MAX_SHOWN,
-    NAMING,
     clean_name,
-    naming_messages,
+    naming_question,
     without_thinking,
 )
 from navi.domain.prompt import PromptMessage
 
 
-def test_the_model_is_shown_the_beginning_of_the_first_exchange() -> None:
-    assert naming_messages("q" * 2_000, "a" * 2_000) == (
-        PromptMessage(role="system", content=NAMING),
-        PromptMessage(role="user", content="q" * MAX_SHOWN),
-        PromptMessage(role="assistant", content="a" * MAX_SHOWN),
+def test_the_question_for_a_name_stands_behind_the_context_as_one_message() -> None:
+    assert naming_question() == (
         PromptMessage(role="user", content=ASK_FOR_NAME, is_guidance=True),
     )
-
-
-def test_an_empty_answer_is_left_out() -> None:
-    roles = [message.role for message in naming_messages("hello", "")]
-
-    assert roles == ["system", "user", "user"]
 
 
 @pytest.mark.parametrize(

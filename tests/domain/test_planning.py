@@ -268,16 +268,13 @@ def test_a_plan_becomes_a_fact_and_a_todo_list() -> None:
 
 
 def test_each_phase_is_asked_with_what_came_before() -> None:
-    executors = Executors(
-        tools={"todo": "Keeps the\nlist of steps."}, profiles={"developer": "Writes code."}
-    )
+    executors = Executors(tools=("todo",), profiles={"developer": "Writes\ncode."})
     [analysis] = analysis_messages(executors)
     review = review_messages(executors, "the analysis")
     reviewed = plan_messages(executors, "the analysis", "the review")
     plain = plan_messages(executors, "the analysis", None)
 
     assert "DIRECT" in analysis.content
-    assert "\n- todo: Keeps the list of steps." in analysis.content
     assert "\n- developer: Writes code." in analysis.content
     assert review[0] == analysis
     assert review[1].content == "the analysis"

@@ -96,7 +96,7 @@ async def test_memories_live_with_their_embeddings(navi: NaviProcess, models: Mo
     models.requests.clear()
     models.answer(Say("ok"), Done())
     await navi.say(session_id, "feline")
-    assert "- the cat sleeps" in models.chats[0].json["messages"][0]["content"]
+    assert "- the cat sleeps" in models.chats[0].json["messages"][1]["content"]
 
     # Changed: found by the new meaning, not by the old one.
     async with navi.client() as client:

@@ -16,6 +16,8 @@ from tests.support.two_nodes import TwoNodes, two_nodes
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+QUESTION = "what of my ferret?"
+
 
 @pytest.fixture(scope="module")
 def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -50,8 +52,16 @@ async def system_of_turn(node: NaviProcess, models: ModelServer, session_id: str
     """The system message of a turn on a node."""
     models.requests.clear()
     models.answer(Say("ok"), Done())
-    await node.say(session_id, "what of my ferret?")
+    await node.say(session_id, QUESTION)
     return models.chats[0].json["messages"][0]["content"]
+
+
+async def told_in_turn(node: NaviProcess, models: ModelServer, session_id: str) -> str:
+    """What the model of a turn on a node is told beside the message."""
+    await system_of_turn(node, models, session_id)
+    said = models.chats[0].json["messages"][-1]["content"]
+    assert said.startswith(QUESTION)
+    return said.removeprefix(QUESTION)
 
 
 async def test_a_profile_that_is_switched_on_one_node_answers_on_the_other(
@@ -110,7 +120,7 @@ async def test_what_one_node_remembers_the_other_recalls(
     models.answer(Say("noted"), Done())
     await nodes.a.say(here, "remember my pet")
 
-    assert f"- {fact}" in await system_of_turn(nodes.b, models, there)
+    assert f"- {fact}" in await told_in_turn(nodes.b, models, there)
 
     [memory] = (await nodes.b.get("/memories?query=ferret"))["memories"]
     assert memory["session_id"] == here
@@ -118,10 +128,11 @@ async def test_what_one_node_remembers_the_other_recalls(
         path = f"/memories/{memory['id']}"
         changed = await client.patch(path, json={"text": "The user has a ferret called Zod"})
     assert changed.is_success
-    system = await system_of_turn(nodes.a, models, here)
-    assert "called Zod" in system
-    assert "Quux" not in system
+    told = await told_in_turn(nodes.a, models, here)
+    assert "called Zod" in told
+    assert "Quux" not in told
 
     async with nodes.a.client() as client:
         assert (await client.delete(path)).status_code == 204
-    assert "ferret" not in await system_of_turn(nodes.b, models, there)
+    assert await told_in_turn(nodes.b, models, there) == ""
+    assert "Quux" not in models.chats[0].body.decode()

@@ -25,6 +25,12 @@ async def test_a_new_session_is_what_it_was_asked_to_be(app: RunningApp) -> None
             "seq": 1,
             "context_token_count": None,
             "forked_from": None,
+            "usage": {
+                "prompt_tokens": 0,
+                "completion_tokens": 0,
+                "cached_tokens": None,
+                "calls": 0,
+            },
         },
     )
     assert (await app.client.get(f"/sessions/{session['id']}")).json() == session

@@ -1,4 +1,4 @@
-"""Session 01a20224-7629-7353-9ad3-a9577c92bc2c runs again as it was recorded; made by `navi rerun --save`."""
+"""Session 01a2022f-4b55-7470-a7f7-d91638188bdf runs again as it was recorded; made by `navi rerun --save`."""
 
 from pathlib import Path
 

@@ -225,9 +225,9 @@ async def agent_node(
         after_turn = AfterTurn(
             records,
             (
-                CompressAfter(compress, profile_folder, node_id),
-                NameSession(ask_model, profile_folder, node_id),
-                Remember(ask_model, world.memories, profile_folder, ids, node_id),
+                CompressAfter(compress, profile_folder, toolbox, node_id),
+                NameSession(ask_model, profile_folder, toolbox, node_id),
+                Remember(ask_model, world.memories, profile_folder, toolbox, ids, node_id),
             )
             if follow
             else (),
@@ -263,7 +263,7 @@ async def agent_node(
             max_bytes=MAX_UPLOAD_BYTES,
             refused_suffixes=(".exe", ".sh"),
         )
-        node.contexts = ManageContext(records, compress, profile_folder, node_id)
+        node.contexts = ManageContext(records, compress, profile_folder, toolbox, node_id)
         try:
             yield node
         finally:

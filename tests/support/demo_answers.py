@@ -7,7 +7,7 @@ from navi.adapters.llm import demo, demo_script
 from navi.adapters.llm.wire_json import requested_call
 from navi.domain.events import Purpose, ToolCall
 from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema
+from navi.domain.prompt import GO_ON, ModelRequest, PromptMessage, ToolSchema
 from tests.support.model_wire import Calls, Cut, Done, ErrorLine, Part, Raw, Say, Sleep, Think
 
 
@@ -36,6 +36,7 @@ def _message(message: Any, before: Sequence[PromptMessage]) -> PromptMessage:
     )
     # The mark of guidance is not sent; but people do not speak between a call and its reply.
     in_turn = bool(before) and before[-1].role in ("tool", "user")
+    in_turn = in_turn or content == GO_ON.content
     return PromptMessage(
         role=message["role"],
         content=content,

@@ -26,6 +26,7 @@ from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Purpose, Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelRequest, PromptMessage
+from navi.domain.remembering import beginning_of
 from navi.ports import (
     Capacity,
     FinalChunk,
@@ -43,8 +44,7 @@ DEFAULT_CHUNK_TIMEOUT = 60.0  # seconds
 SLOTS = 10_000  # it waits for nothing: as many as ask
 DEFAULT_PACE = 0.02  # seconds between pieces: as fast as a small local model
 TITLE_WORDS = 6
-SHOWN = 200  # characters of a message in a summary
-SUMMARISED = 20  # messages in a summary, the last ones
+SHOWN = 200  # characters of a summary
 
 GREETING = """\
 I am navi's demo model: no language model answers here yet, I only repeat what you say. You wrote:
@@ -165,7 +165,9 @@ def actions(request: ModelRequest, purpose: Purpose) -> Sequence[Action]:
         case "naming":
             return (Say(_title(said)),)
         case "memory":
-            facts = [fact for text in said for fact in _script_or_nothing(text).facts]
+            question = request.messages[-1].content  # it names the messages that it is about
+            told = [text for text in said if f"> {beginning_of(text)}" in question]
+            facts = [fact for text in told for fact in _script_or_nothing(text).facts]
             return (Say("\n".join(f"- {fact}" for fact in facts) or "NONE"),)
         case _:
             assert_never(purpose)
@@ -271,11 +273,11 @@ def _plan(steps: Sequence[str]) -> str:
 
 
 def _summary(messages: Sequence[PromptMessage]) -> str:
-    spoken = [message for message in messages if message.role != "system" and message.content]
-    return "\n".join(
-        f"- {message.role}: {' '.join(message.content.split())[:SHOWN]}"
-        for message in spoken[-SUMMARISED:]
-    )
+    """The first words of what is to be summarised; the question for it is not among them."""
+    spoken = [message.content for message in messages[:-1] if message.role != "system"]
+    # Written out, it stands in the question itself.
+    words = " ".join(" ".join(spoken or [messages[-1].content]).split())
+    return f"- {words[:SHOWN]}"
 
 
 def _title(said: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from navi.adapters.llm.wire_json import Budget, count_of, read, requested_call, 
 from navi.domain.errors import ModelFailure
 from navi.domain.events import Json, JsonObject, Purpose, Usage
 from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema
+from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema, conversation_of
 from navi.ports import (
     Capacity,
     FinalChunk,
@@ -180,14 +180,17 @@ def render(request: ModelRequest, *, bounds: bool) -> bytes:
 
     ``truncate`` and ``shift`` are off: navi decides what the model forgets. Ollama loads a model
     anew when ``shift`` or ``num_ctx`` change, so each call has the same ``shift``, and callers give
-    each call of a model the same ``num_ctx``.
+    each call of a model the same ``num_ctx``. The protocol has no ``tool_choice``: what is called
+    although nobody asked is passed over.
 
     Args:
-        bounds: whether the answer's bound is sent; it was not before there was one.
+        bounds: whether the answer's bound is sent, and the conversation as templates take it; before
+            there was one each message was sent as it stands in the context.
     """
+    messages = conversation_of(request.messages) if bounds else request.messages
     body: JsonObject = {
         "model": request.model,
-        "messages": [_message(message) for message in request.messages],
+        "messages": [_message(message) for message in messages],
     }
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]

@@ -27,7 +27,7 @@ from navi.adapters.llm.wire_json import Budget, count_of, read, shown
 from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Json, JsonObject, Purpose, Usage
 from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema
+from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema, conversation_of
 from navi.ports import (
     Capacity,
     FinalChunk,
@@ -173,7 +173,8 @@ class Form(Struct, frozen=True, kw_only=True):
     Attributes:
         asks_usage: by ``stream_options``, which some refuse.
         bound: the key of ``max_tokens``; OpenAI's newer models refuse the old one, most other servers
-            know only that. None: the bound is not sent, as before there was one.
+            know only that. None: the bound is not sent, and each message as it stands in the context,
+            as before there was one.
     """
 
     asks_usage: bool = True
@@ -204,12 +205,17 @@ def render(request: ModelRequest, form: Form) -> bytes:
     ``num_ctx`` and ``think`` have no place in this protocol. Thinking is not sent back: servers do
     not agree on its name, and some refuse it.
     """
+    messages = request.messages if form.bound is None else conversation_of(request.messages)
     body: JsonObject = {
         "model": request.model,
-        "messages": [_message(message) for message in request.messages],
+        "messages": [_message(message) for message in messages],
     }
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
+        # llama.cpp and vLLM leave the tools in the prompt, which is what they were sent for: without
+        # them it would be another one from the system text on.
+        if form.bound is not None and request.options.tool_choice is not UNSET:
+            body["tool_choice"] = request.options.tool_choice
     body["stream"] = True
     if form.asks_usage:
         body["stream_options"] = {"include_usage": True}

@@ -2,19 +2,24 @@
 
 import asyncio
 
+from navi.application.ask_model import Question
+from navi.application.compose_request import compose_request
 from navi.application.compress import CompressContext
 from navi.application.record import Record
 from navi.application.recorders import BesideTurns
 from navi.domain.ids import NodeId
-from navi.ports import Profiles
+from navi.ports import Profiles, ToolBox
 
 
 class CompressAfter:
     """A follower of turns."""
 
-    def __init__(self, compress: CompressContext, profiles: Profiles, node: NodeId) -> None:
+    def __init__(
+        self, compress: CompressContext, profiles: Profiles, tools: ToolBox, node: NodeId
+    ) -> None:
         self._compress = compress
         self._profiles = profiles
+        self._tools = tools
         self._node = node
 
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
@@ -25,4 +30,10 @@ class CompressAfter:
             return
         if (await self._compress.fill(context, profile, overflowed=False)).full:
             recorder = BesideTurns(record, self._node, halt, follows=True)
-            await self._compress(recorder, context, profile, "post_turn", overflowed=False)
+
+            def begun() -> Question:
+                return compose_request(
+                    record, context, profile, self._tools, follow_up=record.session.follow_up
+                )
+
+            await self._compress(recorder, context, profile, "post_turn", begun, overflowed=False)

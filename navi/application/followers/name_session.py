@@ -2,14 +2,18 @@
 
 import asyncio
 
-from navi.application.ask_model import AskModelOnce, Question, ask_until_answered
+from msgspec.structs import replace
+
+from navi.application.ask_model import AskModelOnce, ask_until_answered
+from navi.application.compose_request import compose_request
 from navi.application.record import Record
 from navi.application.recorders import BesideTurns
+from navi.application.run_actor import profile_of
 from navi.domain.answer_bounds import NAME
 from navi.domain.events import ModelReplied, SessionRenamed
 from navi.domain.ids import NodeId
-from navi.domain.naming import clean_name, is_named, naming_messages
-from navi.ports import Profiles
+from navi.domain.naming import clean_name, is_named, naming_question
+from navi.ports import Profiles, ToolBox
 
 TEMPERATURE = 0.3
 
@@ -17,38 +21,33 @@ TEMPERATURE = 0.3
 class NameSession:
     """A follower of turns."""
 
-    def __init__(self, ask_model: AskModelOnce, profiles: Profiles, node: NodeId) -> None:
+    def __init__(
+        self, ask_model: AskModelOnce, profiles: Profiles, tools: ToolBox, node: NodeId
+    ) -> None:
         self._ask_model = ask_model
         self._profiles = profiles
+        self._tools = tools
         self._node = node
 
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
         """Ask for a name, where there is none yet."""
-        if not record.session.owes("naming"):
-            return
+        profile = await profile_of(record, self._profiles)
         context = await record.context()
-        messages = [row for _, row in context.rows.visible()]
-        said = next((m.content for m in messages if m.role == "user" and not m.is_guidance), None)
-        if said is None:
+        follow_up = record.session.follow_up
+        if follow_up is None or not record.session.owes("naming"):
             return
-        answered = [m.content for m in messages if m.role == "assistant" and m.content]
-        profile = await self._profiles.get(record.session.profile_id)
-        recorder = BesideTurns(record, self._node, halt, follows=True)
-        question = Question(
+        if not any(m.role == "user" and not m.is_guidance for _, m in context.rows.visible()):
+            return
+        question = replace(
+            compose_request(record, context, profile, self._tools, follow_up=follow_up),
             purpose="naming",
-            iteration=0,
-            attempts=(),
-            models=profile.models if profile is not None else (),
-            messages=(),
-            tools=(),
             temperature=TEMPERATURE,
-            num_ctx=profile.num_ctx if profile is not None else None,
             think=False,
-            context_seq=0,
-            tail=naming_messages(said, answered[-1] if answered else ""),
+            tail=naming_question(),
             max_tokens=NAME,
             enough=is_named,
         )
+        recorder = BesideTurns(record, self._node, halt, follows=True)
         await ask_until_answered(self._ask_model, recorder, question, conclude=_named)
 
 

@@ -2,15 +2,22 @@
 
 import asyncio
 
-from navi.application.ask_model import AskModelOnce, Question, ask_until_answered
+from msgspec.structs import replace
+
+from navi.application.ask_model import AskModelOnce, ask_until_answered
+from navi.application.compose_request import compose_request
 from navi.application.record import Record
 from navi.application.recorders import BesideTurns
+from navi.application.run_actor import profile_of
 from navi.domain.answer_bounds import FACTS
 from navi.domain.events import MemorySaved, ModelReplied
+from navi.domain.fold import Fold
 from navi.domain.ids import NodeId
 from navi.domain.messages import Message
-from navi.domain.remembering import facts_of, is_enough, memory_messages
-from navi.ports import Ids, Memories, Profiles
+from navi.domain.remembering import facts_of, is_enough, memory_question
+from navi.domain.session import FollowUp
+from navi.ports import Ids, Memories, Profiles, ToolBox
+from navi.projections.context import ContextState
 
 TEMPERATURE = 0.2
 KNOWN = 20  # memories that are shown, so that none is kept twice
@@ -24,24 +31,26 @@ class Remember:
         ask_model: AskModelOnce,
         memories: Memories,
         profiles: Profiles,
+        tools: ToolBox,
         ids: Ids,
         node: NodeId,
     ) -> None:
         self._ask_model = ask_model
         self._memories = memories
         self._profiles = profiles
+        self._tools = tools
         self._ids = ids
         self._node = node
 
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
         """Ask for the facts of the last turn, and keep them."""
-        turn = _last_turn(await _messages(record))
+        profile = await profile_of(record, self._profiles)
+        turn = _last_turn(await record.context(), record.session.follow_up)
         if not turn or not record.session.owes("memory"):
             return
-        said = " ".join(m.content for m in turn if m.role == "user")
+        said = " ".join(m.content for m in turn if m.role == "user" and not m.is_guidance)
         found = await self._memories.search(record.session.owner, said, limit=KNOWN)
         known = [memory.text for memory in found]
-        profile = await self._profiles.get(record.session.profile_id)
 
         def conclude(reply: ModelReplied) -> tuple[MemorySaved, ...]:
             return tuple(
@@ -49,18 +58,14 @@ class Remember:
                 for fact in facts_of(reply.content, turn=turn, known=known)
             )
 
-        question = Question(
+        context = await record.context()
+        follow_up = record.session.follow_up
+        question = replace(
+            compose_request(record, context, profile, self._tools, follow_up=follow_up),
             purpose="memory",
-            iteration=0,
-            attempts=(),
-            models=profile.models if profile is not None else (),
-            messages=(),
-            tools=(),
             temperature=TEMPERATURE,
-            num_ctx=profile.num_ctx if profile is not None else None,
             think=False,
-            context_seq=0,
-            tail=memory_messages(turn, known),
+            tail=memory_question(turn, known),
             max_tokens=FACTS,
             enough=is_enough,
         )
@@ -68,12 +73,10 @@ class Remember:
         await ask_until_answered(self._ask_model, recorder, question, conclude=conclude)
 
 
-async def _messages(record: Record) -> list[Message]:
-    context = await record.context()
-    return [row for _, row in context.rows.visible()]
-
-
-def _last_turn(messages: list[Message]) -> list[Message]:
-    """The messages of the latest turn that stands in the context."""
+def _last_turn(context: Fold[ContextState], follow_up: FollowUp | None) -> list[Message]:
+    """The messages of the turn that was completed last, as far as they stand in the context."""
+    if follow_up is None:
+        return []
+    messages = [row for key, row in context.rows.visible() if key <= follow_up.seq]
     turn_id = next((m.turn_id for m in reversed(messages) if m.turn_id is not None), None)
     return [m for m in messages if m.turn_id == turn_id] if turn_id is not None else []

@@ -17,6 +17,7 @@ from navi.application.manage_sessions import ManageSessions
 from navi.application.rerun.gate import Gate, GatedRecords
 from navi.application.rerun.recorded_model import MaskedAlready, Recorded, RecordedAsk
 from navi.application.rerun.recorded_profile import (
+    BesideProfiles,
     CompressBeside,
     OutsideProfiles,
     RecordedCompress,
@@ -25,6 +26,7 @@ from navi.application.rerun.recorded_profile import (
 from navi.application.rerun.recorded_tools import (
     TOOL_CALL,
     AsRecorded,
+    BesideTools,
     NoFiles,
     RecordedRunTool,
     RecordedTools,
@@ -138,7 +140,11 @@ class Node:
             Recorded(gate=gate, renderers=parts.renderers, texts=parts.texts, clock=clock, ids=ids)
         )
         outside, tools = OutsideProfiles(gate), RecordedTools(gate, parts.spawn)
-        beside = CompressBeside(ask, gate)
+        beside, profiles, offered = (
+            CompressBeside(ask, gate),
+            BesideProfiles(gate),
+            BesideTools(gate),
+        )
         agent = Agent(
             node=node_id,
             ids=_SubagentIds(gate, ids),
@@ -154,15 +160,15 @@ class Node:
         self.after_turn = AfterTurn(
             records,
             (
-                CompressAfter(beside, outside, node_id),
-                NameSession(ask, outside, node_id),
-                Remember(ask, parts.known, outside, ids, node_id),
+                CompressAfter(beside, profiles, offered, node_id),
+                NameSession(ask, profiles, offered, node_id),
+                Remember(ask, parts.known, profiles, offered, ids, node_id),
             ),
         )
         self.records = records
         self.runs = SessionRuns(log, records, agent, completed=_nobody)
         self.sessions = ManageSessions(log, records, self.runs, outside, ids, node_id, secrets)
-        self.contexts = ManageContext(records, beside, outside, node_id)
+        self.contexts = ManageContext(records, beside, profiles, offered, node_id)
         self.take_over = TakeOver(
             log,
             parts.read_models,

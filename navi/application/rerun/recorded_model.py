@@ -14,6 +14,7 @@ from navi.application.model_call import CallEvent, Recorder
 from navi.application.model_queue import ModelQueue
 from navi.application.recorders import InTurn
 from navi.application.rerun.gate import Gate
+from navi.application.rerun.recorded_tools import FOLLOWS
 from navi.domain.errors import ModelFailure
 from navi.domain.events import (
     ModelCallFailed,
@@ -49,7 +50,6 @@ from navi.ports import (
 )
 
 NEVER = 1e9  # seconds: time-outs come from the recording, not from a clock
-FOLLOWS = frozenset({"naming", "memory", "compression"})  # purposes of calls beside the turns
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
@@ -131,7 +131,9 @@ class RecordedAsk(AskModelOnce):
         if call is None or call.called.purpose != question.purpose:
             raise NoModel("connection", "the recording has no such call here")
         tail = sha256(msgspec.json.encode(question.tail)).hexdigest()
-        if tail != call.called.tail_sha256 and gate.seq < call.seq - 1:
+        seen = (call.called.tail_sha256, call.called.context_seq)
+        same = (tail, question.context_seq) == seen
+        if not same and gate.seq < call.seq - 1:
             raise NoModel("connection", "the recording has another question")
         return call
 

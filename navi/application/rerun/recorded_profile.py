@@ -6,6 +6,7 @@ from hashlib import sha256
 from itertools import accumulate
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from navi.application.ask_model import AskModelOnce
@@ -17,7 +18,13 @@ from navi.application.compress import (
     tokens_in,
 )
 from navi.application.rerun.gate import Gate
-from navi.application.rerun.recorded_tools import TOOL_CALL, actor_here, offered, planned_with
+from navi.application.rerun.recorded_tools import (
+    FOLLOWS,
+    TOOL_CALL,
+    actor_here,
+    offered,
+    planned_with,
+)
 from navi.domain.compression import (
     NO_SUMMARY,
     Cut,
@@ -55,7 +62,6 @@ from navi.domain.events import (
 from navi.domain.fold import Fold
 from navi.domain.guidance import Progress, evolve_progress
 from navi.domain.ids import SubagentId, TurnId
-from navi.domain.memory import HEADING
 from navi.domain.messages import Message
 from navi.domain.profile import Profile
 from navi.domain.prompt import PERSONA, SEPARATOR
@@ -105,8 +111,27 @@ def next_event(recording: Recording, after: int, subagent_id: SubagentId | None)
     return None
 
 
+class BesideProfiles:
+    """The port ``Profiles`` for what follows a turn: what the next call beside the turns was made by."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def get(self, profile_id: str) -> Profile | None:
+        del profile_id
+        recording = self._gate.recording
+        call = recording.next_aside(self._gate.seq, FOLLOWS)
+        return Profile(
+            system_prompt=_instructions_in(_system_of(recording, call)),
+            enabled_tools=tuple(tool.name for tool in offered(recording, call)),
+        )
+
+    async def all(self) -> Sequence[ProfileEntry]:
+        return ()
+
+
 class OutsideProfiles:
-    """The port ``Profiles`` for what is not the agent's loop: there is a profile of every name."""
+    """The port ``Profiles`` for what people do: there is a profile of every name."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -150,7 +175,7 @@ class RecordedProfiles:
             ids = named.rstrip(".").split(", ")
             return [_entry(profile_id, "") for profile_id in ids if profile_id]
         call = recording.next_call(self._gate.seq, actor)
-        told = {} if call is None else planned_with(recording, call)[1]
+        told = {} if call is None else planned_with(recording, call)
         return [_entry(profile_id, text) for profile_id, text in told.items()]
 
     async def _until_decided(self, actor: SubagentId | None) -> None:
@@ -218,7 +243,7 @@ def _turn_call(recording: Recording, after: int, actor: SubagentId | None) -> Ca
 
 
 def _instructions(recording: Recording, after: int, actor: SubagentId | None) -> str:
-    """The profile's part of the system message: what is neither navi's own nor remembered."""
+    """The profile's part of the system message of an actor's next call."""
     call = next(
         (
             c
@@ -227,22 +252,18 @@ def _instructions(recording: Recording, after: int, actor: SubagentId | None) ->
         ),
         None,
     )
-    text = "" if call is None else recording.texts.get(call.called.system_sha256 or "", "")
-    if call is not None and actor is None:
-        recalled = _recalled(recording, call)
-        text = text.removesuffix(f"\n\n{recalled.strip()}") if recalled.strip() else text
-    if text.startswith(PERSONA):
-        return text.removeprefix(PERSONA).removeprefix(SEPARATOR)
-    return text.partition(SEPARATOR)[2]
+    return _instructions_in(_system_of(recording, call))
 
 
-def _recalled(recording: Recording, call: Call) -> str:
-    """What was put before the model of the memory when a call was made."""
-    turn_id, found = recording.at(call.seq).turn_id, ""
-    for envelope in recording.envelopes[: call.seq]:
-        if isinstance(envelope.event, MemoryRecalled) and envelope.turn_id == turn_id:
-            found = envelope.event.content
-    return found
+def _system_of(recording: Recording, call: Call | None) -> str:
+    return "" if call is None else recording.texts.get(call.called.system_sha256 or "", "")
+
+
+def _instructions_in(system: str) -> str:
+    """The profile's part of a system message."""
+    if system.startswith(PERSONA):
+        return system.removeprefix(PERSONA).removeprefix(SEPARATOR)
+    return system.partition(SEPARATOR)[2]
 
 
 def _guided(recording: Recording, turn_id: TurnId | None, actor: SubagentId | None) -> Profile:
@@ -290,7 +311,7 @@ def remembered(recording: Recording, after: int) -> dict[str, str]:
     for envelope in recording.after(after):
         match envelope.event:
             case MemoryRecalled(memory_ids=ids, content=content):
-                lines = content.removeprefix(HEADING).split("\n")
+                lines = content.split("\n")
                 texts = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
                 return dict(zip(ids, texts, strict=False))
             case ModelCalled() if not envelope.event.node:
@@ -308,7 +329,7 @@ def known_already(recording: Recording, after: int) -> tuple[str, ...]:
     question = msgspec.json.decode(recording.texts.get(call.called.tail_sha256 or "", "[]"))
     told = str(question[0]["content"]) if question else ""
     _, found, facts = told.partition(f"\n\n{KNOWN_ALREADY}\n- ")
-    return tuple(facts.split("\n- ")) if found else ()
+    return tuple(facts.partition("\n\n")[0].split("\n- ")) if found else ()
 
 
 class RecordedCompress(CompressContext):
@@ -354,6 +375,7 @@ class RecordedCompress(CompressContext):
             window=Window(tokens=_window_of(call), rate=rate),
             temperature=0.3 if temperature is None else temperature,
             must=self._went_on_without_summary(),
+            extends=call is not None and call.called.context_messages is not UNSET,
         )
 
     def _part(self, context: Fold[ContextState]) -> Cut | None:
@@ -418,5 +440,7 @@ def _window_of(call: Call | None) -> int:
 
 def _asks(call: Call, replaced: Sequence[Message]) -> bool:
     """Whether a call asks for a summary of just these messages."""
+    if call.called.context_messages is not UNSET:
+        return call.called.context_messages == len(replaced)
     tail = summary_messages(transcript(replaced, window=_window_of(call))[0], so_far=None)
     return sha256(msgspec.json.encode(tail)).hexdigest() == call.called.tail_sha256

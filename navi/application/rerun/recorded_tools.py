@@ -11,6 +11,7 @@ from navi.application.rerun.gate import Gate
 from navi.application.run_tool import RunToolOnce
 from navi.domain.events import JsonObject, ProfileSwitched, TodoUpdated, ToolCall
 from navi.domain.ids import CallId, SessionId, SubagentId
+from navi.domain.planning import PROFILES
 from navi.domain.profile import Profile
 from navi.domain.prompt import ToolSchema
 from navi.domain.recording import Call, Recording
@@ -23,6 +24,8 @@ from navi.ports import (
     ToolDescription,
     ToolResult,
 )
+
+FOLLOWS = frozenset({"naming", "memory", "compression"})  # purposes of calls beside the turns
 
 # The tool call in whose task somebody runs; None in the task of the agent itself.
 TOOL_CALL: ContextVar[ToolCall | None] = ContextVar("tool_call", default=None)
@@ -88,27 +91,38 @@ class RecordedTools:
         return _RecordedTool(self._gate, schema)
 
 
+class BesideTools:
+    """The port ``ToolBox`` for what follows a turn: what the next call beside the turns offered."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def all(self) -> tuple[Tool, ...]:
+        """What the next call offered."""
+        call = self._gate.recording.next_aside(self._gate.seq, FOLLOWS)
+        tools = offered(self._gate.recording, call)
+        return tuple(_RecordedTool(self._gate, schema) for schema in tools)
+
+    def find(self, name: str) -> Tool | None:
+        """None: nothing runs a tool beside the turns."""
+        del name
+
+
 def offered(recording: Recording, call: Call | None) -> tuple[ToolSchema, ...]:
     """The tools that a call offered, as far as their text is kept."""
     digest = None if call is None else call.called.tools_sha256
-    if call is None:
-        return ()
-    if digest is None:
-        return planned_with(recording, call)[0]
-    text = recording.texts.get(digest)
+    text = None if digest is None else recording.texts.get(digest)
     return () if text is None else msgspec.json.decode(text, type=tuple[ToolSchema, ...])
 
 
-def planned_with(recording: Recording, call: Call) -> tuple[tuple[ToolSchema, ...], dict[str, str]]:
-    """Tools, and profiles by id, that the question of a planning phase names."""
+def planned_with(recording: Recording, call: Call) -> dict[str, str]:
+    """Profiles by id that the question of a planning phase names."""
     if call.called.purpose not in ("planning", "review"):
-        return (), {}
+        return {}
     text = recording.texts.get(call.called.tail_sha256 or "", "[]")
     first: list[JsonObject] = msgspec.json.decode(text)
     asked = str(first[0].get("content", "")) if first else ""
-    _, _, there_are = asked.partition("\n\nThe tools there are:\n")
-    tools, _, profiles = there_are.partition("\n\nThe profiles a subagent may have:\n")
-    return tuple(_named(n, text) for n, text in _listed(tools).items()), _listed(profiles)
+    return _listed(asked.partition(f"\n\n{PROFILES}\n")[2])
 
 
 def _listed(lines: str) -> dict[str, str]:

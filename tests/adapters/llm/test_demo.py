@@ -16,6 +16,7 @@ from navi.domain.errors import BadInput
 from navi.domain.events import Purpose, ToolCall, Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelRequest, PromptMessage
+from navi.domain.remembering import beginning_of
 from navi.ports import TextChunk
 from tests.contracts.language_model import CALL, Reply, asking, collect, put_together
 from tests.support.model_server import ModelServer
@@ -136,13 +137,18 @@ def test_nonsense_in_a_script_names_its_line(line: str) -> None:
         ("naming", "!say Hello there", "Hello there"),
         ("memory", "Hello", "NONE"),
         ("memory", "!remember Likes tea\n!remember Lives in Ulm", "- Likes tea\n- Lives in Ulm"),
-        ("compression", "!tool delete {}", "- user: !tool delete {}"),
+        ("compression", "!tool delete {}", "- !tool delete {}"),
     ],
 )
 async def test_each_purpose_has_an_answer_that_fits(
     purpose: Purpose, said: str, answer: str
 ) -> None:
-    stream = DEMO.stream(render(asking(said)), purpose=purpose, call_id=CALL)
+    question = PromptMessage(
+        role="user", content=f"Of this:\n> {beginning_of(said)}", is_guidance=True
+    )
+    request = after(asking(said), question)
+
+    stream = DEMO.stream(render(request), purpose=purpose, call_id=CALL)
 
     assert put_together([chunk async for chunk in stream]).text == answer
 
