@@ -11,7 +11,7 @@ import structlog
 
 from bench import append, delta, fork, load, relay, turn, websocket
 from bench.measure import FULL, QUICK, SHORTEST, Figure, Pace
-from bench.scene import Scene, open_scene
+from bench.servers import Scene, open_scene
 
 Benchmark = Callable[[Scene, Pace], Awaitable[list[Figure]]]
 

@@ -6,7 +6,7 @@ import time
 
 from bench.measure import Figure, Pace, at_least, in_turns, ratios
 from bench.raw import RawStreams, open_raw
-from bench.scene import Scene, Store, new_id, open_store
+from bench.servers import Scene, Store, new_id, open_store
 from bench.workload import AT
 from navi.domain.event_codec import encode_data
 from navi.domain.events import AgentEvent, TextDelta, ToolFinished

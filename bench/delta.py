@@ -13,13 +13,13 @@ from typing import Any
 from msgspec import Struct
 
 from bench.measure import QUICK, SHORTEST, Figure, Pace, at_most, in_turns
-from bench.scene import Scene, new_id
+from bench.servers import Scene, new_id
 from bench.socket_clients import DIGITS, Job
 from bench.socket_server import PATH, Socket, app_of, clients, serving_as_navi
 from bench.workload import outcomes
 from navi.adapters.embedded.servers import Addresses
 from navi.adapters.system import RandomIds, SystemClock
-from navi.application.record import Record, Records
+from navi.application.session.record import Record, Records
 from navi.bootstrap.edge import services_of
 from navi.bootstrap.node import Node, open_node
 from navi.domain.commands import CreateSession, ReceiveMessage, RecordOutcome, TurnStart
@@ -28,10 +28,10 @@ from navi.domain.events import ModelCalled, TextDelta
 from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, NodeId, SessionId, TurnId
 from navi.domain.secrets import Secrets
 from navi.http.app import create_app
-from navi.http.outbox import Outbox
-from navi.http.serve import serving
-from navi.http.services import Draining
-from navi.http.websocket_protocol import join_frames
+from navi.http.live.outbox import Outbox
+from navi.http.requests.services import Draining
+from navi.http.server.serve import serving
+from navi.http.server.websocket_protocol import join_frames
 from navi.settings import read_settings
 
 TEXT_CHARACTERS = 60

@@ -9,14 +9,14 @@ from pathlib import Path
 import asyncpg
 
 from bench.measure import Figure, Pace, at_most, in_turns, ratios
-from bench.scene import Scene, Store, open_store
+from bench.servers import Scene, Store, open_store
 from bench.turn import PROJECTIONS
 from bench.workload import EVENTS, fill
 from navi.adapters.files.uploads import Uploads
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.system import RandomIds, SystemClock
+from navi.application.commands.fork_session import ForkSession
 from navi.application.followers.project import Projector
-from navi.application.fork_session import ForkSession
 from navi.domain.ids import SessionId
 
 SHORT, LONG = 110, 10_010  # events, which are 2 turns and 182

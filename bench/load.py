@@ -5,12 +5,12 @@ import time
 
 from bench.measure import Figure, Pace, at_most, in_turns, ratios
 from bench.raw import RawStreams, encode_steps, open_raw
-from bench.scene import Scene, Store, new_id, open_store
+from bench.servers import Scene, Store, new_id, open_store
 from bench.turn import PROJECTIONS, compressed
 from bench.workload import fill, whole_turn
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
-from navi.application.read_session import replay_session
+from navi.application.reading.read_session import replay_session
 from navi.domain.ids import SessionId
 from navi.projections.context import Context
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import asyncpg
 import msgspec
 
-from bench.scene import new_id
+from bench.servers import new_id
 from navi.adapters.postgres.connect import Connection
 from navi.domain.event_codec import encode_data
 from navi.domain.events import EVENT_TYPES, AgentEvent, KnownEvent

@@ -9,11 +9,11 @@ from typing import Any
 import nats
 
 from bench.measure import Figure, Pace, at_least, in_turns, ratios
-from bench.scene import Scene, new_id, open_store
+from bench.servers import Scene, new_id, open_store
 from bench.workload import append_many
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
-from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.application.followers.relay import Following, Relay
 from navi.application.followers.relay import Pace as RelayPace
 from navi.domain.events import TextDelta

@@ -12,7 +12,7 @@ from litestar import Litestar, WebSocket, websocket
 from litestar.datastructures import State
 
 from bench.socket_clients import PATIENCE, Job, Seen
-from navi.http.serve import serving
+from navi.http.server.serve import serving
 
 PATH = "/ws/sessions/{}"
 

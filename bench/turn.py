@@ -11,11 +11,11 @@ import asyncpg
 
 from bench.measure import Figure, Pace, at_least, at_most, in_turns, ratios
 from bench.raw import EncodedStep, RawStreams, encode_steps, open_raw
-from bench.scene import Scene, Store, new_id, open_store
+from bench.servers import Scene, Store, new_id, open_store
 from bench.workload import append_many, fill, payload_bytes, run_turn, whole_turn
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
-from navi.application.record import Record
+from navi.application.session.record import Record
 from navi.domain.events import ContextCompressed
 from navi.domain.ids import SessionId
 from navi.projections.context import Context

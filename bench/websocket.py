@@ -10,7 +10,7 @@ from typing import Any
 from litestar import Litestar
 
 from bench.measure import Figure, Pace, at_least, in_turns, ratios
-from bench.scene import Scene
+from bench.servers import Scene
 from bench.socket_clients import Job
 from bench.socket_server import (
     PATH,
@@ -21,8 +21,8 @@ from bench.socket_server import (
     serving_as_navi,
     serving_as_uvicorn,
 )
-from navi.http.outbox import Outbox
-from navi.http.websocket_protocol import join_frames
+from navi.http.live.outbox import Outbox
+from navi.http.server.websocket_protocol import join_frames
 
 CLIENTS = 100
 PAYLOAD = b"x" * 158  # bytes: the envelope of a short piece of text

@@ -7,8 +7,8 @@ pieces of text. Every node, peer or bare insert that is compared writes these ve
 import os
 from datetime import UTC, datetime
 
-from bench.scene import Store, new_id
-from navi.application.record import Record
+from bench.servers import Store, new_id
+from navi.application.session.record import Record
 from navi.domain.commands import (
     Completed,
     EndTurn,

@@ -11,7 +11,7 @@ from navi.application.followers.relay import (
 )
 from navi.bootstrap.node import Node
 from navi.domain.errors import StoreRefused, Unavailable
-from navi.http.services import Draining, Readiness, Services
+from navi.http.requests.services import Draining, Readiness, Services
 
 CHECK_SECONDS = 2.0  # what Postgres may take to answer a question for readiness
 

@@ -20,24 +20,31 @@ from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.heads_stream import HeadsStream
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.nats.wake_ups import wake_ups
-from navi.adapters.postgres.lock import HEADS_LOCK, PostgresLock
-from navi.adapters.postgres.memories import PostgresMemories
+from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLock
+from navi.adapters.postgres.memories.memories import PostgresMemories
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.signing import open_signer
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.memory import MemoryTool
 from navi.adapters.tools.toolbox import Tools
-from navi.application.agent_actions import SUBAGENT_SECONDS
-from navi.application.ask_model import AskModelOnce, CallSettings
-from navi.application.call_bounds import CallBounds
-from navi.application.compress import CompressContext, CompressSettings
-from navi.application.erase_memory import EraseMemory
-from navi.application.followers.after_turn import AfterTurn
-from navi.application.followers.compress_after import CompressAfter
-from navi.application.followers.expire_uploads import ExpireUploads
-from navi.application.followers.keep_memories import KeepMemories
-from navi.application.followers.name_session import NameSession
+from navi.application.agent.after_turn.after_turn import AfterTurn
+from navi.application.agent.after_turn.compress_after import CompressAfter
+from navi.application.agent.after_turn.name_session import NameSession
+from navi.application.agent.after_turn.remember import Remember
+from navi.application.agent.agent_actions import SUBAGENT_SECONDS
+from navi.application.agent.compress import CompressContext, CompressSettings
+from navi.application.agent.model_calls.ask_model import AskModelOnce, CallSettings
+from navi.application.agent.model_calls.call_bounds import CallBounds
+from navi.application.agent.model_calls.model_queue import ModelQueue
+from navi.application.agent.run_tool import RunToolOnce
+from navi.application.agent.running_turn import Agent
+from navi.application.agent.session_runs import SessionRuns
+from navi.application.agent.take_over import TakeOver
+from navi.application.audit.sign_heads import SignHeads
+from navi.application.commands.fork_session import ForkSession
+from navi.application.commands.manage_context import ManageContext
+from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.followers.project import Projector
 from navi.application.followers.relay import (
     Following,
@@ -46,19 +53,12 @@ from navi.application.followers.relay import (
     RelayState,
     StandingBy,
 )
-from navi.application.followers.remember import Remember
-from navi.application.followers.sign_heads import SignHeads
-from navi.application.fork_session import ForkSession
-from navi.application.keep_uploads import KeepUploads
-from navi.application.manage_context import ManageContext
-from navi.application.manage_memories import AgentMemories, ManageMemories
-from navi.application.manage_sessions import ManageSessions
-from navi.application.model_queue import ModelQueue
-from navi.application.record import Records
-from navi.application.run_tool import RunToolOnce
-from navi.application.session_runs import SessionRuns
-from navi.application.take_over import TakeOver
-from navi.application.turn_run import Agent
+from navi.application.memory.erase_memory import EraseMemory
+from navi.application.memory.keep_memories import KeepMemories
+from navi.application.memory.manage_memories import AgentMemories, ManageMemories
+from navi.application.session.record import Records
+from navi.application.uploads.expire_uploads import ExpireUploads
+from navi.application.uploads.manage_uploads import KeepUploads
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.store import Store, open_store
 from navi.domain.errors import Unavailable

@@ -11,9 +11,9 @@ from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.in_memory.recorded_log import RecordedLog
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.llm.renderers import KnownRenderers
-from navi.adapters.still_loop import StillLoop
 from navi.adapters.system import RandomIds
 from navi.adapters.tools.spawn_agent import SpawnAgent
+from navi.adapters.virtual_time_loop import StillLoop
 from navi.application.rerun.gate import Gate
 from navi.application.rerun.load import load_export
 from navi.application.rerun.node import Parts

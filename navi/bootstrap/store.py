@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from navi.adapters.embedded.servers import open_or_attach
 from navi.adapters.postgres.connect import Pool, open_pool
-from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.log.event_log import PostgresEventLog
+from navi.adapters.postgres.log.text_store import PostgresTextStore
 from navi.adapters.postgres.migrate import migrate, pending
 from navi.adapters.postgres.nodes import PostgresNodes
-from navi.adapters.postgres.read_models import PostgresReadModels
-from navi.adapters.postgres.text_store import PostgresTextStore
+from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.bootstrap.servers import addresses_of
 from navi.domain.errors import StoreRefused
 from navi.ports import ReadModels, TextStore, WakeUps

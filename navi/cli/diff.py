@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 import click
 from msgspec import Raw, Struct
 
-from navi.application.compare_moments import Comparison, Moment, compare_moments
+from navi.application.reading.compare_moments import Comparison, Moment, compare_moments
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,
@@ -23,7 +23,7 @@ from navi.domain.comparison import Differences, EventDifference
 from navi.domain.event_codec import type_of
 from navi.domain.events import Envelope, TodoItem
 from navi.domain.messages import Message
-from navi.http.limits import session_of
+from navi.http.requests.validation import session_of
 from navi.settings import Settings
 
 LINE = 100  # characters of a message or a payload

@@ -20,7 +20,7 @@ from navi.adapters.postgres.connect import OLDEST_SERVER, open_pool
 from navi.adapters.postgres.examine import examine as examine_postgres
 from navi.adapters.postgres.examine import reason_of
 from navi.adapters.postgres.migrate import pending
-from navi.adapters.postgres.read_models import PostgresReadModels
+from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.tools.toolbox import Tools
 from navi.bootstrap.node import PROJECTIONS

@@ -14,7 +14,7 @@ from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.system import SystemClock
-from navi.application.erase_sessions import Erasable, EraseSessions
+from navi.application.audit.erase_sessions import Erasable, EraseSessions
 from navi.application.followers.project import Projector
 from navi.application.followers.relay import Pace, Relay
 from navi.bootstrap.node import PROJECTIONS
@@ -34,7 +34,7 @@ from navi.cli.memories import memories_of, records_of
 from navi.cli.printable import one_line
 from navi.domain.errors import BusUnavailable, StreamRefused
 from navi.domain.ids import Owner
-from navi.http.limits import session_of
+from navi.http.requests.validation import session_of
 from navi.settings import Settings
 
 NATS_SECONDS = 30.0  # for the copies on NATS to follow; later a running navi sees to them

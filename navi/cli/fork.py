@@ -5,8 +5,8 @@ import click
 from navi.adapters.files.uploads import Uploads
 from navi.adapters.files.workspaces import Workspaces
 from navi.adapters.system import RandomIds, SystemClock
-from navi.application.fork_session import ForkSession
-from navi.application.record import Records
+from navi.application.commands.fork_session import ForkSession
+from navi.application.session.record import Records
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,
@@ -20,8 +20,8 @@ from navi.cli.command import (
 from navi.cli.reading import seq_type
 from navi.domain.ids import NodeId
 from navi.domain.secrets import Secrets
-from navi.http.forks import ForkAnswer, fork_answer
-from navi.http.limits import check_name, session_of
+from navi.http.api.forks import ForkAnswer, fork_answer
+from navi.http.requests.validation import check_name, session_of
 from navi.settings import Settings
 
 

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 import click
 
 from navi.adapters.llm.embedders import FoundEmbedders
-from navi.adapters.postgres.memories import PostgresMemories
+from navi.adapters.postgres.memories.memories import PostgresMemories
 from navi.adapters.system import RandomIds, SystemClock
-from navi.application.erase_memory import EraseMemory
-from navi.application.followers.keep_memories import KeepMemories
-from navi.application.manage_memories import ManageMemories
-from navi.application.record import Records
+from navi.application.memory.erase_memory import EraseMemory
+from navi.application.memory.keep_memories import KeepMemories
+from navi.application.memory.manage_memories import ManageMemories
+from navi.application.session.record import Records
 from navi.bootstrap.store import Store, attached_store
 from navi.cli.command import (
     HOLDS,
@@ -28,7 +28,7 @@ from navi.cli.printable import one_line
 from navi.domain.errors import NotFound
 from navi.domain.ids import LOCAL_OWNER, NodeId
 from navi.domain.secrets import Secrets
-from navi.http.memories import MemoryList, shown
+from navi.http.api.memories import MemoryList, shown
 from navi.settings import Settings
 
 TEXT_CHARACTERS = 200  # of a memory on its line

@@ -45,7 +45,7 @@ class Entry(Struct, frozen=True):
 SECTIONS: Mapping[str, tuple[Entry, ...]] = {
     "Start": (
         Entry("serve", "serve", "Start navi: chat, Postgres and NATS, all in one."),
-        Entry("chat", "chat", "Talk to a running navi in the terminal."),
+        Entry("chat", "chat.chat", "Talk to a running navi in the terminal."),
         Entry("fork", "fork", "Go on from any event of a session, in a new one."),
         Entry("status", "status", "Say where navi runs, and with which model."),
         Entry("doctor", "doctor", "Look for what is wrong or missing."),

@@ -7,7 +7,7 @@ import click
 from msgspec import Struct
 
 from navi.adapters.system import SystemClock
-from navi.application.prune_deltas import prune_deltas
+from navi.application.audit.prune_deltas import prune_deltas
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,

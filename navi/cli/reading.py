@@ -7,8 +7,8 @@ from typing import Literal
 import click
 import msgspec
 
-from navi.application.list_sessions import SessionPage, list_sessions
-from navi.application.read_session import replay_session
+from navi.application.reading.list_sessions import SessionPage, list_sessions
+from navi.application.reading.read_session import replay_session
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,
@@ -26,9 +26,9 @@ from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import DELTA_TYPES
 from navi.domain.ids import LOCAL_OWNER, SessionId
 from navi.domain.messages import Message
-from navi.http.limits import session_of
-from navi.http.messages import ContextAnswer, MessageList
-from navi.http.sessions import SessionList, session_answer
+from navi.http.api.messages import ContextAnswer, MessageList
+from navi.http.api.sessions import SessionList, session_answer
+from navi.http.requests.validation import session_of
 from navi.ports import EventLog, Recorded
 from navi.projections.context import Context
 from navi.projections.messages import Messages

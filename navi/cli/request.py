@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from navi.adapters.llm.renderers import KnownRenderers
-from navi.application.render_call import RenderedCall, render_call
+from navi.application.reading.render_call import RenderedCall, render_call
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,

@@ -29,7 +29,7 @@ from navi.cli.rerun_save import Saved, files_of, save
 from navi.domain.event_codec import encode_data, encode_envelope, type_of, version_of
 from navi.domain.events import AgentEvent, Envelope
 from navi.domain.ids import SessionId, SubagentId
-from navi.http.limits import session_of
+from navi.http.requests.validation import session_of
 from navi.settings import Settings
 
 LINE = 2_000  # characters of a payload

@@ -7,8 +7,8 @@ import click
 from msgspec import Struct
 
 from navi.adapters.embedded.servers import Addresses
-from navi.application.await_turn import TurnOutcome
-from navi.application.rerun_live import LiveRerun, RerunLive
+from navi.application.reading.await_turn import TurnOutcome
+from navi.application.rerun.rerun_live import LiveRerun, RerunLive
 from navi.bootstrap.node import open_node
 from navi.bootstrap.store import attached_servers
 from navi.cli.command import (
@@ -21,7 +21,7 @@ from navi.cli.command import (
 )
 from navi.cli.diff import DiffAnswer, diff_answer, print_comparison
 from navi.domain.ids import SessionId
-from navi.http.limits import session_of
+from navi.http.requests.validation import session_of
 from navi.settings import Settings
 
 

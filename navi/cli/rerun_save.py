@@ -10,7 +10,7 @@ from navi import __version__
 from navi.adapters.files.export_file import whole_file
 from navi.adapters.signing import open_signer
 from navi.adapters.system import SystemClock
-from navi.application.export_sessions import ExportSessions
+from navi.application.audit.export_sessions import ExportSessions
 from navi.bootstrap.store import Store
 from navi.cli.command import WrongUsage
 from navi.cli.transfer import write

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.adapters.embedded.run_record import RunRecord, read_run
-from navi.http.serve import Address
+from navi.http.server.serve import Address
 from navi.settings import Settings
 
 ANSWER_SECONDS = 2.0

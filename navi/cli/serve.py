@@ -27,9 +27,9 @@ from navi.cli.command import (
 from navi.cli.model import Model, model_in_use
 from navi.domain.errors import BusUnavailable, LogUnavailable
 from navi.http.app import create_app
-from navi.http.crowd import take_files
-from navi.http.serve import serving
-from navi.http.services import Draining
+from navi.http.requests.services import Draining
+from navi.http.server.connection_limit import take_files
+from navi.http.server.serve import serving
 from navi.settings import Settings
 
 POSTGRES_PATIENCE = 30.0  # seconds for a given Postgres that is not there yet, as in a new pod

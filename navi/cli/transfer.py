@@ -15,8 +15,8 @@ from navi import __version__
 from navi.adapters.files.export_file import lines_of, whole_file
 from navi.adapters.signing import KnownKey, known_keys, open_signer, verify
 from navi.adapters.system import SystemClock
-from navi.application.export_sessions import ExportSessions
-from navi.application.import_sessions import Imported, ImportSessions
+from navi.application.audit.export_sessions import ExportSessions
+from navi.application.audit.import_sessions import Imported, ImportSessions
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,
@@ -28,7 +28,7 @@ from navi.cli.command import (
     run,
     settings_of,
 )
-from navi.http.limits import session_of
+from navi.http.requests.validation import session_of
 from navi.settings import Settings
 
 

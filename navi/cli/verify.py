@@ -10,7 +10,7 @@ from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.files.heads_file import heads_of
 from navi.adapters.signing import known_keys, open_signer
 from navi.adapters.signing import verify as verify_signature
-from navi.application.verify_log import verify_log, verify_session
+from navi.application.audit.verify_log import verify_log, verify_session
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,
@@ -28,7 +28,7 @@ from navi.domain.errors import NotFound
 from navi.domain.heads import Witness
 from navi.domain.ids import is_uuid
 from navi.domain.verdict import Verdict
-from navi.http.limits import session_of
+from navi.http.requests.validation import session_of
 from navi.settings import Settings
 
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from navi.domain.errors import BadInput
-from navi.domain.misfit import misfit
+from navi.domain.validation_errors import misfit
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Prompt = Annotated[str, Meta(max_length=100_000)]  # characters

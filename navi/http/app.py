@@ -7,23 +7,14 @@ from litestar.di import Provide
 from litestar.types import ASGIApp
 from msgspec import Struct
 
-from navi.http.bodies import MAX_BODY_BYTES, answer
-from navi.http.contexts import compress_context, get_planning, undo_compression
-from navi.http.crowd import Crowd
-from navi.http.errors import EXCEPTION_HANDLERS, log_broken_socket
-from navi.http.events import get_events, get_request
-from navi.http.files import download_file, get_files, upload_files
-from navi.http.forks import fork_session
-from navi.http.guard import Guard
-from navi.http.health import get_live, get_ready
-from navi.http.live import watch_session
-from navi.http.memories import add_memory, change_memory, forget_memory, get_memories
-from navi.http.messages import get_context, get_messages, get_todo, send_message
-from navi.http.operation import operation
-from navi.http.request_form import RequestForm, options_routes
-from navi.http.schema_routes import get_asyncapi, get_event_schema, get_openapi
-from navi.http.services import Given, Services
-from navi.http.sessions import (
+from navi.http.api.contexts import compress_context, get_planning, undo_compression
+from navi.http.api.events import get_events, get_request
+from navi.http.api.files import download_file, get_files, upload_files
+from navi.http.api.forks import fork_session
+from navi.http.api.health import get_live, get_ready
+from navi.http.api.memories import add_memory, change_memory, forget_memory, get_memories
+from navi.http.api.messages import get_context, get_messages, get_todo, send_message
+from navi.http.api.sessions import (
     change_session,
     create_session,
     delete_session,
@@ -31,7 +22,16 @@ from navi.http.sessions import (
     get_sessions,
     stop_session,
 )
-from navi.http.tools_and_profiles import get_profiles, get_tools
+from navi.http.api.tools_and_profiles import get_profiles, get_tools
+from navi.http.live.watch_session import watch_session
+from navi.http.requests.bodies import MAX_BODY_BYTES, answer
+from navi.http.requests.errors import EXCEPTION_HANDLERS, log_broken_socket
+from navi.http.requests.operation import operation
+from navi.http.requests.services import Given, Services
+from navi.http.schemas.schema_routes import get_asyncapi, get_event_schema, get_openapi
+from navi.http.server.connection_limit import Crowd
+from navi.http.server.guard import Guard
+from navi.http.server.request_form import RequestForm, options_routes
 
 
 class Welcome(Struct, frozen=True, kw_only=True):

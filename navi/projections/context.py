@@ -25,7 +25,7 @@ from navi.domain.ids import SubagentId, TurnId
 from navi.domain.messages import Message
 from navi.domain.projection import Change, Hide, Put, Show
 from navi.projections.json_form import JsonForm
-from navi.projections.spoken import OpenSpeech, evolve_speech, said_by_agent, take_waiting
+from navi.projections.message_rows import OpenSpeech, evolve_speech, said_by_agent, take_waiting
 
 
 class Compression(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from navi.domain.events import (
 from navi.domain.messages import Message
 from navi.domain.projection import Change, Put
 from navi.projections.json_form import JsonForm
-from navi.projections.spoken import (
+from navi.projections.message_rows import (
     OpenSpeech,
     evolve_speech,
     said_by_agent,

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from navi.adapters.embedded.run_record import read_run
-from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.log.event_log import PostgresEventLog
 from tests.adapters.nats.own_server import OwnServer
 from tests.chaos.mind import Mind
 from tests.support.model_server import ModelServer

@@ -8,7 +8,7 @@ from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
 
-from navi.cli.conversation import Conversation, Happening, Lost, Ready
+from navi.cli.chat.conversation import Conversation, Happening, Lost, Ready
 from navi.domain.ids import MessageId, SessionId
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")

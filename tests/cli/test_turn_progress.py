@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
+from navi.cli.chat.turn_progress import Noted, Said, Shown, TurnProgress, describe_call
 from navi.cli.printable import one_line, printable
-from navi.cli.turn_progress import Noted, Said, Shown, TurnProgress, describe_call
 from navi.domain.events import (
     AgentEvent,
     Envelope,

@@ -7,17 +7,17 @@ import asyncpg
 import pytest
 
 from navi.adapters.in_memory.heads_bus import InMemoryHeadsBus
-from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.signing import verify
-from navi.application.followers.sign_heads import SignHeads
-from navi.application.verify_log import verify_log, verify_session
+from navi.application.audit.sign_heads import SignHeads
+from navi.application.audit.verify_log import verify_log, verify_session
 from navi.domain.hash_chain import digest_of, hash_of
 from navi.domain.heads import SignedHead, Witness, decode_head
 from navi.domain.ids import SessionId
 from navi.domain.verdict import Problem, Verdict
 from tests.contracts.event_log import batch, created, forked, named, new_id
+from tests.support.manual_clock import WoundClock
 from tests.support.signing import signer_of
-from tests.support.wound_clock import WoundClock
 
 Database: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests of a module in one loop, which is the one its service runs in."""
     for item in items:
-        if item.path.parent == HERE and pytest_asyncio.is_async_test(item):
+        if HERE in item.path.parents and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 

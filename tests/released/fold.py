@@ -10,8 +10,8 @@ from navi.adapters.files.export_file import lines_of
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.signing import verify
-from navi.application.import_sessions import ImportSessions
-from navi.application.read_session import replay_session
+from navi.application.audit.import_sessions import ImportSessions
+from navi.application.reading.read_session import replay_session
 from navi.domain.ids import SessionId
 from navi.domain.projection import Projection
 from navi.projections.context import Context

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.domain.event_codec import decode_data
 from navi.domain.events import AgentEvent, SessionCreated
 from navi.domain.ids import LOCAL_OWNER, EventId, SessionId, TurnId, uuid7

@@ -14,8 +14,8 @@ from navi.adapters.llm.renderers import KnownRenderers
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.http.app import create_app
-from navi.http.serve import Address, serving
-from navi.http.services import Draining, Readiness, Services
+from navi.http.requests.services import Draining, Readiness, Services
+from navi.http.server.serve import Address, serving
 from navi.ports import Append, Page, Recorded
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer

@@ -1,7 +1,7 @@
 import asyncpg
 import nats
 
-from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.postgres.migrate import pending
 from tests.support.servers import PostgresServer, name_of
 

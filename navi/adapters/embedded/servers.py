@@ -12,10 +12,10 @@ from typing import Protocol, Self
 import structlog
 from msgspec import Struct
 
+from navi.adapters.embedded.attach_lock import GuestLock
 from navi.adapters.embedded.binaries import nats_program, postgres_directory
 from navi.adapters.embedded.child import Child
 from navi.adapters.embedded.errors import DataDirectoryInUse, EmbeddedServerError
-from navi.adapters.embedded.guests import GuestLock
 from navi.adapters.embedded.identity import unprivileged_identity
 from navi.adapters.embedded.lock import DirectoryLock
 from navi.adapters.embedded.nats import NatsServer

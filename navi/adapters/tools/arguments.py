@@ -9,7 +9,7 @@ from msgspec import Struct
 from navi.domain.errors import BadInput
 from navi.domain.events import Json, JsonObject
 from navi.domain.lean_schema import lean_schema
-from navi.domain.misfit import misfit
+from navi.domain.validation_errors import misfit
 
 S = TypeVar("S", bound=Struct)
 

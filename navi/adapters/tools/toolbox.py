@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Self
 
 from navi.adapters.tools.filesystem import Filesystem
-from navi.adapters.tools.own_tools import OwnTools, Patience
-from navi.adapters.tools.own_tools_wire import LoadProblem
+from navi.adapters.tools.own_tools.own_tools import OwnTools, Patience
+from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.scratchpad import Scratchpad
 from navi.adapters.tools.spawn_agent import SpawnAgent
 from navi.adapters.tools.switch_profile import SwitchProfile

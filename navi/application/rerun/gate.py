@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from navi.application.record import Record, Records
+from navi.application.session.record import Record, Records
 from navi.domain.commands import Command
 from navi.domain.decide import Decided, decide
 from navi.domain.errors import NaviError

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from msgspec import Struct
 
-from navi.application.export_sessions import texts_named
+from navi.application.audit.export_sessions import texts_named
 from navi.domain.errors import BadInput, Erased, NotFound
 from navi.domain.event_codec import decode_data
 from navi.domain.events import DELTA_TYPES, Envelope

@@ -6,14 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from navi.application.agent_actions import SUBAGENT_SECONDS
-from navi.application.followers.after_turn import AfterTurn
-from navi.application.followers.compress_after import CompressAfter
-from navi.application.followers.name_session import NameSession
+from navi.application.agent.after_turn.after_turn import AfterTurn
+from navi.application.agent.after_turn.compress_after import CompressAfter
+from navi.application.agent.after_turn.name_session import NameSession
+from navi.application.agent.after_turn.remember import Remember
+from navi.application.agent.agent_actions import SUBAGENT_SECONDS
+from navi.application.agent.running_turn import Agent
+from navi.application.agent.session_runs import SessionRuns
+from navi.application.agent.take_over import TakeOver
+from navi.application.commands.manage_context import ManageContext
+from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.followers.project import Projector
-from navi.application.followers.remember import Remember
-from navi.application.manage_context import ManageContext
-from navi.application.manage_sessions import ManageSessions
 from navi.application.rerun.gate import Gate, GatedRecords
 from navi.application.rerun.recorded_model import MaskedAlready, Recorded, RecordedAsk
 from navi.application.rerun.recorded_profile import (
@@ -31,9 +34,6 @@ from navi.application.rerun.recorded_tools import (
     RecordedRunTool,
     RecordedTools,
 )
-from navi.application.session_runs import SessionRuns
-from navi.application.take_over import TakeOver
-from navi.application.turn_run import Agent
 from navi.domain.events import SubagentFinished, ToolFinished
 from navi.domain.ids import NodeId, SessionId
 from navi.domain.recording import Recording

@@ -7,12 +7,18 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from navi.application.agent_actions import WITHOUT_MODEL, WITHOUT_ROOM
-from navi.application.ask_model import Asked, AskModelOnce, CallSettings, NoModel, Question
-from navi.application.call_bounds import CallBounds, NoRoom
-from navi.application.model_call import CallEvent, Recorder
-from navi.application.model_queue import ModelQueue
-from navi.application.recorders import InTurn
+from navi.application.agent.agent_actions import WITHOUT_MODEL, WITHOUT_ROOM
+from navi.application.agent.model_calls.ask_model import (
+    Asked,
+    AskModelOnce,
+    CallSettings,
+    NoModel,
+    Question,
+)
+from navi.application.agent.model_calls.call_bounds import CallBounds, NoRoom
+from navi.application.agent.model_calls.model_call import CallEvent, Recorder
+from navi.application.agent.model_calls.model_queue import ModelQueue
+from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.rerun.gate import Gate
 from navi.application.rerun.recorded_tools import FOLLOWS
 from navi.domain.errors import ModelFailure

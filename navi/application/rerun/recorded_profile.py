@@ -9,14 +9,14 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from navi.application.ask_model import AskModelOnce
-from navi.application.compress import (
+from navi.application.agent.compress import (
     CompressContext,
     CompressSettings,
     Fill,
     Measured,
     tokens_in,
 )
+from navi.application.agent.model_calls.ask_model import AskModelOnce
 from navi.application.rerun.gate import Gate
 from navi.application.rerun.recorded_tools import (
     FOLLOWS,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from navi.application.recorders import InTurn
+from navi.application.agent.model_calls.recorders import InTurn
+from navi.application.agent.run_tool import RunToolOnce
 from navi.application.rerun.gate import Gate
-from navi.application.run_tool import RunToolOnce
 from navi.domain.events import JsonObject, ProfileSwitched, TodoUpdated, ToolCall
 from navi.domain.ids import CallId, SessionId, SubagentId
 from navi.domain.planning import PROFILES

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 import structlog
 from msgspec import Struct
 
-from navi.application.manage_sessions import Change
+from navi.application.agent.model_calls.show_text import SLOT
+from navi.application.commands.manage_sessions import Change
 from navi.application.rerun.gate import Gate, Wanted
 from navi.application.rerun.node import Node, Parts, RecordedNodes
 from navi.application.rerun.recorded_tools import FOLLOWS
-from navi.application.show_text import SLOT
 from navi.domain.commands import CreateSession, ForkSession, RecordAside
 from navi.domain.errors import NaviError
 from navi.domain.events import (

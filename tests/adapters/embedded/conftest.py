@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.embedded.scene import write_a_row
+from tests.adapters.embedded.servers import write_a_row
 from tests.support.servers import LoopThread
 
 Leave = Callable[[Path], None]

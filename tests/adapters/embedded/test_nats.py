@@ -8,7 +8,7 @@ from nats.errors import Error
 from nats.js.api import StreamConfig
 
 from navi.adapters.embedded.servers import EmbeddedServers
-from tests.adapters.embedded.scene import nats_process, processes_of, until
+from tests.adapters.embedded.servers import nats_process, processes_of, until
 
 
 async def start(data_dir: Path, *, port: int = 0) -> EmbeddedServers:

@@ -15,7 +15,7 @@ from navi.adapters.embedded.errors import ServerDidNotStart, UnsuitableCluster
 from navi.adapters.embedded.launch import NOBODY
 from navi.adapters.embedded.postgres import PostgresServer
 from tests.adapters.embedded.conftest import Leave
-from tests.adapters.embedded.scene import (
+from tests.adapters.embedded.servers import (
     execute,
     owner_process,
     postmaster,

@@ -10,7 +10,7 @@ from navi.adapters.embedded.errors import BinaryNotFound, DataDirectoryInUse
 from navi.adapters.embedded.lock import DirectoryLock, is_held
 from navi.adapters.embedded.run_record import RunRecord, read_run, record_run
 from navi.adapters.embedded.servers import EmbeddedServers, open_or_attach
-from tests.adapters.embedded.scene import execute, owner_process, processes_of, start, until
+from tests.adapters.embedded.servers import execute, owner_process, processes_of, start, until
 
 
 async def test_a_second_owner_is_refused_and_told_where_the_servers_are(used_dir: Path) -> None:

@@ -8,7 +8,7 @@ from navi.adapters.llm import openai
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.tools.memory import MemoryTool
 from navi.adapters.tools.toolbox import Tools
-from navi.application.run_actor import DEFAULT_PROFILE, offered_tools
+from navi.application.agent.run_actor import DEFAULT_PROFILE, offered_tools
 from navi.domain.prompt import PERSONA, ModelRequest, PromptMessage, system_text
 from tests.adapters.tools.test_memory import Notebook
 from tests.support.llama_process import running_llama

@@ -15,9 +15,9 @@ from navi.domain.errors import ModelFailure
 from navi.domain.ids import CallId
 from navi.ports import Embedder
 from tests.contracts.embedder import EmbedderContract
+from tests.support.manual_clock import WoundClock
 from tests.support.model_server import MODEL as CHAT
 from tests.support.model_server import ModelServer, embedding
-from tests.support.wound_clock import WoundClock
 
 NOMIC, BGE = "nomic-embed-text:latest", "BAAI/bge-m3"
 CALL = CallId("0199c0de-0000-7000-8000-00000000000b")

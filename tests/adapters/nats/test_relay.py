@@ -9,14 +9,14 @@ import nats
 
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
-from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.application.followers.relay import Degraded, Following, Pace, Relay
 from navi.domain.events import TextDelta
 from navi.domain.ids import LOCAL_OWNER, CallId, EventId, uuid7
 from navi.ports import Append, NewEvent
 from tests.adapters.nats.own_server import OwnServer
 from tests.adapters.nats.stored import stored
-from tests.application.relaying import FAST, caught_up, running
+from tests.application.followers.relaying import FAST, caught_up, running
 from tests.support.growing_log import AT, SESSIONS, GrowingLog
 from tests.support.nats_client import until
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
-from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.domain.errors import BadInput, LogDamaged, LogUnavailable, StoreRefused
 from navi.domain.events import UserMessageReceived
 from navi.domain.hash_chain import verify_chain

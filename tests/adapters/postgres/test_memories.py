@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Generator
 import pytest
 
 from navi.adapters.postgres.connect import Pool, open_pool
-from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.memories import PostgresMemories
+from navi.adapters.postgres.log.event_log import PostgresEventLog
+from navi.adapters.postgres.memories.memories import PostgresMemories
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import LOCAL_OWNER, SessionId
 from navi.ports import Memories

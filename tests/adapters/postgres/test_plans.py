@@ -7,9 +7,9 @@ from typing import Any
 import asyncpg
 
 from navi.adapters.log_rows import encode_events, hashes_of
-from navi.adapters.postgres import statements
-from navi.adapters.postgres.event_log import ALONG_ONE_INDEX, PostgresEventLog
-from navi.adapters.postgres.writer import Slice, _arguments
+from navi.adapters.postgres.log import statements
+from navi.adapters.postgres.log.event_log import ALONG_ONE_INDEX, PostgresEventLog
+from navi.adapters.postgres.log.writer import Slice, _arguments
 from navi.domain.events import TextDelta
 from navi.domain.ids import LOCAL_OWNER, CallId, EventId, SessionId, uuid7
 from navi.ports import Append, NewEvent

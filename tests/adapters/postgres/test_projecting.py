@@ -11,11 +11,11 @@ import asyncpg
 
 from navi import failpoints
 from navi.adapters.postgres.connect import open_pool
-from navi.adapters.postgres.event_log import PostgresEventLog
-from navi.adapters.postgres.read_models import PostgresReadModels
+from navi.adapters.postgres.log.event_log import PostgresEventLog
+from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
-from navi.application.read_session import replay_session
+from navi.application.reading.read_session import replay_session
 from navi.domain.ids import SessionId
 from navi.ports import EventLog, ReadModels
 from tests.application.sample import (

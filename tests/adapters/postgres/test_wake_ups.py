@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from navi.adapters.postgres import tail
-from navi.adapters.postgres.event_log import PostgresEventLog
+from navi.adapters.postgres.log import tail
+from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.domain.ids import SessionId
 from navi.ports import WakeUps
 from tests.contracts.event_log import batch, created, new_id

@@ -6,8 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from navi.adapters.tools.own_tools import Patience
-from navi.adapters.tools.own_tools_wire import LoadProblem
+from navi.adapters.tools.own_tools.own_tools import Patience
+from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.toolbox import Tools
 from navi.domain.events import Json, JsonObject
 from navi.ports import Tool, ToolDescription, ToolResult

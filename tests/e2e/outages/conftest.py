@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.navi_process import NaviProcess, running_navi
-from tests.support.outage_scene import Backing, backing_servers
+from tests.support.outage_servers import Backing, backing_servers
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -2,7 +2,7 @@
 
 On a real small file system where this user may mount one, as root or with a ``sudo`` that asks nothing.
 Elsewhere Postgres says what it says then, by a trigger (SQLSTATE 53100), and what a full disk does to NATS
-is shown on the stream in memory alone (``tests/application/test_relay.py``).
+is shown on the stream in memory alone (``tests/application/followers/test_relay.py``).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 
 from tests.support.navi_process import NaviProcess, running_navi
-from tests.support.outage_scene import Backing, backing_servers
+from tests.support.outage_servers import Backing, backing_servers
 from tests.support.promises import broken_promises, facts
 from tests.support.published import assert_published
 from tests.support.small_disk import SmallDisk, can_mount, small_disk

@@ -13,7 +13,7 @@ import nats
 import pytest
 
 from tests.support.navi_process import NaviProcess
-from tests.support.outage_scene import Backing
+from tests.support.outage_servers import Backing
 from tests.support.promises import broken_promises
 from tests.support.published import assert_published
 from tests.support.stubborn_client import events_of

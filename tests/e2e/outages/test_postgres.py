@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fault_proxy import Kind
 from tests.support.navi_process import NaviProcess
-from tests.support.outage_scene import Backing
+from tests.support.outage_servers import Backing
 from tests.support.promises import broken_promises, facts
 from tests.support.stubborn_client import ended, events_of, healed, received, send, watch
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.fault_proxy import Kind
 from tests.support.navi_process import NaviProcess
-from tests.support.outage_scene import Backing
+from tests.support.outage_servers import Backing
 from tests.support.published import assert_published
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

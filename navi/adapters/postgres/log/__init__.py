@@ -1,0 +1,1 @@
+"""The event log in Postgres: group commit, live tails, partitions, sessions."""

@@ -1,0 +1,133 @@
+"""Reading a partition by position, dense: a missing position is an alarm, never passed over."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import asyncpg
+
+from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
+from navi.adapters.postgres.log import statements
+from navi.adapters.postgres.log.erasures import Erasures
+from navi.domain.errors import LogDamaged, NotFound
+from navi.domain.ids import Owner, SessionId
+from navi.ports import Page, Pruned, Recorded
+
+MAX_ROWS = 1000  # a page, whatever the caller asks for
+
+
+class Pages:
+    """Pages of the partitions of one database."""
+
+    def __init__(self, pool: Pool, erasures: Erasures) -> None:
+        self._pool = pool
+        self._erasures = erasures
+
+    async def head(self, partition: int) -> int:
+        """The last position of a partition, 0 where it is empty.
+
+        Raises:
+            NotFound: there is no such partition.
+            LogUnavailable: Postgres does not answer.
+        """
+        rows = await fetch(self._pool, statements.HEAD_OF_PARTITION, partition)
+        if not rows:
+            raise NotFound(f"the log has no partition {partition}")
+        self._erasures.seen(partition, rows[0]["erasures"])
+        return rows[0]["head"]
+
+    async def read(self, partition: int, *, after: int, limit: int, deltas: bool = True) -> Page:
+        """The rows among the next ``limit`` positions behind ``after``.
+
+        Raises:
+            LogDamaged: a position is missing.
+            LogUnavailable: Postgres does not answer.
+        """
+        head = await self.head(partition)
+        until = min(after + min(limit, MAX_ROWS), head)
+        if until <= after:
+            return Page(rows=(), reached=min(after, head), head=head)
+        # Positions are in order of commits, so all up to the head are visible to what comes later.
+        place = (partition, after, until)
+        if deltas:
+            rows = await fetch(self._pool, statements.POSITIONS, *place)
+            there = len(rows)
+        else:
+            rows = await fetch(self._pool, statements.POSITIONS_OF_FACTS, *place)
+            counted = await fetch(self._pool, statements.COUNT_POSITIONS, *place)
+            there = counted[0]["rows"]
+        if there != until - after:
+            raise LogDamaged(
+                f"partition {partition}: {until - after - there} positions are missing "
+                f"between {after} and {until}"
+            )
+        return Page(rows=tuple(map(row_of, rows)), reached=until, head=head)
+
+    async def find(
+        self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]
+    ) -> Page:
+        """As ``EventLog.find``."""
+        head = await self.head(partition)
+        until = max(after, min(after + limit, head))
+        place = (partition, after, until, owner, parts)
+        rows = await fetch(self._pool, statements.FIND, *place, seconds=QUERY_SECONDS)
+        return Page(rows=tuple(map(row_of, rows)), reached=until, head=head)
+
+    async def prune(
+        self,
+        partition: int,
+        *,
+        after: int,
+        limit: int,
+        before: datetime,
+        session_id: SessionId | None,
+        dry_run: bool,
+    ) -> Pruned:
+        """As ``EventLog.prune``."""
+        head = await self.head(partition)
+        until = min(after + min(limit, MAX_ROWS), head)
+        statement = statements.COUNT_PRUNABLE if dry_run else statements.PRUNE
+        place = (partition, after, until, before, session_id)
+        [row] = await fetch(self._pool, statement, *place, seconds=QUERY_SECONDS)
+        if row["deltas"] and not dry_run:
+            await self.head(partition)  # which tells of it
+        return Pruned(
+            reached=max(after, until), head=head, deltas=row["deltas"], bytes=row["bytes"]
+        )
+
+
+def row_of(row: asyncpg.Record) -> Recorded:
+    """A row as the statements give it, in the order of COLUMNS."""
+    (
+        partition,
+        position,
+        owner,
+        session_id,
+        seq,
+        event_id,
+        name,
+        v,
+        at,
+        turn_id,
+        subagent_id,
+        data,
+        salt,
+        digest,
+        hash_,
+    ) = row
+    return Recorded(
+        partition=partition,
+        position=position,
+        owner=owner,
+        session_id=str(session_id),  # pyright: ignore[reportArgumentType] - a NewType, from the log
+        seq=seq,
+        id=str(event_id),  # pyright: ignore[reportArgumentType] - likewise
+        type=name,
+        v=v,
+        at=at,
+        turn_id=None if turn_id is None else str(turn_id),  # pyright: ignore[reportArgumentType]
+        subagent_id=subagent_id,
+        data=data,
+        salt=salt,
+        digest=digest,
+        hash=hash_,
+    )

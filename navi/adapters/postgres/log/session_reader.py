@@ -1,0 +1,214 @@
+"""Reading sessions, forks with their origins: from the ring of recent rows, and from Postgres."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+from msgspec import Struct
+
+from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
+from navi.adapters.postgres.log import statements
+from navi.adapters.postgres.log.erasures import Erasures
+from navi.adapters.postgres.log.heads import Fork, Head
+from navi.adapters.postgres.log.pages import row_of
+from navi.adapters.postgres.log.tail import Tail
+from navi.domain.errors import LogDamaged, LogUnavailable
+from navi.domain.event_codec import decode_data
+from navi.domain.events import DELTA_TYPES, Origin, UserMessageReceived
+from navi.domain.ids import MessageId, Owner, SessionId, is_uuid
+from navi.ports import Recorded, SessionHead
+
+READ_ROWS = 1000  # a batch of a session's rows
+BATCH_BYTES = 8 * 1024 * 1024  # what a batch of a session's rows should not exceed, about
+FIRST_READ_ROWS = 200  # before it is known how large the rows are
+
+
+class SessionPart(Struct, frozen=True, kw_only=True):
+    """A stretch of a session's events that stand under one id: its own, or a fork's origin's."""
+
+    partition: int
+    session_id: SessionId
+    after: int
+    until: int
+
+
+class SessionReader:
+    """What stands in the log under a session, as Postgres has it at the moment of asking."""
+
+    def __init__(self, pool: Pool, tails: Sequence[Tail], erasures: Erasures) -> None:
+        self._pool = pool
+        self._tails = tails
+        self._erasures = erasures
+
+    async def head(self, session_id: SessionId) -> Head | None:
+        """The session's head as Postgres has it now."""
+        if not is_uuid(session_id):
+            return None
+        rows = await fetch(self._pool, statements.HEAD_OF_SESSION, session_id)
+        if not rows:
+            return None
+        row = rows[0]
+        self._erasures.seen(row["partition"], row["erasures"])
+        fork = None
+        if row["forked_from"] is not None:
+            fork = Fork(
+                session_id=SessionId(str(row["forked_from"])),
+                seq=row["base_seq"],
+                hash=row["base_hash"],
+            )
+        return Head(
+            partition=row["partition"],
+            owner=Owner(row["owner"]),
+            fork=fork,
+            position=row["position"],
+            seq=row["seq"],
+            hash=row["hash"],
+        )
+
+    async def sessions(self, session_ids: Sequence[SessionId] | None) -> Sequence[SessionHead]:
+        """As ``EventLog.sessions``."""
+        if session_ids is not None:
+            session_ids = [session_id for session_id in session_ids if is_uuid(session_id)]
+        rows = await fetch(self._pool, statements.SESSIONS, session_ids)
+        return tuple(
+            SessionHead(
+                session_id=SessionId(row["session_id"]),
+                owner=Owner(row["owner"]),
+                forked_from=None
+                if row["forked_from"] is None
+                else Origin(session_id=SessionId(row["forked_from"]), seq=row["base_seq"]),
+                base_hash=row["base_hash"],
+                seq=row["seq"],
+                hash=row["hash"],
+            )
+            for row in rows
+        )
+
+    async def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        deltas: bool = True,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        """As ``EventLog.read``."""
+        head = await self.head(session_id)
+        if head is None:
+            return
+        end = head.seq if until is None else min(until, head.seq)
+        for part in await self._parts(session_id, head, after=after, until=end):
+            async for rows in self._read_part(part, deltas=deltas):
+                yield rows
+
+    async def find_receipt(
+        self, session_id: SessionId, message_id: MessageId
+    ) -> tuple[int, UserMessageReceived] | None:
+        """As ``EventLog.find_receipt``."""
+        head = await self.head(session_id)
+        if head is None:
+            return None
+        for part in await self._parts(session_id, head, after=0, until=head.seq):
+            place = (part.partition, part.session_id, message_id, part.until)
+            for row in await fetch(self._pool, statements.RECEIPT, *place):
+                event = decode_data(UserMessageReceived.TYPE, row["v"], row["data"])
+                if isinstance(event, UserMessageReceived):
+                    return row["seq"], event
+        return None
+
+    async def stored(
+        self, partition: int, session_id: SessionId, *, after: int, count: int
+    ) -> tuple[Recorded, ...]:
+        """At most ``count`` of a session's own rows behind a seq."""
+        place = (partition, session_id, after, after + count, count)
+        return tuple(map(row_of, await fetch(self._pool, statements.SESSION_ROWS, *place)))
+
+    async def erase(
+        self, partition: int, session_id: SessionId, payloads: Mapping[int, bytes]
+    ) -> None:
+        """As ``EventLog.erase``; in memory nothing of the old payloads is left, here or elsewhere.
+
+        This process forgets at once, others with their next look at the partition.
+        """
+        values = (partition, session_id, list(payloads), list(payloads.values()))
+        await fetch(self._pool, statements.ERASE, *values, seconds=QUERY_SECONDS)
+        await self.head(session_id)  # which tells of the erasure
+
+    async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
+        """As ``EventLog.forks_of``."""
+        rows = await fetch(self._pool, statements.FORKS_OF, session_id)
+        return tuple(SessionId(row["session_id"]) for row in rows)
+
+    async def sessions_of(self, owner: Owner) -> tuple[SessionId, ...]:
+        """As ``EventLog.sessions_of``."""
+        rows = await fetch(self._pool, statements.SESSIONS_OF, owner)
+        return tuple(SessionId(row["session_id"]) for row in rows)
+
+    async def texts_in_use(self, hashes: Sequence[str], *, besides: SessionId) -> frozenset[str]:
+        """As ``EventLog.texts_in_use``."""
+        place = (besides, hashes)
+        rows = await fetch(self._pool, statements.TEXTS_IN_USE, *place, seconds=QUERY_SECONDS)
+        return frozenset(row["hash"] for row in rows)
+
+    def tail(self, partition: int) -> Tail:
+        """The live end of a partition.
+
+        Raises:
+            LogUnavailable: the partition is younger than this process.
+        """
+        if not 0 <= partition < len(self._tails):
+            raise LogUnavailable(f"partition {partition} was added after this process was started")
+        return self._tails[partition]
+
+    async def _parts(
+        self, session_id: SessionId, head: Head, *, after: int, until: int
+    ) -> list[SessionPart]:
+        """Where the events of a session stand, in order: those of a fork's origins first."""
+        parts: list[SessionPart] = []
+        here: Head | None = head
+        while here is not None and after < until:
+            base = 0 if here.fork is None else here.fork.seq
+            if until > base:
+                parts.append(
+                    SessionPart(
+                        partition=here.partition,
+                        session_id=session_id,
+                        after=max(after, base),
+                        until=until,
+                    )
+                )
+            if here.fork is None:
+                break
+            session_id, until = here.fork.session_id, min(until, base)
+            here = await self.head(session_id)
+        return parts[::-1]
+
+    async def _read_part(
+        self, part: SessionPart, *, deltas: bool
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        statement = statements.SESSION_ROWS if deltas else statements.SESSION_FACTS
+        after, limit = part.after, FIRST_READ_ROWS
+        while after < part.until:
+            recent = self.tail(part.partition).ring.session(part.session_id, after=after)
+            if recent:
+                recent = tuple(row for row in recent[:READ_ROWS] if row.seq <= part.until)
+                after = recent[-1].seq
+                if wanted := wanted_of(recent, deltas=deltas):
+                    yield wanted
+                continue
+            place = (part.partition, part.session_id, after, part.until, limit)
+            rows = tuple(map(row_of, await fetch(self._pool, statement, *place)))
+            if deltas and (not rows or rows[-1].seq - after != len(rows)):
+                raise LogDamaged(
+                    f"session {part.session_id}: an event behind seq {after} is missing"
+                )
+            if rows:
+                yield rows
+            if len(rows) < limit:
+                return
+            after = rows[-1].seq
+            size = sum(len(row.data) for row in rows) // len(rows)
+            limit = max(10, min(READ_ROWS, BATCH_BYTES // (size + 1)))
+
+
+def wanted_of(rows: tuple[Recorded, ...], *, deltas: bool) -> tuple[Recorded, ...]:
+    """The rows, without the deltas where they are not wanted."""
+    return rows if deltas else tuple(row for row in rows if row.type not in DELTA_TYPES)

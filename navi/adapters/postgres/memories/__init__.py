@@ -1,0 +1,1 @@
+"""Memories in Postgres: full text and vectors."""

@@ -1,0 +1,1 @@
+"""Read models in Postgres, and their builds."""

@@ -1,0 +1,221 @@
+"""Read models in Postgres: generic tables, keyed by projection, build and session."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+
+import asyncpg
+
+from navi.adapters.postgres.connect import fetch
+from navi.adapters.postgres.read_models.builds import PostgresBuilds
+from navi.adapters.postgres.read_models.projection_batch import PostgresProjectionBatch
+from navi.adapters.postgres.transaction import answering, transaction
+from navi.domain.ids import Owner, SessionId
+from navi.ports import ParkedEvent, ProjectionBatch, StoredState
+
+_LOCK_CHECKPOINT = """
+    select position from navi.checkpoint
+    where projection = $1 and version = $2 and partition = $3
+    for update skip locked"""
+
+# Does nothing where another process holds the row, and waits only where one is making it just now.
+_MAKE_CHECKPOINT = """
+    insert into navi.checkpoint (projection, version, partition)
+    select projection, number, $3 from navi.build
+    where projection = $1 and number = $2 and state <> 'retired'
+    on conflict do nothing
+    returning position"""
+
+# Looked at while its checkpoint is locked: a switch wants that lock.
+_IS_AT_WORK = """
+    select exists (select from navi.build
+                   where projection = $1 and number = $2 and state <> 'retired')"""
+
+# Every statement looks by itself which build serves, and sees one moment: a state, its rows and the
+# build belong together.
+_LOAD = """
+    select s.seq, s.state, r.key, r.hidden_by, r.row
+    from navi.read_state s
+    left join lateral (
+      (select v.key, v.hidden_by, v.row from navi.read_row v
+       where v.projection = $1 and v.version = s.version and v.session_id = $3 and v.hidden_by is null
+         and v.key > coalesce($4::bigint, -9223372036854775808)
+       order by v.key limit $5)
+      union all
+      (select h.key, h.hidden_by, h.row from navi.read_row h
+       where $6 and h.projection = $1 and h.version = s.version and h.session_id = $3
+         and h.hidden_by is not null)
+    ) r on true
+    where s.projection = $1 and s.version = (
+      select number from navi.serving_build where projection = $1 and version = $2) and s.session_id = $3
+    order by r.key"""
+
+_LAST_ROW = """
+    select key, row from navi.read_row
+    where projection = $1 and version = (
+      select number from navi.serving_build where projection = $1 and version = $2)
+      and session_id = $3 and key <= $4 and hidden_by is null
+    order by key desc limit 1"""
+
+_POSITIONS = """
+    select partition, position from navi.checkpoint where projection = $1 and version = (
+      select number from navi.serving_build where projection = $1 and version = $2)"""
+
+_LIST = """
+    select session_id::text, seq, state from navi.read_state
+    where projection = $1 and version = (
+      select number from navi.serving_build where projection = $1 and version = $2) and owner = $3 and last_active is not null
+    order by pinned desc, last_active desc, session_id desc
+    limit $4"""
+
+_LIST_AFTER = """
+    select session_id::text, seq, state from navi.read_state
+    where projection = $1 and version = (
+      select number from navi.serving_build where projection = $1 and version = $2) and owner = $3 and last_active is not null
+      and (pinned, last_active, session_id) < ($5::boolean, $6::timestamptz, $7::uuid)
+    order by pinned desc, last_active desc, session_id desc
+    limit $4"""
+
+_UNFINISHED = """
+    select session_id::text, seq, state from navi.read_state
+    where projection = $1 and version = (
+      select number from navi.serving_build where projection = $1 and version = $2) and unfinished
+    order by session_id"""
+
+_PARKED = """
+    select session_id::text, seq, type, error from navi.parked_event
+    where projection = $1 and build = (
+      select number from navi.serving_build where projection = $1 and version = $2)
+    order by session_id, seq limit $3"""
+
+# Each batch holds its checkpoint: what a batch has folded from is stored before, or folded after.
+_LOCK_ALL = """
+    select from navi.checkpoint order by projection, version, partition for update"""
+
+_FORGET = (
+    """
+    delete from navi.read_row t
+    using (select distinct projection, version from navi.checkpoint) c
+    where t.projection = c.projection and t.version = c.version and t.session_id = $1""",
+    """
+    delete from navi.parked_event t
+    using (select distinct projection, version from navi.checkpoint) c
+    where t.projection = c.projection and t.build = c.version and t.session_id = $1""",
+)
+
+_FORGET_STATES = """
+    delete from navi.read_state t
+    using (select distinct projection, version from navi.checkpoint) c
+    where t.projection = c.projection and t.version = c.version and t.session_id = $1
+      and not ($2 and t.last_active is not null)"""
+
+
+class PostgresReadModels(PostgresBuilds):
+    """``ReadModels`` in Postgres; the pool is the caller's, and its owner closes it."""
+
+    def begin(
+        self, projection: str, build: int, partition: int
+    ) -> AbstractAsyncContextManager[ProjectionBatch | None]:
+        return self._begin(projection, build, partition)
+
+    @asynccontextmanager
+    async def _begin(
+        self, projection: str, build: int, partition: int
+    ) -> AsyncGenerator[ProjectionBatch | None, None]:
+        checkpoint = (projection, build, partition)
+        async with transaction(self._pool) as connection:
+            with answering():
+                position = await connection.fetchval(_LOCK_CHECKPOINT, *checkpoint)
+                if position is None:
+                    position = await connection.fetchval(_MAKE_CHECKPOINT, *checkpoint)
+                elif not await connection.fetchval(_IS_AT_WORK, projection, build):
+                    position = None
+            if position is None:
+                yield None
+            else:
+                yield PostgresProjectionBatch(connection, *checkpoint, position=position)
+
+    async def load(
+        self,
+        projection: str,
+        version: int,
+        session_id: SessionId,
+        *,
+        rows_after: int | None = None,
+        rows_limit: int | None = None,
+        hidden: bool = False,
+    ) -> StoredState | None:
+        found = await fetch(
+            self._pool, _LOAD, projection, version, session_id, rows_after, rows_limit, hidden
+        )
+        if not found:
+            return None
+        rows = [row for row in found if row["key"] is not None]
+        return StoredState(
+            seq=found[0]["seq"],
+            state=found[0]["state"],
+            rows=tuple((row["key"], row["row"]) for row in rows if row["hidden_by"] is None),
+            hidden=tuple(
+                (row["key"], row["hidden_by"], row["row"])
+                for row in rows
+                if row["hidden_by"] is not None
+            ),
+        )
+
+    async def last_row(
+        self, projection: str, version: int, session_id: SessionId, *, until: int
+    ) -> tuple[int, bytes] | None:
+        rows = await fetch(self._pool, _LAST_ROW, projection, version, session_id, until)
+        return (rows[0]["key"], rows[0]["row"]) if rows else None
+
+    async def forget(self, session_id: SessionId, *, keep_listed: bool) -> None:
+        async with transaction(self._pool) as connection:
+            with answering():
+                await connection.execute(_LOCK_ALL)
+                for statement in _FORGET:
+                    await connection.execute(statement, session_id)
+                await connection.execute(_FORGET_STATES, session_id, keep_listed)
+
+    async def positions(self, projection: str, version: int) -> Mapping[int, int]:
+        rows = await fetch(self._pool, _POSITIONS, projection, version)
+        return {row["partition"]: row["position"] for row in rows}
+
+    async def list_sessions(
+        self,
+        projection: str,
+        version: int,
+        *,
+        owner: Owner,
+        after: tuple[bool, datetime, SessionId] | None,
+        limit: int | None,
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        wanted = (projection, version, owner, limit)
+        if after is None:
+            return _listed(await fetch(self._pool, _LIST, *wanted))
+        return _listed(await fetch(self._pool, _LIST_AFTER, *wanted, *after))
+
+    async def unfinished(
+        self, projection: str, version: int
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        return _listed(await fetch(self._pool, _UNFINISHED, projection, version))
+
+    async def parked(
+        self, projection: str, version: int, *, limit: int | None = None
+    ) -> Sequence[ParkedEvent]:
+        rows = await fetch(self._pool, _PARKED, projection, version, limit)
+        return tuple(
+            ParkedEvent(
+                session_id=SessionId(row["session_id"]),
+                seq=row["seq"],
+                type=row["type"],
+                error=row["error"],
+            )
+            for row in rows
+        )
+
+
+def _listed(rows: Sequence[asyncpg.Record]) -> tuple[tuple[SessionId, StoredState], ...]:
+    return tuple(
+        (SessionId(row["session_id"]), StoredState(seq=row["seq"], state=row["state"]))
+        for row in rows
+    )

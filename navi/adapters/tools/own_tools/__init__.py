@@ -1,0 +1,1 @@
+"""The user's own tools, run in processes of their own."""

@@ -1,0 +1,180 @@
+"""A file of own tools turned into tools: which functions, and what arguments they take."""
+
+import inspect
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from navi.adapters.tools.arguments import schema_of
+from navi.adapters.tools.own_tools.wire import Source
+from navi.domain.events import Json, JsonObject
+from navi.domain.tool_output import clean_text
+from navi.ports import ToolDescription
+
+CONTEXT = "context"  # the parameter that gets the ToolContext
+SAFE_TO_REPEAT = "SAFE_TO_REPEAT"
+
+# What the APIs of model servers take as a function's name.
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+
+Function = Callable[..., Coroutine[Json, Json, Json]]
+
+
+class OwnFunction(Struct, frozen=True, kw_only=True):
+    """A tool as its process runs it."""
+
+    function: Function
+    path: str
+    arguments: type[Struct]
+    takes_context: bool
+    description: ToolDescription
+
+
+class NotATool(Exception):
+    """A function or file cannot be offered; the message is for the user who wrote it."""
+
+
+def load(source: Source) -> tuple[OwnFunction, ...]:
+    """Run a file and take its public async functions.
+
+    Raises:
+        NotATool: something in it cannot be offered.
+        BaseException: whatever the file itself raises.
+    """
+    name = "own_tools_" + re.sub(r"\W", "_", source.file.removesuffix(".py"))
+    module = types.ModuleType(name)
+    module.__file__ = source.path
+    # Dataclasses and type hints look their module up by its name.
+    sys.modules[name] = module
+    code = compile(source.text, source.path, "exec")
+    exec(code, module.__dict__)  # noqa: S102 - running the user's own files is what this is for
+    functions = {
+        key: cast(Function, value)
+        for key, value in vars(module).items()
+        if not key.startswith("_")
+        and inspect.iscoroutinefunction(value)
+        and value.__module__ == name  # not what the file imported
+    }
+    safe = _safe_to_repeat(module, functions)
+    return tuple(
+        _tool(key, function, safe_to_repeat=key in safe, source=source)
+        for key, function in functions.items()
+    )
+
+
+def _safe_to_repeat(module: types.ModuleType, functions: dict[str, Function]) -> set[str]:
+    names: object = getattr(module, SAFE_TO_REPEAT, ())
+    if isinstance(names, str) or not isinstance(names, set | frozenset | tuple | list):
+        raise NotATool(f"{SAFE_TO_REPEAT} is not a set of names")
+    for name in cast(set[object], names):
+        if name not in functions:
+            raise NotATool(f"{SAFE_TO_REPEAT} names {name!r}, which is no tool of this file")
+    return set(cast(set[str], names))
+
+
+def _tool(name: str, function: Function, *, safe_to_repeat: bool, source: Source) -> OwnFunction:
+    if _NAME.fullmatch(name) is None:
+        raise NotATool(f"{name}: a tool's name has 1 to 64 of A-Z, a-z, 0-9 and _")
+    arguments, takes_context = _arguments(name, function)
+    try:
+        parameters = _schema(name, arguments)
+    except TypeError as error:
+        raise NotATool(
+            f"{name}: a parameter has a type that JSON does not know: {error}"
+        ) from error
+    return OwnFunction(
+        function=function,
+        path=source.path,
+        arguments=arguments,
+        takes_context=takes_context,
+        description=ToolDescription(
+            name=name,
+            description=clean_text(inspect.getdoc(function) or ""),
+            parameters=parameters,
+            safe_to_repeat=safe_to_repeat,
+            source=source.file,
+        ),
+    )
+
+
+def _schema(name: str, arguments: type[Struct]) -> JsonObject:
+    schema = schema_of(arguments)
+    try:
+        # Defaults may be anything; what a schema says must be JSON.
+        return msgspec.json.decode(msgspec.json.encode(schema))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotATool(f"{name}: a default is not a JSON value: {error}") from error
+
+
+def _arguments(name: str, function: Function) -> tuple[type[Struct], bool]:
+    parameters = dict(inspect.signature(function).parameters)
+    takes_context = parameters.pop(CONTEXT, None) is not None
+    hints = _hints(name, function)
+    fields: list[tuple[str, Any, Any]] = []
+    for key, parameter in parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise NotATool(f"{name}: *{key} cannot be described to a model; name each parameter")
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise NotATool(f"{name}: {key} is positional only; arguments come by name")
+        hint = _described(hints.get(key, Any))
+        if parameter.default is parameter.empty:
+            fields.append((key, hint, msgspec.NODEFAULT))
+        elif parameter.default is None:
+            fields.append((key, hint | None, None))
+        else:
+            fields.append((key, hint, _default(parameter.default)))
+    try:
+        kind = msgspec.defstruct(
+            "Arguments", fields, kw_only=True, frozen=True, forbid_unknown_fields=True
+        )
+    except (TypeError, ValueError) as error:
+        raise NotATool(f"{name}: {error}") from error
+    return kind, takes_context
+
+
+def _hints(name: str, function: Function) -> dict[str, Any]:
+    # The context's annotation is not needed, and often names a class that is imported for type
+    # checkers only.
+    annotations = {
+        key: value
+        for key, value in getattr(function, "__annotations__", {}).items()
+        if key not in (CONTEXT, "return")
+    }
+    described = types.SimpleNamespace(__annotations__=annotations)
+    try:
+        return typing.get_type_hints(
+            described, globalns=inspect.unwrap(function).__globals__, include_extras=True
+        )
+    except (NameError, TypeError, SyntaxError) as error:
+        raise NotATool(f"{name}: an annotation cannot be understood: {error}") from error
+
+
+def _described(hint: Any) -> Any:
+    """``Annotated[str, "the city"]`` says what the parameter is, as it does elsewhere."""
+    if typing.get_origin(hint) is not Annotated:
+        return hint
+    inner, *notes = typing.get_args(hint)
+    for note in notes:
+        if isinstance(note, str):
+            inner = Annotated[inner, Meta(description=clean_text(note))]
+        elif isinstance(note, Meta):
+            inner = Annotated[inner, note]
+    return inner
+
+
+def _default(value: object) -> object:
+    """A default as a struct takes it: what could be changed in place is made anew for each call."""
+    match value:
+        case list() | dict() | set() | bytearray() if (
+            value
+        ):  # msgspec does so with empty ones itself
+            copy = cast(Callable[[], object], value.copy)
+            return msgspec.field(default_factory=copy)
+        case _:
+            return value

@@ -1,0 +1,200 @@
+"""The process that own tools run in: one call at a time, on behalf of one server.
+
+Started as a program with the number of a socket and the server's process id.
+"""
+
+import asyncio
+import ctypes
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from navi.adapters.tools.arguments import in_words, parse_arguments
+from navi.adapters.tools.kept_outputs import bound_and_keep
+from navi.adapters.tools.own_tools.loading import NotATool, OwnFunction, load
+from navi.adapters.tools.own_tools.wire import (
+    MAX_FRAME_BYTES,
+    Call,
+    Ended,
+    Load,
+    Loaded,
+    Loading,
+    LoadProblem,
+    Stop,
+    ToProcess,
+    receive,
+    send,
+)
+from navi.domain.errors import BadInput
+from navi.domain.events import ToolOutcome
+from navi.domain.tool_output import clean_text
+
+HEED_SECONDS = 0.35  # between telling a tool to stop and cancelling it
+MAX_ERROR_CHARACTERS = 4_000
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class ToolContext(Struct, frozen=True, kw_only=True):
+    """What a tool gets as ``context``; ``stop`` is set when it should end."""
+
+    session_id: str
+    user_id: str
+    call_id: str
+    workspace: Path
+    stop: asyncio.Event
+
+
+def main() -> None:
+    """Serve until the server goes away."""
+    descriptor, server = int(sys.argv[1]), int(sys.argv[2])
+    _die_with(server)
+    os.set_inheritable(descriptor, False)  # a program that a tool starts must not hold it
+    faulthandler.enable()
+    asyncio.run(_serve(socket.socket(fileno=descriptor)))
+
+
+def _die_with(server: int) -> None:
+    if sys.platform == "linux":
+        # A tool that blocks this process would otherwise outlive a server that was killed.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != server:
+        sys.exit("the server that started this process is gone")
+
+
+async def _serve(connection: socket.socket) -> None:
+    reader, writer = await asyncio.open_connection(sock=connection)
+    tools: dict[str, OwnFunction] = {}
+    try:
+        incoming = asyncio.create_task(_receive(reader))
+        while True:
+            match await incoming:
+                case Load() as request:
+                    tools = await _load(request, writer)
+                    incoming = asyncio.create_task(_receive(reader))
+                case Call() as call:
+                    incoming = asyncio.create_task(_receive(reader))
+                    await send(writer, await _run(call, tools.get(call.tool), incoming))
+                case Stop():  # the call had ended when this was sent
+                    incoming = asyncio.create_task(_receive(reader))
+    except (EOFError, OSError):
+        # Not sys.exit: a thread that a tool left behind would keep the process.
+        os._exit(0)
+
+
+async def _receive(reader: asyncio.StreamReader) -> ToProcess:
+    frame = await receive(reader, limit=MAX_FRAME_BYTES)
+    return msgspec.json.decode(frame, type=ToProcess)
+
+
+async def _load(request: Load, writer: asyncio.StreamWriter) -> dict[str, OwnFunction]:
+    tools: dict[str, OwnFunction] = {}
+    problems: list[LoadProblem] = []
+    for source in request.sources:
+        await send(writer, Loading(file=source.file))
+        try:
+            found = load(source)
+            for tool in found:
+                _check_free(tool.description.name, request.taken, tools)
+        except NotATool as error:
+            problems.append(LoadProblem(file=source.file, error=str(error)))
+        except BaseException as error:  # noqa: BLE001 - the user's file may raise anything, SystemExit too
+            problems.append(LoadProblem(file=source.file, error=_told(error, source.path)))
+        else:
+            tools.update({tool.description.name: tool for tool in found})
+    descriptions = tuple(tool.description for tool in tools.values())
+    await send(writer, Loaded(tools=descriptions, problems=tuple(problems)))
+    return tools
+
+
+def _check_free(name: str, taken: tuple[str, ...], tools: dict[str, OwnFunction]) -> None:
+    if name in taken:
+        raise NotATool(f"{name}: a built-in tool has this name; rename the function")
+    if name in tools:
+        other = tools[name].description.source
+        raise NotATool(f"{name}: {other} has a tool of this name; rename one of them")
+
+
+async def _run(call: Call, tool: OwnFunction | None, incoming: asyncio.Task[ToProcess]) -> Ended:
+    """Run one tool; whatever comes in meanwhile means that it should stop."""
+    if tool is None:
+        return Ended(
+            outcome="error",
+            output="its file could be loaded when the server started, but not now",
+            truncated=False,
+            cancelled=False,
+            reusable=False,
+        )
+    stop = asyncio.Event()
+    task = asyncio.create_task(_answer(call, tool, stop))
+    await asyncio.wait({task, incoming}, return_when=asyncio.FIRST_COMPLETED)
+    cancelled = False
+    if not task.done():
+        stop.set()
+        await asyncio.wait({task}, timeout=HEED_SECONDS)
+        if not task.done():
+            # Its clean-up runs; if that takes too long as well, the server kills the process.
+            cancelled = task.cancel()
+            await asyncio.wait({task})
+    outcome, output = ("unknown", "") if task.cancelled() else task.result()
+    bounded = await asyncio.to_thread(
+        bound_and_keep, output, call_id=call.call_id, workspace=Path(call.workspace)
+    )
+    left_over = asyncio.all_tasks() - {incoming, asyncio.current_task()}
+    return Ended(
+        outcome=outcome,
+        output=bounded.text,
+        truncated=bounded.truncated,
+        cancelled=cancelled and task.cancelled(),
+        reusable=not left_over,
+    )
+
+
+async def _answer(call: Call, tool: OwnFunction, stop: asyncio.Event) -> tuple[ToolOutcome, str]:
+    try:
+        arguments = parse_arguments(tool.arguments, call.arguments)
+    except BadInput as bad:
+        return "error", in_words(bad, tool.description.parameters)
+    values = {name: getattr(arguments, name) for name in tool.arguments.__struct_fields__}
+    if tool.takes_context:
+        values["context"] = ToolContext(
+            session_id=call.session_id,
+            user_id=call.user_id,
+            call_id=call.call_id,
+            workspace=Path(call.workspace),
+            stop=stop,
+        )
+    try:
+        os.chdir(call.workspace)  # where a relative path of the tool's belongs
+        result = await tool.function(**values)
+        return "ok", result if isinstance(result, str) else str(result)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a tool may raise anything, SystemExit too
+        return "error", _told(error, tool.path)
+
+
+def _told(error: BaseException, path: str) -> str:
+    """An exception in one line, with the line of the user's file that it came through."""
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - __str__ is the user's code as well
+        text = "(its message cannot be shown)"
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == path
+    ]
+    where = f" (line {lines[-1]} of {Path(path).name})" if lines else ""
+    return clean_text(message[:MAX_ERROR_CHARACTERS]) + where
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Run the agent: turns, the loop of each actor, its tools, plans and compressions."""

@@ -1,0 +1,1 @@
+"""What a completed turn still asks for: compress, name the session, remember facts."""

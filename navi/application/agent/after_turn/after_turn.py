@@ -1,0 +1,125 @@
+"""What follows a turn, in order, without ever holding up the next message: compress, name, remember."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+
+from navi.application.agent.model_calls.ask_model import NoModel
+from navi.application.agent.model_calls.model_queue import GaveWay
+from navi.application.session.record import Record, Records
+from navi.domain.errors import ModelFailure, NaviError, Unavailable
+from navi.domain.ids import SessionId
+from navi.domain.session import FollowUp
+
+log = structlog.get_logger()
+
+MAX_SESSIONS = 1000  # whose follow-ups wait here; beyond that the next look finds them again
+MAX_TRIED = 10_000  # sessions of which it is known how far they were followed
+
+END_SECONDS = 2.0
+LATER_SECONDS = 60.0  # before a session is followed again for which there was no model server
+
+Follower = Callable[[Record, asyncio.Event], Awaitable[None]]
+
+
+class AfterTurn:
+    """Runs the followers of completed turns, one session after another, in a task of its own.
+
+    One at a time: on one's own machine there is one model, and the next message comes first. What is
+    left when the process ends stands in the log as due (``Session.follow_up``): another one does it.
+    """
+
+    def __init__(self, records: Records, followers: tuple[Follower, ...]) -> None:
+        self._records = records
+        self._followers = followers
+        self._waiting: asyncio.Queue[SessionId] = asyncio.Queue(MAX_SESSIONS)
+        self._queued: set[SessionId] = set()
+        self._tried: dict[SessionId, _Tried] = {}
+        self._halt = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def completed(self, session_id: SessionId) -> None:
+        """A turn of the session was completed here."""
+        if session_id in self._queued or self._waiting.full():
+            return
+        self._queued.add(session_id)
+        self._waiting.put_nowait(session_id)
+
+    def left_behind(self, session_id: SessionId, follow_up: FollowUp) -> None:
+        """The log says that something is due which nobody alive is at.
+
+        Each is tried once here, and again from time to time where no model server was there.
+        """
+        tried = self._tried.get(session_id)
+        if tried is None or tried.seq != follow_up.seq or tried.again_at <= _now():
+            self.completed(session_id)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            session_id = await self._waiting.get()
+            self._queued.discard(session_id)
+            self._idle.clear()
+            try:
+                await self._follow(session_id)
+            finally:
+                self._idle.set()
+
+    async def end(self) -> None:
+        """Give up what is under way, because the process ends; its open call is answered first."""
+        self._halt.set()
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                await self._idle.wait()
+        except TimeoutError:
+            log.info("follower_left_behind", hint="another node closes its call")
+
+    async def _follow(self, session_id: SessionId) -> None:
+        bound = log.bind(session_id=session_id)
+        record = await self._records.open(session_id)
+        if record.session.follow_up is not None:
+            self._try(session_id, _Tried(seq=record.session.follow_up.seq))
+        for follower in self._followers:
+            try:
+                await self._run(follower, session_id)
+            except NoModel as error:
+                bound.info("follower_waits_for_a_model", reason=str(error))
+                if (tried := self._tried.get(session_id)) is not None:
+                    self._try(session_id, replace(tried, again_at=_now() + LATER_SECONDS))
+            except (Unavailable, ModelFailure, NaviError) as error:
+                bound.warning("follower_failed", reason=str(error))
+            except Exception:  # noqa: BLE001 - a border: what follows a turn never breaks a session
+                bound.exception("follower_broke")
+
+    async def _run(self, follower: Follower, session_id: SessionId) -> None:
+        """Run it to its end; from its beginning again each time that it gave way to a person."""
+        while True:
+            record = await self._records.open(session_id)
+            if not record.session.exists or self._halt.is_set():
+                return
+            try:
+                await follower(record, self._halt)
+            except GaveWay:
+                continue
+            return
+
+    def _try(self, session_id: SessionId, tried: "_Tried") -> None:
+        self._tried.pop(session_id, None)
+        self._tried[session_id] = tried
+        if len(self._tried) > MAX_TRIED:
+            del self._tried[next(iter(self._tried))]
+
+
+class _Tried(Struct, frozen=True, kw_only=True):
+    """Which follow-up was tried, by the seq of its turn's end, and when it may be again."""
+
+    seq: int
+    again_at: float = float("inf")
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

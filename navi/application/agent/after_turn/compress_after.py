@@ -1,0 +1,39 @@
+"""Compress a context that a turn has left too full, before the next message has to wait for it."""
+
+import asyncio
+
+from navi.application.agent.compose_request import compose_request
+from navi.application.agent.compress import CompressContext
+from navi.application.agent.model_calls.ask_model import Question
+from navi.application.agent.model_calls.recorders import BesideTurns
+from navi.application.session.record import Record
+from navi.domain.ids import NodeId
+from navi.ports import Profiles, ToolBox
+
+
+class CompressAfter:
+    """A follower of turns."""
+
+    def __init__(
+        self, compress: CompressContext, profiles: Profiles, tools: ToolBox, node: NodeId
+    ) -> None:
+        self._compress = compress
+        self._profiles = profiles
+        self._tools = tools
+        self._node = node
+
+    async def __call__(self, record: Record, halt: asyncio.Event) -> None:
+        """Compress, if it is due and no turn is open meanwhile."""
+        profile = await self._profiles.get(record.session.profile_id)
+        context = await record.context()
+        if profile is None or record.session.turn is not None:
+            return
+        if (await self._compress.fill(context, profile, overflowed=False)).full:
+            recorder = BesideTurns(record, self._node, halt, follows=True)
+
+            def begun() -> Question:
+                return compose_request(
+                    record, context, profile, self._tools, follow_up=record.session.follow_up
+                )
+
+            await self._compress(recorder, context, profile, "post_turn", begun, overflowed=False)

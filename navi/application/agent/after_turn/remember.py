@@ -1,0 +1,82 @@
+"""Draw from a turn what is worth remembering of its user, with one model call."""
+
+import asyncio
+
+from msgspec.structs import replace
+
+from navi.application.agent.compose_request import compose_request
+from navi.application.agent.model_calls.ask_model import AskModelOnce, ask_until_answered
+from navi.application.agent.model_calls.recorders import BesideTurns
+from navi.application.agent.run_actor import profile_of
+from navi.application.session.record import Record
+from navi.domain.answer_bounds import FACTS
+from navi.domain.events import MemorySaved, ModelReplied
+from navi.domain.fold import Fold
+from navi.domain.ids import NodeId
+from navi.domain.messages import Message
+from navi.domain.remembering import facts_of, is_enough, memory_question
+from navi.domain.session import FollowUp
+from navi.ports import Ids, Memories, Profiles, ToolBox
+from navi.projections.context import ContextState
+
+TEMPERATURE = 0.2
+KNOWN = 20  # memories that are shown, so that none is kept twice
+
+
+class Remember:
+    """A follower of turns."""
+
+    def __init__(
+        self,
+        ask_model: AskModelOnce,
+        memories: Memories,
+        profiles: Profiles,
+        tools: ToolBox,
+        ids: Ids,
+        node: NodeId,
+    ) -> None:
+        self._ask_model = ask_model
+        self._memories = memories
+        self._profiles = profiles
+        self._tools = tools
+        self._ids = ids
+        self._node = node
+
+    async def __call__(self, record: Record, halt: asyncio.Event) -> None:
+        """Ask for the facts of the last turn, and keep them."""
+        profile = await profile_of(record, self._profiles)
+        turn = _last_turn(await record.context(), record.session.follow_up)
+        if not turn or not record.session.owes("memory"):
+            return
+        said = " ".join(m.content for m in turn if m.role == "user" and not m.is_guidance)
+        found = await self._memories.search(record.session.owner, said, limit=KNOWN)
+        known = [memory.text for memory in found]
+
+        def conclude(reply: ModelReplied) -> tuple[MemorySaved, ...]:
+            return tuple(
+                MemorySaved(memory_id=self._ids.uuid(), text=fact.text, source_seq=fact.source_seq)
+                for fact in facts_of(reply.content, turn=turn, known=known)
+            )
+
+        context = await record.context()
+        follow_up = record.session.follow_up
+        question = replace(
+            compose_request(record, context, profile, self._tools, follow_up=follow_up),
+            purpose="memory",
+            temperature=TEMPERATURE,
+            think=False,
+            tail=memory_question(turn, known),
+            max_tokens=FACTS,
+            enough=is_enough,
+        )
+        recorder = BesideTurns(record, self._node, halt, follows=True)
+        await ask_until_answered(self._ask_model, recorder, question, conclude=conclude)
+
+
+def _last_turn(context: Fold[ContextState], follow_up: FollowUp | None) -> list[Message]:
+    """The messages of the turn that was completed last, as far as they stand in the context."""
+    if follow_up is None:
+        return []
+    messages = [row for key, row in context.rows.visible() if key <= follow_up.seq]
+    turn_id = next((m.turn_id for m in reversed(messages) if m.turn_id is not None), None)
+    return [m for m in messages if m.turn_id == turn_id] if turn_id is not None else []

@@ -1,0 +1,143 @@
+"""What a tool may do to the agent that runs it: spawn, switch, remember."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from navi.application.agent.model_calls.call_bounds import NoRoom
+from navi.application.agent.model_calls.recorders import InTurn
+from navi.application.agent.running_turn import Run
+from navi.domain.commands import EndSubagent, SwitchProfile
+from navi.domain.errors import ModelFailure
+from navi.domain.events import SubagentFinished, SubagentStarted
+from navi.domain.ids import CallId, SubagentId
+from navi.domain.turn import Finish, why_not_spawn
+from navi.ports import ToolResult
+
+WITHOUT_MODEL = "It had no model to ask: "
+WITHOUT_ROOM = "It had no room to go on: "
+SUBAGENT_SECONDS = 3600.0  # for all that a subagent does
+
+RunActor = Callable[[Run, SubagentId, asyncio.Event], Awaitable[Finish | None]]
+
+
+class Actions:
+    """The port ``AgentActions`` for one tool call."""
+
+    def __init__(self, run: Run, recorder: InTurn, call_id: CallId, run_actor: RunActor) -> None:
+        self._run = run
+        self._recorder = recorder
+        self._call_id = call_id
+        self._run_actor = run_actor
+
+    async def spawn(self, task: str, profile_id: str | None) -> ToolResult:
+        """Have a subagent do a task; one that a crash cut off goes on where it was."""
+        turn = self._run.record.session.turn
+        assert turn is not None  # noqa: S101 - a tool runs in a turn
+        returned = turn.returned.get(self._call_id)
+        if returned is not None:
+            return _answer(returned)
+        subagent_id = turn.subagent_of(self._call_id)
+        if subagent_id is None:
+            parent = self._recorder.subagent_id
+            refusal = why_not_spawn(turn, parent) or await self._unknown(profile_id)
+            if refusal is not None:
+                return ToolResult(outcome="denied", output=refusal)
+            own = turn.actor(parent).profile_id or self._run.record.session.profile_id
+            subagent_id = SubagentId(f"subagent_{self._run.agent.ids.hex12()}")
+            started = SubagentStarted(
+                call_id=self._call_id, profile_id=profile_id or own, task=task
+            )
+            await self._as(subagent_id)(started)
+        return await self._work(subagent_id)
+
+    async def switch_profile(self, profile_id: str, reason: str) -> ToolResult:
+        """Let another profile answer from the next model call on."""
+        if self._recorder.subagent_id is not None:
+            return ToolResult(outcome="denied", output="A subagent keeps its profile.")
+        refusal = await self._unknown(profile_id)
+        if refusal is not None:
+            return ToolResult(outcome="error", output=refusal)
+        command = SwitchProfile(to_profile=profile_id, by="tool", reason=reason)
+        await self._run.record.execute(command, patient=True)
+        return ToolResult(outcome="ok", output=f"From the next step on you are {profile_id!r}.")
+
+    def _as(self, subagent_id: SubagentId) -> InTurn:
+        return InTurn(self._run.record, self._run.runner, subagent_id)
+
+    async def _work(self, subagent_id: SubagentId) -> ToolResult:
+        """Run the subagent to its end, or to the end of our patience."""
+        stopped = self._recorder.halt
+        try:
+            async with _halting(stopped, seconds=self._seconds_left(subagent_id)) as halt:
+                step = await self._run_actor(self._run, subagent_id, halt)
+        except NoRoom as error:
+            return await self._end(subagent_id, f"{WITHOUT_ROOM}{error.error}")
+        except ModelFailure as error:
+            return await self._end(subagent_id, f"{WITHOUT_MODEL}{error.error}")
+        if step is None and halt.is_set() and not stopped.is_set():
+            seconds = self._run.agent.subagent_seconds
+            return await self._end(subagent_id, f"It was not done after {seconds:g} s.")
+        if step is None or step.why == "stopped":
+            return ToolResult(outcome="unknown", output="The subagent was stopped.")
+        return await self._end(subagent_id, step.error, completed=step.why == "completed")
+
+    def _seconds_left(self, subagent_id: SubagentId) -> float:
+        """Of its time, which goes on while no process runs it."""
+        turn, whole = self._run.record.session.turn, self._run.agent.subagent_seconds
+        began = turn.actor(subagent_id).began if turn is not None else None
+        if began is None:
+            return whole
+        # `began` may be of another machine, whose clock is ahead.
+        return min(whole, whole - (self._run.agent.clock.now() - began).total_seconds())
+
+    async def _end(
+        self, subagent_id: SubagentId, error: str, *, completed: bool = False
+    ) -> ToolResult:
+        turn = self._run.record.session.turn
+        answer = turn.actor(subagent_id).answer if turn is not None else ""
+        command = EndSubagent(
+            runner=self._run.runner,
+            subagent_id=subagent_id,
+            result=answer or error,
+            completed_normally=completed,
+            partial_texts=self._run.partial_texts,
+        )
+        rows = await self._run.record.execute(command, patient=True)
+        finished = rows[-1].envelope.event
+        assert isinstance(finished, SubagentFinished)  # noqa: S101 - what the command ends with
+        return _answer(finished)
+
+    async def _unknown(self, profile_id: str | None) -> str | None:
+        if profile_id is None or await self._run.agent.profiles.get(profile_id) is not None:
+            return None
+        ids = ", ".join(entry.id for entry in await self._run.agent.profiles.all())
+        return f"There is no profile {profile_id!r}. There are: {ids}."
+
+
+@asynccontextmanager
+async def _halting(parent: asyncio.Event, *, seconds: float) -> AsyncGenerator[asyncio.Event, None]:
+    """An event that is set after some seconds, at once where none are left, or when ``parent`` is."""
+    halt = asyncio.Event()
+    if seconds <= 0:
+        halt.set()
+    timer = asyncio.get_running_loop().call_later(max(0.0, seconds), halt.set)
+    following = asyncio.create_task(_follow(parent, halt))
+    try:
+        yield halt
+    finally:
+        timer.cancel()
+        following.cancel()
+        await asyncio.wait({following})
+
+
+async def _follow(parent: asyncio.Event, halt: asyncio.Event) -> None:
+    await parent.wait()
+    halt.set()
+
+
+def _answer(finished: SubagentFinished) -> ToolResult:
+    if finished.completed_normally:
+        return ToolResult(outcome="ok", output=finished.result)
+    remark = "The subagent did not come to its end; this is what it has:"
+    return ToolResult(outcome="ok", output=f"{remark}\n\n{finished.result}")

@@ -1,0 +1,75 @@
+"""What every model call of an actor begins with: the system message, the tools, the context.
+
+A model server keeps what it has read and reads on from where the next request goes another way. So all
+calls of a session, whatever they are for, begin alike, and what is special to one stands behind the
+context as its tail. Tools stand at the top in most chat templates: they are offered in every call, and
+calls for which nobody asked are passed over.
+"""
+
+from navi.application.agent.model_calls.ask_model import Question
+from navi.application.session.record import Record
+from navi.domain.fold import Fold
+from navi.domain.ids import SubagentId, TurnId
+from navi.domain.profile import Profile
+from navi.domain.prompt import PERSONA, ToolSchema, prompt_messages, system_text
+from navi.domain.session import FollowUp
+from navi.ports import ToolBox
+from navi.projections.context import ContextState
+
+
+def compose_request(
+    record: Record,
+    context: Fold[ContextState],
+    profile: Profile,
+    tools: ToolBox,
+    *,
+    subagent_id: SubagentId | None = None,
+    turn_id: TurnId | None = None,
+    follow_up: FollowUp | None = None,
+) -> Question:
+    """A question of purpose ``turn``, for the caller to say what else it is.
+
+    Args:
+        context: the actor's, at the record's ``seq``.
+        turn_id: the turn that the call is made in; None beside the turns.
+        follow_up: what the call is made for, after a turn: the context is sent up to that turn's end,
+            also where the next one is open already.
+    """
+    turn = record.session.turn
+    recalled = ""
+    if turn is not None and turn_id == turn.id and subagent_id is None:
+        # As a navi of before has told it, in a turn that this one has taken over.
+        recalled = "" if turn.recalled_beside else turn.recalled or ""
+    system = system_text(PERSONA, profile.system_prompt, recalled)
+    rows = context.rows.visible()
+    seq, sent = record.seq, None
+    if follow_up is not None:
+        rows = tuple((key, row) for key, row in rows if key <= follow_up.seq)
+        # From here on only a compression changes what stands before the turn's end.
+        seq = max((follow_up.seq, *(c.seq for c in record.session.compressions[-1:])))
+        sent = len(rows)
+    return Question(
+        purpose="turn",
+        iteration=0,
+        attempts=(),
+        models=profile.models,
+        messages=prompt_messages(system, (row for _, row in rows), turn_id=turn_id),
+        tools=offered_tools(tools, profile),
+        temperature=profile.temperature,
+        num_ctx=profile.num_ctx,
+        think=profile.think_enabled,
+        context_seq=seq,
+        context_messages=sent,
+        max_tokens=profile.max_answer_tokens,
+        results={row.call_id: key for key, row in rows if row.role == "tool" and row.call_id},
+    )
+
+
+def offered_tools(tools: ToolBox, profile: Profile) -> tuple[ToolSchema, ...]:
+    """The tools a profile lets the model use, as they are sent to it."""
+    descriptions = (tool.description for tool in tools.all())
+    return tuple(
+        ToolSchema(name=d.name, description=d.description, parameters=d.parameters)
+        for d in descriptions
+        if profile.enables(d.name)
+    )

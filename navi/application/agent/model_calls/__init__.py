@@ -1,0 +1,1 @@
+"""Call a model: send, stream, show, and record the outcome."""

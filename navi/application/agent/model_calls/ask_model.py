@@ -1,0 +1,473 @@
+"""Ask the model once: call, stream, show, and record how it ended."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from hashlib import sha256
+from typing import assert_never
+
+import msgspec
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from navi.application.agent.model_calls.await_server import AwaitServer
+from navi.application.agent.model_calls.call_bounds import CallBounds
+from navi.application.agent.model_calls.model_call import Attention, CallEvent, ModelCall, Recorder
+from navi.application.agent.model_calls.model_queue import GaveWay, ModelQueue, Slot
+from navi.application.session.retry import patiently
+from navi.domain import prefill
+from navi.domain.errors import ModelFailure
+from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, ModelWaiting, Purpose
+from navi.domain.ids import CallId
+from navi.domain.model_choice import Candidate, Failure, failure_of
+from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema, system_of
+from navi.domain.secrets import Secrets
+from navi.domain.turn import Attempt
+from navi.domain.window import Fitted, Window
+from navi.failpoints import failpoint
+from navi.ports import (
+    Clock,
+    FinalChunk,
+    Ids,
+    ModelServers,
+    Target,
+    TextStore,
+)
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What to ask, and on whose behalf, before a server is chosen.
+
+    Attributes:
+        iteration: the actor's, counted from 1; 0 for calls that are no iteration.
+        attempts: what failed so far for this very question.
+        models: names in order of preference; empty for the default model.
+        messages: the system message, where there is one, and the context.
+        tail: what stands behind the context, for this call only; kept by content.
+        think: whether a model that can think should.
+        context_seq: up to where the log was folded into ``messages``.
+        max_tokens: the most that the answer may have; None for all the room there is.
+        enough: whether a text has what the call is made for; the rest is not waited for.
+        results: the keys of tool results in the context, by their calls: they may be shortened.
+        context_messages: how many of the context's messages these are; None for all of them.
+    """
+
+    purpose: Purpose
+    iteration: int
+    attempts: tuple[Attempt, ...]
+    models: tuple[str, ...]
+    messages: tuple[PromptMessage, ...]
+    tools: tuple[ToolSchema, ...]
+    temperature: float | None
+    num_ctx: int | None
+    think: bool
+    context_seq: int
+    tail: tuple[PromptMessage, ...] = ()
+    max_tokens: int | None = None
+    enough: Callable[[str], bool] | None = None
+    results: Mapping[CallId, int] = {}
+    context_messages: int | None = None
+
+
+class CallSettings(Struct, frozen=True, kw_only=True):
+    """How long a model may be silent at least, in seconds."""
+
+    first_chunk_timeout: float
+
+
+class NoModel(ModelFailure):
+    """There is no server or no model to ask at all."""
+
+
+class CutOff(Struct, frozen=True, kw_only=True):
+    """The call was left open because it is to halt; ``shown`` is what it had said."""
+
+    call_id: CallId
+    shown: str
+
+
+class Replied(Struct, frozen=True):
+    """The call has its reply in the log."""
+
+    reply: ModelReplied
+
+
+class CallFailed(Struct, frozen=True):
+    """The call has its failure in the log; ``attempt`` is what the next try has to know."""
+
+    failure: ModelCallFailed
+    attempt: Attempt
+
+
+class NotSent(Struct, frozen=True):
+    """There is no call: it was to halt while it waited."""
+
+
+Asked = Replied | CallFailed | CutOff | NotSent
+
+
+def _nothing_more(reply: ModelReplied) -> tuple[CallEvent, ...]:
+    del reply
+    return ()
+
+
+class AskModelOnce:
+    """One model call, whatever it is for; what all of them need is given once."""
+
+    def __init__(
+        self,
+        servers: ModelServers,
+        texts: TextStore,
+        clock: Clock,
+        ids: Ids,
+        settings: CallSettings,
+        secrets: Secrets,
+        bounds: CallBounds,
+        queue: ModelQueue,
+    ) -> None:
+        self._servers = servers
+        self._texts = texts
+        self._clock = clock
+        self._ids = ids
+        self._settings = settings
+        self._secrets = secrets
+        self._bounds = bounds
+        self._queue = queue
+        self._waits = AwaitServer(servers, clock)
+        self._rates = prefill.Rates()
+        self._away: set[str] = set()  # servers that were not ready when they were last asked
+
+    async def __call__(
+        self,
+        record: Recorder,
+        question: Question,
+        *,
+        conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = _nothing_more,
+    ) -> Asked:
+        """Make one call and record it; a failed one too.
+
+        Args:
+            conclude: what follows from the reply; appended with it, all or none.
+
+        Raises:
+            NoModel: nothing can be asked, so nothing was recorded.
+            NoRoom: the question does not fit into the window; likewise.
+            GaveWay: a follow-up has to be asked anew; likewise.
+            Fenced: the turn is another's; nothing more may be done.
+        """
+        question = self._masked(question)
+        target = await self._choose(record, question)
+        if target is None:
+            return NotSent()
+        fitted = await self._fitted(target, question)
+        body = target.model.render(fitted.request)
+        async with await self._slot(record, question, target) as slot:
+            if slot is None:
+                return NotSent()
+            called = await self._called(record, target, fitted, body, question)
+            if slot.give_way.is_set():
+                raise GaveWay
+            attention = Attention(enough=question.enough, repetition=self._bounds.repetition_in)
+            call = ModelCall(record, called, self._clock, self._secrets, attention, question.tools)
+            await record(called)
+            await failpoint("model.before_call")
+            try:
+                final = await call.stream(
+                    target.model.stream(body, purpose=called.purpose, call_id=called.call_id),
+                    first=self._first_chunk_timeout(target, fitted),
+                    later=target.model.chunk_timeout,
+                    give_way=slot.give_way,
+                )
+            except ModelFailure as error:
+                final = error
+        if isinstance(final, ModelFailure):
+            return await self._failed(call, question, target, fitted, final)
+        if final is None:
+            return CutOff(call_id=called.call_id, shown=call.partial_text)
+        await failpoint("model.before_reply")
+        self._succeeded(target, final, call.first_chunk_seconds)
+        reply = call.reply(final, self._ids)
+        self._bounds.answered(target, fitted, reply)
+        await record(*call.shown.ending(), reply, *conclude(reply))
+        await failpoint("model.after_reply")
+        return Replied(reply)
+
+    async def window(self, models: tuple[str, ...], num_ctx: int | None) -> Window:
+        """The window of a call as it would be made now.
+
+        Args:
+            num_ctx: tokens that a profile asks for.
+
+        Raises:
+            NoModel: there is nothing to ask.
+        """
+        target = await self._target(models, ())
+        tokens = await self._bounds.window(target, num_ctx)
+        return Window(tokens=tokens, rate=self._bounds.rate(target))
+
+    async def _fitted(self, target: Target, question: Question) -> Fitted:
+        think = question.think and await target.model.supports_thinking(target.model_name)
+        request = ModelRequest(
+            model=target.model_name,
+            messages=(*question.messages, *question.tail),
+            tools=question.tools,
+            options=ModelOptions(
+                temperature=question.temperature,
+                num_ctx=question.num_ctx,
+                think=think,
+                tool_choice="none" if question.tools and question.purpose != "turn" else UNSET,
+            ),
+        )
+        return await self._bounds.fitted(
+            target, request, results=question.results, max_tokens=question.max_tokens
+        )
+
+    def _masked(self, question: Question) -> Question:
+        """The question without secrets in what is kept by content; the context has none already."""
+        system = system_of(question.messages)
+        head = () if system is None else (self._masked_message(question.messages[0]),)
+        return replace(
+            question,
+            messages=(*head, *question.messages[len(head) :]),
+            tail=tuple(self._masked_message(message) for message in question.tail),
+            tools=tuple(
+                replace(tool, description=self._secrets.mask(tool.description).text)
+                for tool in question.tools
+            ),
+        )
+
+    def _masked_message(self, message: PromptMessage) -> PromptMessage:
+        return replace(message, content=self._secrets.mask(message.content).text)
+
+    async def _choose(self, record: Recorder, question: Question) -> Target | None:
+        """What to ask; None where the call is to halt before there is anything to ask."""
+        try:
+            there = await self._waits.for_models(record, question.models, purpose=question.purpose)
+        except ModelFailure as error:
+            raise NoModel(error.kind, error.error, status=error.status) from error
+        if not there:
+            return None
+        return await self._target(question.models, _failures(question.attempts))
+
+    async def _target(self, models: tuple[str, ...], failures: tuple[Failure, ...]) -> Target:
+        try:
+            target = await self._servers.choose(models, failures)
+        except ModelFailure as error:
+            raise NoModel(error.kind, error.error, status=error.status) from error
+        if target is None:
+            names = ", ".join(models) or "the default model"
+            raise NoModel("connection", f"no model server offers {names}")
+        return target
+
+    async def _slot(
+        self, record: Recorder, question: Question, target: Target
+    ) -> AbstractAsyncContextManager[Slot | None]:
+        """The right to send a call, once it is entered."""
+        server = target.model.backend
+        if record.follows and server in self._away and await target.model.readiness() != "ready":
+            raise NoModel("connection", f"{server} is not ready")
+        slots = (await self._servers.capacity(target)).slots or 1
+
+        async def tell(place: int) -> None:
+            await record(ModelWaiting(purpose=question.purpose, place=place, reason="slot"))
+
+        session_id, halt = record.session_id, record.halt
+        if record.follows:
+            return self._queue.idle_slot(server, slots=slots, session_id=session_id, halt=halt)
+        return self._queue.slot(server, slots=slots, session_id=session_id, halt=halt, tell=tell)
+
+    def _first_chunk_timeout(self, target: Target, fitted: Fitted) -> float:
+        return prefill.first_chunk_timeout(
+            self._rates,
+            Candidate(target.model.backend, target.model_name),
+            tokens=fitted.tokens,
+            least=self._settings.first_chunk_timeout,
+        )
+
+    def _succeeded(self, target: Target, final: FinalChunk, seconds: float | None) -> None:
+        self._servers.succeeded(target)
+        self._away.discard(target.model.backend)
+        if seconds is not None:
+            candidate = Candidate(target.model.backend, target.model_name)
+            self._rates = prefill.measured(self._rates, candidate, final.usage, seconds=seconds)
+
+    async def _called(
+        self,
+        record: Recorder,
+        target: Target,
+        fitted: Fitted,
+        body: bytes,
+        question: Question,
+    ) -> ModelCalled:
+        request = fitted.request
+        system = system_of(question.messages)
+        tools = msgspec.json.encode(request.tools).decode() if request.tools else None
+        tail = msgspec.json.encode(question.tail).decode() if question.tail else None
+        return ModelCalled(
+            call_id=CallId(self._ids.uuid()),
+            purpose=question.purpose,
+            model=target.model_name,
+            backend=target.model.backend,
+            iteration=question.iteration,
+            request_sha256=sha256(body).hexdigest(),
+            context_seq=question.context_seq,
+            system_sha256=await self._keep(system),
+            tools_sha256=await self._keep(tools),
+            options=msgspec.to_builtins(request.options),
+            renderer=target.model.renderer,
+            tail_sha256=await self._keep(tail) or UNSET,
+            node=record.node or UNSET,
+            shortened=fitted.shortened or UNSET,
+            context_messages=(
+                UNSET if question.context_messages is None else question.context_messages
+            ),
+        )
+
+    async def _keep(self, text: str | None) -> str | None:
+        """The hash under which a text is kept."""
+        return None if text is None else await patiently(lambda: self._texts.put(text))
+
+    async def _failed(
+        self,
+        call: ModelCall,
+        question: Question,
+        target: Target,
+        fitted: Fitted,
+        error: ModelFailure,
+    ) -> CallFailed:
+        if error.kind == "overflow":
+            return await self._overflowed(call, question, target, fitted, error)
+        failure = failure_of(Candidate(target.model.backend, target.model_name), error)
+        self._servers.failed(target, failure)
+        since = self._not_ready_since(question)
+        waits = await self._waits.is_worth_it(call.record, question.models, failure, since=since)
+        if waits or error.kind == "preempted":
+            again = target
+        elif waits is None:
+            failures = (*_failures(question.attempts), failure)
+            again = await self._servers.choose(question.models, failures)
+        else:
+            again = None
+        failed = ModelCallFailed(
+            call_id=call.id,
+            kind=error.kind,
+            error=error.error,
+            partial_text=call.partial_text,
+            will_retry=again is not None,
+            not_ready=waits or UNSET,
+        )
+        await call.record(failed)
+        if waits:
+            self._away.add(failure.backend)
+            if not call.record.follows:
+                await self._waits.until_ready(
+                    call.record, target, purpose=question.purpose, since=since
+                )
+        elif again is not None and again is not target and again.delay:
+            await call.pause(again.delay)
+        attempt = Attempt(
+            backend=failure.backend,
+            model=failure.model,
+            kind=error.kind,
+            error=error.error,
+            will_retry=failed.will_retry,
+            not_ready_at=since if waits else None,
+        )
+        return CallFailed(failed, attempt)
+
+    def _not_ready_since(self, question: Question) -> datetime:
+        """Since when the server is known not to be ready, if it is not."""
+        since = self._clock.now()
+        for attempt in reversed(question.attempts):
+            if attempt.not_ready_at is None:
+                break
+            since = attempt.not_ready_at
+        return since
+
+    async def _overflowed(
+        self,
+        call: ModelCall,
+        question: Question,
+        target: Target,
+        fitted: Fitted,
+        error: ModelFailure,
+    ) -> CallFailed:
+        """The server refused for length: worth one more try, when there is less to send."""
+        again = all(attempt.kind != "overflow" for attempt in question.attempts)
+        why = self._bounds.refused(target, fitted, error)
+        said = error.error if again else why
+        failed = ModelCallFailed(
+            call_id=call.id,
+            kind="overflow",
+            error=said,
+            partial_text=call.partial_text,
+            will_retry=again,
+        )
+        await call.record(failed)
+        attempt = Attempt(
+            backend=target.model.backend,
+            model=target.model_name,
+            kind="overflow",
+            error=said,
+            will_retry=again,
+        )
+        return CallFailed(failed, attempt)
+
+
+async def ask_until_answered(
+    ask_model: AskModelOnce,
+    record: Recorder,
+    question: Question,
+    *,
+    conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = _nothing_more,
+) -> ModelReplied | None:
+    """Ask, and again after each failure that is worth it; None where no answer is to be had.
+
+    For calls whose failure is nobody's end: a name, a summary, a memory. One that is cut off because
+    it is to halt is answered here.
+
+    Raises:
+        NoModel: there is nothing to ask.
+        GaveWay: a follow-up has to be asked anew, when nobody waits.
+        Fenced: the turn is another's.
+    """
+    while True:
+        asked = await ask_model(record, question, conclude=conclude)
+        match asked:
+            case Replied(reply=reply):
+                return reply
+            case CallFailed(failure=failure, attempt=attempt):
+                if not failure.will_retry:
+                    return None
+                if failure.kind == "preempted":
+                    raise GaveWay
+                if attempt.not_ready_at is not None and record.follows:
+                    raise NoModel(failure.kind, failure.error)  # it is left due
+                question = replace(question, attempts=(*question.attempts, attempt))
+            case CutOff(call_id=call_id):
+                if record.node is not None:
+                    await record(_stopped(call_id))
+                return None
+            case NotSent():
+                return None
+            case _:
+                assert_never(asked)
+
+
+def _stopped(call_id: CallId) -> ModelCallFailed:
+    return ModelCallFailed(
+        call_id=call_id, kind="stopped", error="the process ends", partial_text="", will_retry=False
+    )
+
+
+def _failures(attempts: tuple[Attempt, ...]) -> tuple[Failure, ...]:
+    """The tries that failed, as the log knows them; all of them were found worth another one.
+
+    That a request was too long says nothing of the server: the shorter one is another request. Nor
+    is it a try where the server was not ready.
+    """
+    return tuple(
+        Failure(backend=a.backend, model=a.model, kind=a.kind)
+        for a in attempts
+        if a.kind != "overflow" and a.not_ready_at is None
+    )

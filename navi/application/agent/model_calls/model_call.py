@@ -1,0 +1,315 @@
+"""One model call under way: follow its stream, show it, and say how it ended."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Literal, Protocol
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from navi.application.agent.model_calls.model_queue import any_set
+from navi.application.agent.model_calls.show_text import ShownText
+from navi.domain.commands import Aside, Outcome
+from navi.domain.errors import ModelFailure
+from navi.domain.events import JsonObject, ModelCalled, ModelReplied, ToolCall, Usage
+from navi.domain.ids import CallId, NodeId, SessionId
+from navi.domain.mend_arguments import mend
+from navi.domain.prompt import ToolSchema
+from navi.domain.repetition import FOR_FOLLOW_UPS, FOR_PEOPLE, LOOK_EVERY, Patience
+from navi.domain.secrets import Secrets
+from navi.domain.turn import FOR_LENGTH, INVALID_ARGUMENTS
+from navi.domain.written_calls import HeldCalls, written_calls
+from navi.failpoints import failpoint
+from navi.ports import (
+    Clock,
+    FinalChunk,
+    Ids,
+    ModelChunk,
+    RequestedCall,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+)
+
+MAX_REPLY_BYTES = 512 * 1024  # of JSON: with what stands around it, it has to fit an envelope
+MAX_CALL_SECONDS = 3600.0  # a call that streams for an hour is not going to end by itself
+CallEvent = Outcome | Aside
+
+
+class Recorder(Protocol):
+    """Where the outcome of a call is recorded."""
+
+    @property
+    def halt(self) -> asyncio.Event:
+        """Set when the call is to be given up at once."""
+        ...
+
+    @property
+    def node(self) -> NodeId | None:
+        """For calls beside the turns: the process that makes them."""
+        ...
+
+    @property
+    def session_id(self) -> SessionId:
+        """Whose call it is."""
+        ...
+
+    @property
+    def follows(self) -> bool:
+        """Whether nobody waits for the answer: then the call gives way to people's."""
+        ...
+
+    async def __call__(self, *events: CallEvent) -> None:
+        """Append; waits while Postgres is away."""
+        ...
+
+
+class Attention(Struct, frozen=True, kw_only=True):
+    """When a stream is closed before its end.
+
+    Attributes:
+        enough: whether a text has what it was asked for: the call then counts as answered.
+        repetition: what the end of a text repeats; None where it is going somewhere.
+    """
+
+    enough: Callable[[str], bool] | None
+    repetition: Callable[[str, Patience], str | None]
+
+
+class ModelCall:
+    """One model call under way; ``offered`` are the tools that the model may call."""
+
+    def __init__(
+        self,
+        record: Recorder,
+        called: ModelCalled,
+        clock: Clock,
+        secrets: Secrets,
+        attention: Attention,
+        offered: Sequence[ToolSchema],
+    ) -> None:
+        self.id = called.call_id
+        self._shows = called.purpose == "turn"
+        self._schemas = {tool.name: tool.parameters for tool in offered if self._shows}
+        self._written: tuple[RequestedCall, ...] = ()
+        self.shown = ShownText(
+            called.call_id, secrets, HeldCalls(self._schemas) if self._schemas else None
+        )
+        self.record = record
+        self._clock = clock
+        self._attention = attention
+        self._unheeded = 0  # characters that came since the last look
+        self._sent = clock.monotonic()
+        self._first_chunk: float | None = None
+        self._bytes = 0
+
+    @property
+    def partial_text(self) -> str:
+        """What a call that is cut off has said: not more than was shown, where text is shown."""
+        return self.shown.shown if self._shows else self.shown.text
+
+    async def pause(self, seconds: float) -> None:
+        """Wait before another try, unless the turn is to halt."""
+        await any_set(self.record.halt, within=seconds)
+
+    @property
+    def first_chunk_seconds(self) -> float | None:
+        """From the sending to the first chunk; None before it."""
+        return None if self._first_chunk is None else self._first_chunk - self._sent
+
+    async def stream(
+        self,
+        chunks: AsyncGenerator[ModelChunk, None],
+        *,
+        first: float,
+        later: float,
+        give_way: asyncio.Event,
+    ) -> FinalChunk | None:
+        """Show the stream while it comes; None where the turn is to halt before its end.
+
+        Args:
+            give_way: set when somebody else needs the server's slot.
+
+        Raises:
+            ModelFailure: of the stream, or ``timeout_first_chunk``, ``timeout_chunk``, ``preempted``.
+        """
+        self._sent = self._clock.monotonic()
+        halted = asyncio.ensure_future(self.record.halt.wait())
+        wanted = asyncio.ensure_future(give_way.wait())
+        async with aclosing(chunks):
+            coming = asyncio.ensure_future(anext(chunks))
+            try:
+                return await self._follow(chunks, coming, halted, wanted, first=first, later=later)
+            finally:
+                halted.cancel()
+                wanted.cancel()
+
+    async def _follow(
+        self,
+        chunks: AsyncGenerator[ModelChunk, None],
+        coming: "asyncio.Future[ModelChunk]",
+        halted: "asyncio.Future[Literal[True]]",
+        wanted: "asyncio.Future[Literal[True]]",
+        *,
+        first: float,
+        later: float,
+    ) -> FinalChunk | None:
+        deadline = self._sent + first
+        final: FinalChunk | None = None
+        tool_calls_came = False
+        try:
+            while final is None or (self._shows and self.shown.pending):
+                now = self._clock.monotonic()
+                waits = {halted} if final is not None else {halted, wanted, coming}
+                due = self.shown.due(now) if self._shows else deadline
+                until = min(deadline, due) if final is None else due
+                await asyncio.wait(
+                    waits, timeout=max(0.0, until - now), return_when=asyncio.FIRST_COMPLETED
+                )
+                if halted.done():
+                    return None
+                if wanted.done() and final is None:
+                    raise ModelFailure("preempted", "gave way to a message")
+                now = self._clock.monotonic()
+                if final is None and coming.done():
+                    chunk = _result(coming)
+                    await failpoint("model.chunk")
+                    if self._first_chunk is None:
+                        self._first_chunk = now
+                    deadline = min(now + later, self._sent + MAX_CALL_SECONDS)
+                    self._weigh(chunk)
+                    match chunk:
+                        case ThinkingChunk(text=text):
+                            self.shown.think(text)
+                            self._heed("thinking", len(text))
+                        case TextChunk(text=text):
+                            self.shown.say(text)
+                            final = self._heard_enough()
+                            self._heed("text", len(text))
+                        case ToolCallChunk():
+                            tool_calls_came = True
+                        case FinalChunk():
+                            final = chunk
+                    if final is not None:
+                        self._written = self._calls_in_text(final)
+                        if self._written:
+                            self.shown.drop_calls()
+                        self.shown.end()
+                    else:
+                        coming = asyncio.ensure_future(anext(chunks))
+                elif final is None and now >= deadline:
+                    raise self._silence(first=first, later=later, tool_calls_came=tool_calls_came)
+                if self._shows and (events := self.shown.take(now)):
+                    await self.record(*events)
+                    self.shown.logged(self._clock.monotonic())
+            return final
+        finally:
+            if not coming.done():
+                coming.cancel()
+                await asyncio.wait({coming})
+            elif not coming.cancelled():
+                coming.exception()  # looked at, so that asyncio does not report it
+
+    def _weigh(self, chunk: ModelChunk) -> None:
+        """Give a reply up that would not fit into the log."""
+        match chunk:
+            case ThinkingChunk(text=text) | TextChunk(text=text):
+                self._bytes += len(msgspec.json.encode(text))
+            case FinalChunk(tool_calls=calls):
+                self._bytes += len(msgspec.json.encode(calls))
+            case ToolCallChunk():
+                pass
+        if self._bytes > MAX_REPLY_BYTES:
+            raise ModelFailure(
+                "protocol",
+                f"the reply is larger than {MAX_REPLY_BYTES // 1024} KiB",
+                tool_calls_came=True,  # it would be as large again
+            )
+
+    def _heard_enough(self) -> FinalChunk | None:
+        """The end of a call that has what it was made for; what the server counted nobody knows."""
+        enough = self._attention.enough
+        if enough is None or not enough(self.shown.text):
+            return None
+        return FinalChunk(finish_reason="stop", usage=Usage())
+
+    def _heed(self, kind: Literal["text", "thinking"], size: int) -> None:
+        """Give a model up that goes round in circles."""
+        self._unheeded += size
+        if self._unheeded < LOOK_EVERY:
+            return
+        self._unheeded = 0
+        patience = FOR_PEOPLE if self._shows else FOR_FOLLOW_UPS
+        said = self.shown.text if kind == "text" else self.shown.thinking
+        repeated = self._attention.repetition(said, patience)
+        if repeated is not None:
+            raise ModelFailure("runaway", f"the model repeated itself without end: {repeated}")
+
+    def _silence(self, *, first: float, later: float, tool_calls_came: bool) -> ModelFailure:
+        if self._first_chunk is None:
+            return ModelFailure(
+                "timeout_first_chunk", f"the model server sent nothing for {first:g} s"
+            )
+        return ModelFailure(
+            "timeout_chunk",
+            f"the model server fell silent for {later:g} s in mid-stream",
+            tool_calls_came=tool_calls_came,
+        )
+
+    def _calls_in_text(self, final: FinalChunk) -> tuple[RequestedCall, ...]:
+        """The tool calls that the whole text is, where none came by themselves."""
+        # The text stands in the log beside them: both have to fit.
+        if final.tool_calls or not self.shown.may_be_calls or self._bytes * 2 > MAX_REPLY_BYTES:
+            return ()
+        return tuple(
+            RequestedCall(name=call.name, arguments=call.arguments, raw_arguments="")
+            for call in written_calls(self.shown.text, self._schemas)
+        )
+
+    def reply(self, final: FinalChunk, ids: Ids) -> ModelReplied:
+        """The fact that ends a good call."""
+        now = self._clock.monotonic()
+        first = self._first_chunk
+        text, written = self.shown.text, self._written
+        # Calls that nobody offered and nobody will run, as in a plan, are not asked for.
+        calls = (*final.tool_calls, *written) if self._shows else ()
+        schemas = {} if final.finish_reason == FOR_LENGTH else self._schemas
+        return ModelReplied(
+            call_id=self.id,
+            content="" if written else text,
+            thinking=self.shown.thinking,
+            # Arguments that were cut off for length must not be mended: half of them are missing.
+            tool_calls=tuple(_tool_call(call, schemas, ids) for call in calls),
+            finish_reason=final.finish_reason,
+            usage=final.usage,
+            duration_ms=round((now - self._sent) * 1000),
+            first_chunk_ms=round((first - self._sent) * 1000) if first is not None else None,
+            recognised=True if written else UNSET,
+            written=text if written else UNSET,
+        )
+
+
+def _result(coming: "asyncio.Future[ModelChunk]") -> ModelChunk:
+    try:
+        return coming.result()
+    except StopAsyncIteration:
+        raise ModelFailure("protocol", "the stream ended without its end mark") from None
+
+
+def _tool_call(call: RequestedCall, schemas: Mapping[str, JsonObject], ids: Ids) -> ToolCall:
+    """A requested call under an id of navi's own: servers repeat theirs, or send none.
+
+    Its arguments are mended here, before anything is recorded: the log says what is run.
+    """
+    schema = schemas.get(call.name)
+    mended = mend(call.arguments, call.raw_arguments, schema) if schema is not None else None
+    arguments = call.arguments if mended is None else mended
+    if arguments is None:
+        arguments = {INVALID_ARGUMENTS: call.raw_arguments}
+    return ToolCall(
+        id=CallId(f"call_{ids.hex12()}"),
+        name=call.name,
+        arguments=arguments,
+        mended=True if mended is not None or call.mended else UNSET,
+    )

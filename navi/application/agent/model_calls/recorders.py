@@ -1,0 +1,85 @@
+"""Where the outcome of a model call goes: into the open turn, or beside the turns."""
+
+import asyncio
+
+from navi.application.agent.model_calls.model_call import CallEvent
+from navi.application.session.record import Record
+from navi.domain.commands import Aside, Outcome, RecordAside, RecordOutcome, Runner
+from navi.domain.events import AgentEvent
+from navi.domain.ids import NodeId, SessionId, SubagentId
+
+
+class InTurn:
+    """Records on behalf of an actor of the open turn; fenced."""
+
+    node: NodeId | None = None
+    follows = False
+
+    def __init__(
+        self,
+        record: Record,
+        runner: Runner,
+        subagent_id: SubagentId | None,
+        halt: asyncio.Event | None = None,
+    ) -> None:
+        self.record = record
+        self.runner = runner
+        self.subagent_id = subagent_id
+        self._halt = halt
+
+    @property
+    def session_id(self) -> SessionId:
+        """Whose turn it is."""
+        return self.record.id
+
+    @property
+    def halt(self) -> asyncio.Event:
+        """Set when the actor is to halt: the turn is, or a subagent has used up its time."""
+        return self._halt or self.record.halt
+
+    async def __call__(self, *events: CallEvent) -> None:
+        """Append; waits while Postgres is away.
+
+        Raises:
+            Fenced: the turn is another's; nothing more may be done.
+        """
+        outcomes = tuple(event for event in events if isinstance(event, Outcome))
+        assert len(outcomes) == len(events)  # noqa: S101 - a turn records nothing else
+        if outcomes:
+            command = RecordOutcome(
+                runner=self.runner, events=outcomes, subagent_id=self.subagent_id
+            )
+            await self.record.execute(command, patient=True)
+
+
+class BesideTurns:
+    """Records what happens beside the turns, in the name of this process.
+
+    Attributes:
+        follows: whether this follows a turn, and gives way to people; else a person waits for it.
+        last: the last event that was recorded, as it was decided.
+    """
+
+    def __init__(self, record: Record, node: NodeId, halt: asyncio.Event, *, follows: bool) -> None:
+        self.record = record
+        self.node: NodeId | None = node
+        self.halt = halt
+        self.follows = follows
+        self.last: AgentEvent | None = None
+
+    @property
+    def session_id(self) -> SessionId:
+        """What session it is beside the turns of."""
+        return self.record.id
+
+    async def __call__(self, *events: CallEvent) -> None:
+        """Append; waits while Postgres is away.
+
+        Raises:
+            NotFound: the session was deleted.
+        """
+        asides = tuple(event for event in events if isinstance(event, Aside))
+        assert len(asides) == len(events)  # noqa: S101 - beside turns nothing else happens
+        if asides:
+            rows = await self.record.execute(RecordAside(events=asides), patient=True)
+            self.last = rows[-1].envelope.event

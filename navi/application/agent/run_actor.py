@@ -1,0 +1,263 @@
+"""The agent loop, for the agent of a turn and for each of its subagents: ask what comes next, do it."""
+
+import asyncio
+from functools import partial
+from typing import assert_never
+
+import structlog
+from msgspec.structs import replace
+
+from navi.application.agent.agent_actions import Actions
+from navi.application.agent.compose_request import compose_request, offered_tools
+from navi.application.agent.make_plan import make_plan
+from navi.application.agent.model_calls.ask_model import CutOff, Question
+from navi.application.agent.model_calls.call_bounds import NoRoom
+from navi.application.agent.model_calls.recorders import InTurn
+from navi.application.agent.running_turn import Agent, Run
+from navi.application.session.record import Record
+from navi.application.session.retry import patiently
+from navi.domain.commands import DeliverMessages
+from navi.domain.compression import quoted_request
+from navi.domain.events import PlanningPhaseCompleted
+from navi.domain.fold import Fold
+from navi.domain.guidance import cut_off_words, due_guidance
+from navi.domain.ids import SubagentId
+from navi.domain.planning import Executors
+from navi.domain.profile import Profile
+from navi.domain.session import due_messages
+from navi.domain.turn import (
+    FAILED,
+    AskModel,
+    Compress,
+    Deliver,
+    Finish,
+    LeavePlan,
+    Limits,
+    MakePlan,
+    RunTools,
+    ToolRun,
+    goes_on,
+    next_turn_step,
+)
+from navi.ports import Profiles
+from navi.projections.context import ContextState
+
+log = structlog.get_logger()
+
+DEFAULT_PROFILE = "assistant"
+PROFILE_GONE = (
+    "The profile {profile_id!r} of this session is not there any more, or is broken. Until the user "
+    "puts it right or chooses another one you have no tools: answer without them, and say why."
+)
+
+
+async def run_actor(
+    run: Run, subagent_id: SubagentId | None, halt: asyncio.Event | None = None
+) -> Finish | None:
+    """Do what is to be done until nothing is left for this actor.
+
+    Args:
+        halt: ends a subagent, also before its turn is to halt.
+
+    Returns:
+        How it ended; None where the turn is no longer run here, or the subagent is to halt.
+
+    Raises:
+        Fenced: the turn is another's; nothing more may be done.
+        NoModel: there is nothing to ask.
+    """
+    record, agent = run.record, run.agent
+    recorder = InTurn(record, run.runner, subagent_id, halt)
+    while record.runner() == run.runner:
+        if recorder.halt.is_set() and not record.halt.is_set():
+            return None
+        profile = await profile_of_actor(record, agent.profiles, subagent_id)
+        turn = record.session.turn  # as it is now: reading the profile took time
+        if turn is None:
+            return None
+        step = next_turn_step(turn, subagent_id, await _limits(run, subagent_id, profile))
+        match step:
+            case Deliver():
+                await record.execute(DeliverMessages(runner=run.runner), patient=True)
+            case MakePlan():
+                question = await _question(run, subagent_id, profile)
+                executors = await _executors(agent, profile)
+                asked = await make_plan(agent.ask_model, recorder, step, question, executors)
+                _keep(run, asked)
+            case LeavePlan(phase=phase, call_id=call_id, error=error):
+                left = PlanningPhaseCompleted(
+                    phase=phase, call_id=call_id, output=error, verdict=FAILED
+                )
+                await recorder(left)
+            case Compress(trigger=trigger):
+                context = await patiently(lambda: record.context_of(subagent_id))
+                await agent.compress(
+                    recorder,
+                    context,
+                    profile,
+                    trigger,
+                    partial(_begun, run, context, subagent_id, profile),
+                    overflowed=_overflowed(run, subagent_id),
+                )
+            case AskModel():
+                if await _guide(run, recorder, step, profile):
+                    continue
+                question = await _question(run, subagent_id, profile)
+                question = replace(question, iteration=step.iteration, attempts=step.attempts)
+                if step.last:
+                    question = replace(question, tools=())
+                try:
+                    _keep(run, await agent.ask_model(recorder, question))
+                except NoRoom:
+                    if not _stays_cut_off(run, subagent_id):
+                        raise
+                    return Finish(why="completed")
+            case RunTools(runs=runs):
+                await _run_tools(run, recorder, runs, profile)
+            case Finish():
+                return step
+            case _:
+                assert_never(step)
+    return None
+
+
+async def _run_tools(
+    run: Run, recorder: InTurn, runs: tuple[ToolRun, ...], profile: Profile
+) -> None:
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for tool_run in runs:
+                actions = Actions(run, recorder, tool_run.call.id, run_actor)
+                tasks.create_task(run.agent.run_tool(recorder, tool_run, profile, actions))
+    except BaseExceptionGroup as group:
+        # One of them says it all: the others were cancelled for it.
+        raise group.exceptions[0] from group
+
+
+def _keep(run: Run, asked: object) -> None:
+    if isinstance(asked, CutOff):
+        run.partial_texts[asked.call_id] = asked.shown
+
+
+async def _limits(run: Run, subagent_id: SubagentId | None, profile: Profile) -> Limits:
+    turn = run.record.session.turn
+    planning = turn is not None and (
+        turn.planning if subagent_id is None else profile.planning_enabled and not turn.plain
+    )
+    context = await patiently(lambda: run.record.context_of(subagent_id))
+    fill = await run.agent.compress.fill(context, profile, overflowed=_overflowed(run, subagent_id))
+    return Limits(
+        max_iterations=profile.max_iterations,
+        planning=planning,
+        second_phase=profile.planning_phase2_enabled,
+        due=subagent_id is None and bool(due_messages(run.record.session)),
+        full=fill.full,
+        room=fill.room,
+    )
+
+
+def _overflowed(run: Run, subagent_id: SubagentId | None) -> bool:
+    """Whether a server has just refused the actor's context for length."""
+    turn = run.record.session.turn
+    attempts = turn.actor(subagent_id).attempts if turn is not None else ()
+    return bool(attempts) and attempts[-1].kind == "overflow"
+
+
+def _stays_cut_off(run: Run, subagent_id: SubagentId | None) -> bool:
+    """Whether there is an answer already, to which only the rest is missing."""
+    turn = run.record.session.turn
+    return turn is not None and turn.actor(subagent_id).cut_off == "answer"
+
+
+async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -> bool:
+    """Put what is due before the model; whether anything was."""
+    turn = run.record.session.turn
+    if turn is None:
+        return False
+    actor = turn.actor(recorder.subagent_id)
+    todo = await patiently(run.record.todo)
+    cut_off = cut_off_words(actor.cut_off, said=bool(actor.answer)) if goes_on(actor) else None
+    given = due_guidance(
+        profile,
+        actor.progress,
+        iterations=step.iteration - 1,
+        max_iterations=profile.max_iterations,
+        goal=actor.goal or await goal_of(run),
+        todo=todo.state.items,
+        cut_off=cut_off,
+    )
+    await recorder(*given)
+    return bool(given)
+
+
+async def goal_of(run: Run) -> str:
+    """What the user asked for in this turn: the words of its latest message."""
+    context = await patiently(run.record.context)
+    for _, message in reversed(context.rows.visible()):
+        if message.role != "user" or message.is_guidance:
+            continue
+        # A compression inside the turn has taken the message itself out of sight, and quotes it.
+        said = quoted_request(message.content) if message.is_summary else message.content
+        if said:
+            return said
+    return ""
+
+
+async def _question(run: Run, subagent_id: SubagentId | None, profile: Profile) -> Question:
+    context = await patiently(lambda: run.record.context_of(subagent_id))
+    return _begun(run, context, subagent_id, profile)
+
+
+def _begun(
+    run: Run, context: Fold[ContextState], subagent_id: SubagentId | None, profile: Profile
+) -> Question:
+    """What every call of an actor has in common."""
+    return compose_request(
+        run.record,
+        context,
+        profile,
+        run.agent.tools,
+        subagent_id=subagent_id,
+        turn_id=run.runner.turn_id,
+    )
+
+
+async def _executors(agent: Agent, profile: Profile) -> Executors:
+    profiles = await agent.profiles.all()
+    return Executors(
+        tools=tuple(tool.name for tool in offered_tools(agent.tools, profile)),
+        profiles={e.id: e.profile.description for e in profiles if e.profile is not None},
+    )
+
+
+async def profile_of(record: Record, profiles: Profiles) -> Profile:
+    """The session's profile; the default one without any tool where it is gone."""
+    return await _profile(record.session.profile_id, profiles)
+
+
+async def profile_of_actor(
+    record: Record, profiles: Profiles, subagent_id: SubagentId | None
+) -> Profile:
+    """The profile an actor works by; of a subagent, the part that is meant for subagents."""
+    turn = record.session.turn
+    if subagent_id is None or turn is None:
+        return await profile_of(record, profiles)
+    profile = await _profile(turn.actor(subagent_id).profile_id, profiles)
+    return replace(
+        profile,
+        system_prompt=profile.subagent_system_prompt or profile.system_prompt,
+        enabled_tools=profile.tools_of_subagents,
+        planning_enabled=profile.subagent_planning_enabled,
+    )
+
+
+async def _profile(profile_id: str, profiles: Profiles) -> Profile:
+    profile = await profiles.get(profile_id)
+    if profile is None:
+        log.warning("profile_missing", profile_id=profile_id)
+        profile = await profiles.get(DEFAULT_PROFILE)
+        assert profile is not None  # noqa: S101 - the default profile is part of the package
+        # What it allowed is not known any more, and might have been less than any other allows.
+        said = PROFILE_GONE.format(profile_id=profile_id)
+        return replace(profile, system_prompt=said, enabled_tools=(), subagent_tools=())
+    return profile

@@ -1,0 +1,217 @@
+"""Run one tool call of a turn and record how it ended."""
+
+import asyncio
+import traceback
+
+import structlog
+from msgspec import Struct
+
+from navi.application.agent.model_calls.recorders import InTurn
+from navi.application.session.retry import patiently
+from navi.domain.errors import BadInput, Fenced
+from navi.domain.events import (
+    TodoItem,
+    TodoUpdated,
+    ToolCall,
+    ToolFinished,
+    ToolOutcome,
+    ToolStarted,
+)
+from navi.domain.fold import Fold
+from navi.domain.guidance import check_todo
+from navi.domain.profile import Profile
+from navi.domain.turn import INVALID_ARGUMENTS, SPAWN_AGENT, ToolRun, is_broken
+from navi.failpoints import failpoint
+from navi.ports import (
+    AgentActions,
+    Clock,
+    Outputs,
+    Tool,
+    ToolBox,
+    ToolContext,
+    ToolResult,
+    Workspaces,
+)
+from navi.projections.todo import TodoState
+
+log = structlog.get_logger()
+
+CUT_OFF = "The call was cut off for length before its arguments were complete: it was not run."
+STOP_GRACE = 0.8  # seconds a tool has to end by itself once the turn is to halt
+TOOL_TIMEOUT = 900.0  # seconds; most tools have shorter limits of their own
+TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0}  # a little more than a subagent has
+
+
+class RunToolOnce:
+    """One call of the step ``RunTools``; what all of them need is given once."""
+
+    def __init__(
+        self, tools: ToolBox, workspaces: Workspaces, outputs: Outputs, clock: Clock
+    ) -> None:
+        self._tools = tools
+        self._outputs = outputs
+        self._workspaces = workspaces
+        self._clock = clock
+        # A tool that does not end when it is told to: kept so that its task has an owner.
+        self._abandoned: set[asyncio.Task[ToolResult]] = set()
+
+    async def __call__(
+        self, recorder: InTurn, run: ToolRun, profile: Profile, actions: AgentActions
+    ) -> None:
+        """Run the call; its result, good or bad, stands in the log afterwards.
+
+        Where the actor is to halt and the tool does not end in time, the call is left open: the end
+        of the turn, or of the subagent, answers it.
+
+        Raises:
+            Fenced: the turn is another's; nothing more may be done.
+        """
+        call = run.call
+        running = _Running(recorder, call, actions, profile)
+        tool = self._tools.find(call.name)
+        start = () if run.started else (_started(call),)
+        if run.cut_off:
+            await recorder(_answered(call, "skipped", CUT_OFF))
+            return
+        await failpoint("tool.before_start")
+        if tool is not None and not profile.enables(call.name):
+            await recorder(_answered(call, "denied", self._instead(call, profile)))
+            return
+        complaint = self._instead(call, profile) if tool is None else _complaint(tool, call)
+        if tool is None or complaint is not None:
+            await recorder(*start, _answered(call, "error", complaint or ""))
+            return
+        await recorder(*start)
+        await failpoint("tool.running")
+        await self._run(running, tool)
+
+    async def close(self) -> None:
+        """End what did not end by itself."""
+        for task in self._abandoned:
+            task.cancel()
+        await asyncio.gather(*self._abandoned, return_exceptions=True)
+
+    def _instead(self, call: ToolCall, profile: Profile) -> str:
+        names = (tool.description.name for tool in self._tools.all())
+        offered = ", ".join(name for name in names if profile.enables(name)) or "none"
+        return f"There is no tool {call.name!r} for you. There are: {offered}."
+
+    async def _run(self, running: "_Running", tool: Tool) -> None:
+        record, halt = running.recorder.record, running.recorder.halt
+        workspace = await self._workspaces.of(record.id)
+        context = ToolContext(
+            session_id=record.id,
+            user_id=record.session.owner,
+            call_id=running.call.id,
+            workspace=workspace,
+            stop=halt,
+            todo=_Todo(
+                running.recorder,
+                await patiently(record.todo),
+                validated=running.profile.step_validation_enabled,
+            ),
+            agent=running.actions,
+        )
+        began = self._clock.monotonic()
+        timeout = TOOL_TIMEOUTS.get(running.call.name, TOOL_TIMEOUT)
+        task = asyncio.ensure_future(_guarded(tool, running.call, context))
+        try:
+            await _until_halt(task, halt, seconds=timeout)
+        finally:
+            if not task.done():
+                self._abandon(task)
+        if not task.done():
+            if halt.is_set():
+                return
+            result = ToolResult(
+                outcome="error", output=f"The tool did not end within {timeout:g} s."
+            )
+        else:
+            result = task.result()
+            if halt.is_set() and result.outcome == "unknown":
+                return  # what the end says of it anyway, after its subagent's answer
+        await failpoint("tool.before_finish")
+        duration_ms = round((self._clock.monotonic() - began) * 1000)
+        output = await self._outputs.bound(
+            result.output, call_id=running.call.id, workspace=workspace
+        )
+        finished = ToolFinished(
+            call_id=running.call.id,
+            name=running.call.name,
+            outcome=result.outcome,
+            output=output.text,
+            truncated=output.truncated or result.truncated,
+            duration_ms=duration_ms,
+        )
+        await running.recorder(finished)
+        await failpoint("tool.after_finish")
+
+    def _abandon(self, task: "asyncio.Task[ToolResult]") -> None:
+        self._abandoned.add(task)
+        task.add_done_callback(self._abandoned.discard)
+        task.cancel()
+
+
+class _Running(Struct, frozen=True):
+    """A tool call, where its outcome is recorded, and what it may do to the agent."""
+
+    recorder: InTurn
+    call: ToolCall
+    actions: AgentActions
+    profile: Profile
+
+
+class _Todo:
+    """The session's todo list as a tool sees it; each change is an event."""
+
+    def __init__(self, recorder: InTurn, fold: Fold[TodoState], *, validated: bool) -> None:
+        self._recorder = recorder
+        self._fold = fold
+        self._validated = validated
+
+    def items(self) -> tuple[TodoItem, ...]:
+        return self._fold.state.items
+
+    async def replace(self, items: tuple[TodoItem, ...]) -> None:
+        refusal = check_todo(self.items(), items, validation_required=self._validated)
+        if refusal is not None:
+            raise BadInput("status", refusal)
+        await self._recorder(TodoUpdated(items=items))
+
+
+def _started(call: ToolCall) -> ToolStarted:
+    return ToolStarted(call_id=call.id, name=call.name, arguments=call.arguments)
+
+
+def _answered(call: ToolCall, outcome: ToolOutcome, why: str) -> ToolFinished:
+    return ToolFinished(call_id=call.id, name=call.name, outcome=outcome, output=why)
+
+
+def _complaint(tool: Tool, call: ToolCall) -> str | None:
+    if is_broken(call):
+        return f"The arguments are not a JSON object: {call.arguments[INVALID_ARGUMENTS][:500]}"
+    return tool.check(call.arguments)
+
+
+async def _guarded(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
+    """A tool's result, also where it raised: the model is told, the turn goes on."""
+    try:
+        return await tool.run(call.arguments, context)
+    except Fenced:
+        raise  # the turn is another's: nothing more is recorded
+    except Exception as error:  # noqa: BLE001 - a border: a tool may raise anything
+        log.warning("tool_raised", tool=call.name, error=type(error).__name__)
+        last = traceback.format_exception_only(error)[-1].strip()
+        return ToolResult(outcome="error", output=f"The tool failed: {last}")
+
+
+async def _until_halt(
+    task: "asyncio.Task[ToolResult]", halt: asyncio.Event, *, seconds: float
+) -> None:
+    halted = asyncio.ensure_future(halt.wait())
+    try:
+        await asyncio.wait({task, halted}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if halt.is_set() and not task.done():
+            await asyncio.wait({task}, timeout=STOP_GRACE)
+    finally:
+        halted.cancel()

@@ -1,0 +1,125 @@
+"""Run the turns of a session, one after another; the loop remembers nothing itself."""
+
+from collections.abc import Callable
+
+import structlog
+
+from navi.application.agent.model_calls.ask_model import NoModel
+from navi.application.agent.model_calls.call_bounds import NoRoom
+from navi.application.agent.model_calls.recorders import InTurn
+from navi.application.agent.recall import recall
+from navi.application.agent.run_actor import goal_of, profile_of, run_actor
+from navi.application.agent.running_turn import Agent, Run
+from navi.application.session.record import Record
+from navi.application.session.retry import patiently
+from navi.domain.commands import (
+    Completed,
+    Ending,
+    EndTurn,
+    Failed,
+    Runner,
+    StartTurn,
+    Stopped,
+    TurnStart,
+)
+from navi.domain.errors import Fenced, NothingToDeliver, TurnUnderway
+from navi.domain.ids import TurnId
+from navi.domain.session import GoOn, OpenTurn, Wait, next_step
+from navi.domain.turn import CONTEXT_OVERFLOW, Finish
+from navi.failpoints import failpoint
+
+log = structlog.get_logger()
+
+
+async def run_session(
+    record: Record,
+    agent: Agent,
+    *,
+    may_open: Callable[[], bool],
+    completed: Callable[[], None],
+) -> None:
+    """Run the session's turns until nothing is left to do here.
+
+    Args:
+        may_open: whether this process opens turns; what waits is then left to another one.
+        completed: called after each turn that was completed here.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    while True:
+        match next_step(record.session):
+            case Wait():
+                return
+            case OpenTurn():
+                if not may_open() or not await _open_turn(record, agent):
+                    return
+            case GoOn():
+                runner = record.runner()
+                if runner is None:
+                    return  # it is another process's
+                if await _run_turn(record, runner, agent):
+                    completed()
+
+
+async def _open_turn(record: Record, agent: Agent) -> bool:
+    """Open a turn for the oldest waiting message; False where another process was faster."""
+    profile = await profile_of(record, agent.profiles)
+    start = TurnStart(
+        turn_id=TurnId(agent.ids.uuid()), node=agent.node, planning=profile.planning_enabled
+    )
+    try:
+        await record.execute(StartTurn(start=start))
+    except (TurnUnderway, NothingToDeliver):
+        return record.runner() is not None
+    return True
+
+
+async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
+    """Run one turn to its end, or until it is another's; whether it was completed here."""
+    bound = log.bind(session_id=record.id, turn_id=runner.turn_id)
+    run = Run(record=record, runner=runner, agent=agent, partial_texts={})
+    await failpoint("turn.started")
+    try:
+        await recall(InTurn(record, runner, None), agent.memories, await goal_of(run))
+        step = await run_actor(run, None)
+        if step is None:
+            bound.info("turn_lost")
+            return False
+        await _end(run, _ending(step))
+    except Fenced:
+        bound.info("turn_lost")
+        return False
+    except NoModel as error:
+        await _end(run, Failed(kind="no_model", error=error.error))
+        return False
+    except NoRoom as error:
+        await _end(run, Failed(kind=CONTEXT_OVERFLOW, error=error.error))
+        return False
+    except Exception as error:  # noqa: BLE001 - a border: a turn must end, whatever went wrong in it
+        bound.exception("turn_broke")
+        run.partial_texts.update(await patiently(record.partial_texts))
+        await _end(run, Failed(kind="internal", error=f"{type(error).__name__}: {error}"))
+        return False
+    return step.why in ("completed", "limit_reached")
+
+
+def _ending(step: Finish) -> Ending:
+    match step.why:
+        case "completed" | "limit_reached":
+            return Completed(limit_reached=step.why == "limit_reached")
+        case "stopped":
+            return Stopped(by=step.by)
+        case "failed":
+            return Failed(kind=step.kind, error=step.error)
+
+
+async def _end(run: Run, ending: Ending) -> None:
+    await failpoint("turn.before_end")
+    command = EndTurn(runner=run.runner, ending=ending, partial_texts=run.partial_texts)
+    try:
+        await run.record.execute(command, patient=True)
+    except Fenced:
+        log.info("turn_lost", session_id=run.record.id, turn_id=run.runner.turn_id)
+        return
+    await failpoint("turn.after_end")

@@ -1,0 +1,43 @@
+"""One turn under way in this process."""
+
+from msgspec import Struct
+
+from navi.application.agent.compress import CompressContext
+from navi.application.agent.model_calls.ask_model import AskModelOnce
+from navi.application.agent.run_tool import RunToolOnce
+from navi.application.session.record import Record
+from navi.domain.commands import Runner
+from navi.domain.ids import CallId, NodeId
+from navi.ports import Clock, Ids, Memories, Profiles, ToolBox
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """What turns are run with; the same for all of a process.
+
+    Attributes:
+        subagent_seconds: from the start of a subagent to its end, whatever becomes of the process.
+    """
+
+    node: NodeId
+    ids: Ids
+    clock: Clock
+    profiles: Profiles
+    tools: ToolBox
+    ask_model: AskModelOnce
+    run_tool: RunToolOnce
+    compress: CompressContext
+    memories: Memories
+    subagent_seconds: float
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """One turn, and who runs it.
+
+    Attributes:
+        partial_texts: what the calls had said that were given up because the turn is to halt.
+    """
+
+    record: Record
+    runner: Runner
+    agent: Agent
+    partial_texts: dict[CallId, str]

@@ -1,0 +1,119 @@
+"""Which sessions run on this node: starts, follows and hands over the tasks that run turns."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+
+import structlog
+
+from navi.application.agent.run_turn import run_session
+from navi.application.agent.running_turn import Agent
+from navi.application.session.record import Record, Records
+from navi.domain.errors import Unavailable
+from navi.domain.ids import SessionId
+from navi.ports import EventLog
+
+log = structlog.get_logger()
+
+UNAVAILABLE_PAUSE = 1.0  # seconds before a run that Postgres interrupted is tried again
+
+
+class SessionRuns:
+    """The owner of all running turns; used as ``async with``, which waits for what it started."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        records: Records,
+        agent: Agent,
+        *,
+        completed: Callable[[SessionId], None],
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            completed: called after each turn that was completed here.
+        """
+        self._log = event_log
+        self._completed = completed
+        self._records = records
+        self._agent = agent
+        self._tasks: dict[SessionId, asyncio.Task[None]] = {}
+        self._again: set[SessionId] = set()
+        self.draining = False
+
+    @property
+    def running(self) -> frozenset[SessionId]:
+        """The sessions that have a task here."""
+        return frozenset(self._tasks)
+
+    def wake(self, session_id: SessionId) -> None:
+        """See to the session: something in it may want to be done."""
+        if self.draining:
+            return
+        if session_id in self._tasks:
+            self._again.add(session_id)
+            return
+        task = asyncio.create_task(self._run(session_id), name=f"session {session_id}")
+        self._tasks[session_id] = task
+        task.add_done_callback(lambda _: self._done(session_id))
+
+    async def ended(self, session_id: SessionId) -> None:
+        """Wait until nothing of the session runs here any more."""
+        while task := self._tasks.get(session_id):
+            await asyncio.wait({task})
+
+    async def drain(self, grace: float) -> None:
+        """Open no more turns, wait ``grace`` seconds for the open ones, then let go of the rest."""
+        self.draining = True
+        tasks = set(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+        left = {task for task in tasks if not task.done()}
+        for task in left:
+            task.cancel()
+        if left:
+            log.info("turns_handed_over", count=len(left))
+            await asyncio.wait(left, timeout=5)
+
+    def _done(self, session_id: SessionId) -> None:
+        self._tasks.pop(session_id, None)
+        if session_id in self._again:
+            self._again.discard(session_id)
+            self.wake(session_id)
+
+    async def _run(self, session_id: SessionId) -> None:
+        while True:
+            try:
+                record = await self._records.open(session_id)
+                follower = asyncio.create_task(self._follow(record))
+                try:
+                    await run_session(
+                        record,
+                        self._agent,
+                        may_open=lambda: not self.draining,
+                        completed=lambda: self._completed(session_id),
+                    )
+                finally:
+                    follower.cancel()
+                    await asyncio.wait({follower})
+            except Unavailable as error:
+                log.warning("session_waits", session_id=session_id, error=str(error))
+                await asyncio.sleep(UNAVAILABLE_PAUSE)
+            except Exception:  # a border: one session's trouble is not another's
+                log.exception("session_broke", session_id=session_id)
+                return
+            else:
+                return
+
+    async def _follow(self, record: Record) -> None:
+        """Fold what other processes append, so that a stop or a take-over is noticed at once."""
+        async with aclosing(self._log.watch(record.id, after=record.seq)) as rows:
+            async for batch in rows:
+                if batch[-1].seq > record.seq:
+                    await asyncio.sleep(0)  # for whoever appended it here, who is told after this
+                if batch[-1].seq > record.seq:
+                    try:
+                        await record.refresh(until=batch[-1].seq)
+                    except Unavailable:
+                        continue  # the next append tells

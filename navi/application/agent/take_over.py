@@ -1,0 +1,163 @@
+"""Take over what other processes left unfinished: turns of nodes that are gone, messages nobody saw."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from navi.application.agent.session_runs import SessionRuns
+from navi.application.reading.catalogue import unfinished_sessions
+from navi.application.session.partial_texts import partial_texts
+from navi.application.session.record import Records
+from navi.domain.commands import AnswerAsides, ResumeTurn
+from navi.domain.errors import (
+    ConcurrentAppend,
+    Fenced,
+    NotFound,
+    NoTurn,
+    RuleBroken,
+    TurnUnderway,
+    Unavailable,
+)
+from navi.domain.ids import CallId, NodeId, SessionId
+from navi.domain.session import FollowUp, Session
+from navi.domain.turn import OpenTool, Turn, open_operations
+from navi.ports import EventLog, Nodes, ReadModels, ToolBox
+
+log = structlog.get_logger()
+
+LOOK_EVERY = 2.0  # seconds; with a lease of 10 s a dead node's turns go on within 15 s
+LOOK_AGAIN = 0.25  # seconds, while of some node it is not certain whether it is gone
+FORGET_EVERY = 300  # looks: processes that ended are forgotten every ten minutes, and at the start
+MAX_TRIES = 10  # a look, against somebody who appends all the time; then the next look tries
+
+
+class TakeOver:
+    """Looks for unfinished sessions from time to time and sees that somebody runs them."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        read_models: ReadModels,
+        records: Records,
+        runs: SessionRuns,
+        nodes: Nodes,
+        tools: ToolBox,
+        node: NodeId,
+        *,
+        left_behind: Callable[[SessionId, FollowUp], None],
+    ) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            left_behind: sees to what follows a turn, where nobody who is alive does.
+        """
+        self._log = event_log
+        self._read_models = read_models
+        self._records = records
+        self._runs = runs
+        self._nodes = nodes
+        self._tools = tools
+        self._node = node
+        self._looks = 0
+        self._left_behind = left_behind
+
+    async def run(self) -> None:
+        """Look for ever; ends when it is cancelled."""
+        while True:
+            certain = True
+            try:
+                certain = await self.look()
+            except Unavailable as error:
+                log.warning("take_over_waits", error=str(error))
+            except Exception:  # a border: a follower goes on
+                log.exception("take_over_broke")
+            await asyncio.sleep(LOOK_EVERY if certain else LOOK_AGAIN)
+
+    async def look(self) -> bool:
+        """Look once; gives whether it is certain of each node whether it is gone.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        states = await unfinished_sessions(self._log, self._read_models)
+        owners = {node for session in states.values() for node in _nodes(session)} - {self._node}
+        node_states = await self._nodes.state_of(sorted(owners))
+        gone = {node for node, state in node_states.items() if state in ("gone", "left")}
+        if self._looks % FORGET_EVERY == 0:
+            await self._nodes.forget_ended(but=owners)
+        self._looks += 1
+        for session_id, session in states.items():
+            if lost := _aside_nodes(session) & gone:
+                record = await self._records.open(session_id)
+                await record.execute(AnswerAsides(nodes=lost))
+            if session_id in self._runs.running or self._runs.draining:
+                continue
+            follow_up = session.follow_up
+            if (
+                follow_up is not None
+                and session.turn is None
+                and follow_up.node in {self._node, *gone}
+            ):
+                self._left_behind(session_id, follow_up)
+            if session.turn is None or session.turn.node == self._node:
+                if session.turn or session.waiting:
+                    self._runs.wake(session_id)
+            elif session.turn.node in gone:
+                handed_over = node_states[session.turn.node] == "left"
+                await self._resume(session_id, session.turn.node, handed_over=handed_over)
+        return "silent" not in node_states.values()
+
+    async def _resume(self, session_id: SessionId, node: NodeId, *, handed_over: bool) -> None:
+        """Take the turn over, unless it has ended or another node was faster."""
+        record = await self._records.open(session_id)
+        for _ in range(MAX_TRIES):
+            seen, turn = record.seq, record.session.turn
+            if turn is None or turn.node != node:
+                return
+            command = ResumeTurn(
+                node=self._node,
+                handed_over=handed_over,
+                partial_texts=await partial_texts(self._log, record.id, turn),
+                repeatable=self._repeatable(turn),
+            )
+            try:
+                await record.try_once(command, seen=seen)
+            except ConcurrentAppend:
+                continue  # whose the turn is, and what it has shown, may be different now
+            except (NoTurn, TurnUnderway, NotFound, Fenced) as refused:
+                log.info("turn_not_taken_over", session_id=session_id, reason=str(refused))
+            except RuleBroken:
+                log.exception("turn_not_taken_over", session_id=session_id)
+            else:
+                log.info("turn_taken_over", session_id=session_id, turn_id=turn.id, from_node=node)
+                self._runs.wake(session_id)
+            return
+
+    def _repeatable(self, turn: Turn) -> frozenset[CallId]:
+        """The running tool calls that may simply run again."""
+        running = [
+            operation.call
+            for operation in open_operations(turn)
+            if isinstance(operation, OpenTool) and operation.started
+        ]
+        tools = {call.id: self._tools.find(call.name) for call in running}
+        return frozenset(
+            call_id
+            for call_id, tool in tools.items()
+            if tool is not None and tool.description.safe_to_repeat
+        )
+
+
+def _nodes(session: Session) -> frozenset[NodeId]:
+    """The processes that have something open in a session."""
+    nodes = _aside_nodes(session)
+    if session.turn is not None:
+        nodes |= {session.turn.node}
+    if session.follow_up is not None:
+        nodes |= {session.follow_up.node}
+    return nodes
+
+
+def _aside_nodes(session: Session) -> frozenset[NodeId]:
+    return frozenset(call.node for call in session.asides if call.node is not None)

@@ -1,0 +1,1 @@
+"""Audit the log: verify, sign, export, import, erase, prune."""

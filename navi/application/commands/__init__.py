@@ -1,0 +1,1 @@
+"""What people do to sessions and contexts, by whatever way it came in."""

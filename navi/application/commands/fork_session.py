@@ -1,0 +1,146 @@
+"""Begin a session where another one stood at some event, without copying or touching that one."""
+
+from contextlib import aclosing, suppress
+
+from msgspec import Struct
+
+from navi.application.session.find_session import conversation
+from navi.application.session.record import Record, Records
+from navi.domain import commands
+from navi.domain.errors import BadInput, LogDamaged
+from navi.domain.events import Envelope, Origin, SessionCreated
+from navi.domain.fork import last_forkable
+from navi.domain.ids import SessionId
+from navi.domain.projection import UNREADABLE
+from navi.domain.session import Session
+from navi.domain.uploads import without
+from navi.ports import EventLog, Ids, ReadModels, Shelf, UploadStore, Workspaces
+from navi.projections.sessions import Sessions
+
+
+class Forked(Struct, frozen=True, kw_only=True):
+    """A fork that was made.
+
+    Attributes:
+        requested_seq: where it was asked for; ``session.forked_from.seq`` is at or below.
+        files_left_out: files of the origin's workspace that it does not have.
+    """
+
+    session: Session
+    requested_seq: int
+    files_left_out: int
+
+
+class ForkSession:
+    """The one command that a session takes without a word in its own log."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        read_models: ReadModels,
+        records: Records,
+        workspaces: Workspaces,
+        uploads: UploadStore,
+        ids: Ids,
+    ) -> None:
+        self._log = event_log
+        self._read_models = read_models
+        self._records = records
+        self._workspaces = workspaces
+        self._uploads = uploads
+        self._ids = ids
+
+    async def __call__(
+        self, session_id: SessionId, *, at: int | None, name: str | None = None
+    ) -> Forked:
+        """A session that shares the events of another one up to ``at``.
+
+        Where a call is open there, up to the nearest event before it at which none is. However long
+        the origin is, a bounded stretch of it is read.
+
+        Args:
+            at: 0 for a session in which nothing was said yet; None for the head.
+            name: None for the one that the origin had there.
+
+        Raises:
+            NotFound: no such session.
+            BadInput: ``at`` is beyond its head.
+            LogUnavailable: Postgres does not answer; whether the fork was made is unknown.
+        """
+        origin = await conversation(self._records, session_id)
+        at = origin.seq if at is None else at
+        if not 0 <= at <= origin.seq:
+            raise BadInput("at", f"the session has events 1 to {origin.seq}")
+        start = await self._forkable(session_id, at)
+        fork_id = SessionId(self._ids.uuid())
+        # Before the fork exists: whoever sees it finds its files in it.
+        left_out = await self._workspaces.copy(session_id, fork_id)
+        record = self._records.begin(fork_id, start)
+        async with self._uploads.shelf(fork_id) as shelf:
+            command = commands.ForkSession(
+                origin=Origin(session_id=session_id, seq=start.seq),
+                profile_id=start.profile_id or await self._first_profile(origin),
+                owner=origin.session.owner,
+                name=name,
+                lost_files=await _lost_in(shelf, start, now=origin.session),
+            )
+            await record.execute(command)
+        self._records.keep(record)
+        return Forked(session=record.session, requested_seq=at, files_left_out=left_out)
+
+    async def _forkable(self, session_id: SessionId, at: int) -> Session:
+        """The session as it was where it can be forked, at ``at`` or below."""
+        until = at
+        while True:
+            start = await self._kept(session_id, until)
+            found = last_forkable(start, await self._facts(session_id, start.seq, until))
+            if found is not None:
+                return found
+            # A call is open from here on: where did it begin? At seq 0 none is.
+            until = start.seq - 1
+
+    async def _kept(self, session_id: SessionId, until: int) -> Session:
+        """The nearest state that is kept; the beginning where there is none, or none that is read."""
+        projection = Sessions()
+        kept = await self._read_models.last_row(
+            projection.name, projection.version, session_id, until=until
+        )
+        if kept is not None:
+            with suppress(*UNREADABLE):  # a cache is not worth a refusal: the log has it all
+                return projection.decode_row(kept[1])
+        return Session()
+
+    async def _facts(self, session_id: SessionId, after: int, until: int) -> list[Envelope]:
+        """The facts of a stretch; one that cannot be read changes nothing, as in every fold."""
+        facts: list[Envelope] = []
+        async with aclosing(
+            self._log.read(session_id, after=after, until=until, deltas=False)
+        ) as batches:
+            async for batch in batches:
+                for row in batch:
+                    with suppress(LogDamaged):
+                        facts.append(row.envelope)
+        return facts
+
+    async def _first_profile(self, origin: Record) -> str:
+        """Who answered when the session began."""
+        for envelope in await self._facts(origin.id, 0, 1):
+            if isinstance(envelope.event, SessionCreated):
+                return envelope.event.profile_id
+        return origin.session.profile_id
+
+
+async def _lost_in(shelf: Shelf, start: Session, *, now: Session) -> tuple[str, ...]:
+    """The uploads that a fork should have, and whose bytes its copy of the workspace has not.
+
+    That is of the origin as it is now: what was replaced since or has expired is gone, and what came
+    later the fork knows nothing of.
+    """
+    if not (start.uploads or now.uploads):
+        return ()
+    for upload in without(now.uploads, *(upload.name for upload in start.uploads)):
+        await shelf.remove(upload.name)
+    lost = await shelf.lost(start.uploads)
+    for name in lost:
+        await shelf.remove(name)
+    return lost

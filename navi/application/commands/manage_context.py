@@ -1,0 +1,85 @@
+"""Compress a context by hand, and take a compression back."""
+
+import asyncio
+
+from msgspec import Struct
+
+from navi.application.agent.compose_request import compose_request
+from navi.application.agent.compress import CompressContext
+from navi.application.agent.model_calls.recorders import BesideTurns
+from navi.application.agent.run_actor import profile_of
+from navi.application.session.find_session import conversation
+from navi.application.session.record import Records
+from navi.domain.commands import RecordAside
+from navi.domain.errors import ModelFailure, NotFound, RuleBroken
+from navi.domain.events import CompressionUndone, ContextCompressed
+from navi.domain.ids import NodeId, SessionId
+from navi.ports import Profiles, ToolBox
+
+
+class Compressed(Struct, frozen=True, kw_only=True):
+    """Whether the context changed; ``seq`` is the last event that is known of it."""
+
+    compressed: bool
+    seq: int
+
+
+class ManageContext:
+    """What people do to what the model sees."""
+
+    def __init__(
+        self,
+        records: Records,
+        compress: CompressContext,
+        profiles: Profiles,
+        tools: ToolBox,
+        node: NodeId,
+    ) -> None:
+        self._records = records
+        self._compress = compress
+        self._profiles = profiles
+        self._tools = tools
+        self._node = node
+
+    async def compress(self, session_id: SessionId) -> Compressed:
+        """Summarise what is older than the turns that are kept, full or not.
+
+        Raises:
+            NotFound: no such session.
+            RuleBroken: no model can be asked.
+        """
+        record = await conversation(self._records, session_id)
+        recorder = BesideTurns(record, self._node, asyncio.Event(), follows=False)
+        profile = await profile_of(record, self._profiles)
+        try:
+            context = await record.context()
+            await self._compress(
+                recorder,
+                context,
+                profile,
+                "manual",
+                lambda: compose_request(record, context, profile, self._tools),
+                overflowed=False,
+            )
+        except ModelFailure as failure:
+            raise RuleBroken(f"no model wrote a summary: {failure.error}") from failure
+        return Compressed(compressed=isinstance(recorder.last, ContextCompressed), seq=record.seq)
+
+    async def undo(self, session_id: SessionId, compression_seq: int) -> Compressed:
+        """Give back exactly what a compression replaced; the latest one only.
+
+        Raises:
+            NotFound: no such session, or no such compression in force.
+            RuleBroken: a later compression stands on this one.
+        """
+        record = await conversation(self._records, session_id)
+        in_force = [c.seq for c in (await record.context()).state.compressions]
+        if compression_seq not in in_force:
+            raise NotFound(
+                f"no compression {compression_seq} of the session's own context is in force"
+            )
+        if compression_seq != in_force[-1]:
+            raise RuleBroken(f"compression {in_force[-1]} came later and has to be undone first")
+        event = CompressionUndone(compression_seq=compression_seq)
+        await record.execute(RecordAside(events=(event,)))
+        return Compressed(compressed=True, seq=record.seq)

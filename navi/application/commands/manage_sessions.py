@@ -1,0 +1,181 @@
+"""What people do to sessions: create, speak, stop, rename, pin, switch, delete."""
+
+from msgspec import Struct
+
+from navi.application.agent.run_actor import profile_of
+from navi.application.agent.session_runs import SessionRuns
+from navi.application.session.find_session import conversation, existing_session
+from navi.application.session.record import Records
+from navi.domain.commands import (
+    Command,
+    CreateSession,
+    DeleteSession,
+    PinSession,
+    ReceiveMessage,
+    RenameSession,
+    RequestStop,
+    SwitchProfile,
+    TurnStart,
+)
+from navi.domain.errors import BadInput, ConcurrentAppend
+from navi.domain.events import Mode, UserMessageReceived
+from navi.domain.ids import LOCAL_OWNER, MessageId, NodeId, SessionId, TurnId
+from navi.domain.secrets import Secrets
+from navi.domain.session import Session
+from navi.ports import EventLog, Ids, Profiles
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """A message is in the log; ``seq`` is of its receipt."""
+
+    message_id: MessageId
+    seq: int
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """What to change in a session; None leaves a thing as it is."""
+
+    name: str | None = None
+    pinned: bool | None = None
+    profile_id: str | None = None
+
+
+class ManageSessions:
+    """Every command of a person, by whatever way it came in."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        records: Records,
+        runs: SessionRuns,
+        profiles: Profiles,
+        ids: Ids,
+        node: NodeId,
+        secrets: Secrets,
+    ) -> None:
+        self._log = event_log
+        self._records = records
+        self._runs = runs
+        self._profiles = profiles
+        self._ids = ids
+        self._node = node
+        self._secrets = secrets
+
+    async def create(self, *, profile_id: str, name: str | None) -> Session:
+        """A new session.
+
+        Raises:
+            BadInput: there is no such profile.
+        """
+        await self._require_profile(profile_id)
+        record = await self._records.open(SessionId(self._ids.uuid()))
+        await record.execute(CreateSession(profile_id=profile_id, owner=LOCAL_OWNER, name=name))
+        return record.session
+
+    async def find(self, session_id: SessionId) -> Session:
+        """The session as it is now.
+
+        Raises:
+            NotFound: it does not exist, or not any more.
+        """
+        return (await existing_session(self._records, session_id)).session
+
+    async def receive(
+        self,
+        session_id: SessionId,
+        *,
+        content: str,
+        files: tuple[str, ...],
+        mode: Mode,
+        message_id: MessageId | None,
+        planning: bool,
+    ) -> Receipt:
+        """Take a message in, once however often it is sent, and see to its turn.
+
+        Args:
+            planning: whether its turn may plan, where the profile does.
+
+        Raises:
+            NotFound: no such session.
+            MessageIdReused: the id stands for another content.
+            TooManyWaiting: the session's queue is full.
+        """
+        record = await conversation(self._records, session_id)
+        message_id = message_id or MessageId(self._ids.uuid())
+        # Here and not at the append: the same message once more is compared with what was kept.
+        said = self._secrets.mask(content)
+        while True:
+            seen = record.seq
+            earlier = await self._log.find_receipt(session_id, message_id)
+            profile = await profile_of(record, self._profiles)
+            start = TurnStart(
+                turn_id=TurnId(self._ids.uuid()),
+                node=self._node,
+                planning=profile.planning_enabled,
+            )
+            command = ReceiveMessage(
+                message_id=message_id,
+                content=said.text,
+                files=files,
+                mode=mode,
+                earlier=earlier,
+                start=None if self._runs.draining else start,
+                planning=planning,
+                masked=said.names,
+            )
+            try:
+                rows = await record.try_once(command, seen=seen)
+            except ConcurrentAppend:
+                continue
+            if earlier is not None:
+                return Receipt(message_id=message_id, seq=earlier[0])
+            self._runs.wake(session_id)
+            receipt = next(r for r in rows if r.type == UserMessageReceived.TYPE)
+            return Receipt(message_id=message_id, seq=receipt.seq)
+
+    async def ended_here(self, session_id: SessionId) -> None:
+        """Wait until this process runs nothing of the session: its turn has ended or was let go of."""
+        await self._runs.ended(session_id)
+
+    async def stop(self, session_id: SessionId, *, by: str) -> bool:
+        """Stop the open turn, wherever it runs; whether one was open.
+
+        Raises:
+            NotFound: no such session.
+        """
+        record = await conversation(self._records, session_id)
+        running = record.session.turn is not None
+        await record.execute(RequestStop(by=by))
+        return running
+
+    async def change(self, session_id: SessionId, change: Change) -> Session:
+        """Rename, pin, switch the profile.
+
+        Raises:
+            NotFound: no such session.
+            BadInput: there is no such profile; then nothing is changed.
+        """
+        record = await conversation(self._records, session_id)
+        commands: list[Command] = []
+        if change.profile_id is not None:
+            await self._require_profile(change.profile_id)
+            commands.append(SwitchProfile(to_profile=change.profile_id))
+        if change.name is not None:
+            commands.append(RenameSession(name=change.name))
+        if change.pinned is not None:
+            commands.append(PinSession(pinned=change.pinned))
+        for command in commands:
+            await record.execute(command)
+        return record.session
+
+    async def delete(self, session_id: SessionId) -> None:
+        """Take the session out of sight; its log stays.
+
+        Raises:
+            NotFound: no such session.
+        """
+        await (await conversation(self._records, session_id)).execute(DeleteSession())
+
+    async def _require_profile(self, profile_id: str) -> None:
+        if await self._profiles.get(profile_id) is None:
+            raise BadInput("profile_id", f"there is no profile {profile_id!r}")

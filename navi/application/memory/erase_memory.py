@@ -1,0 +1,161 @@
+"""Erase what a memory said, wherever it was quoted: in the log, and in prompts that are kept."""
+
+from contextlib import aclosing, suppress
+
+from navi.application.session.forks import forks_of
+from navi.application.session.record import Records
+from navi.domain.commands import RecordErasure, ReviseRecall
+from navi.domain.erasure import (
+    FEWEST_CHARACTERS,
+    marks_of_memory,
+    quoted_forms,
+    quotes,
+    tells_a_short_text,
+    without_words,
+)
+from navi.domain.errors import NotFound
+from navi.domain.events import (
+    DELTA_TYPES,
+    ContentErased,
+    MemoryRecalled,
+    MemorySaved,
+    ModelCallFailed,
+    ModelReplied,
+    TextDelta,
+    ThinkingDelta,
+)
+from navi.domain.ids import EventId, Owner, SessionId
+from navi.domain.memory import Memory
+from navi.ports import EventLog, ReadModels, Recorded, TextStore
+
+STRETCH = 5000  # positions a step of the search
+
+
+class EraseMemory:
+    """Takes a memory's words out of every event of its owner that tells them."""
+
+    def __init__(
+        self, event_log: EventLog, texts: TextStore, records: Records, read_models: ReadModels
+    ) -> None:
+        self._log = event_log
+        self._texts = texts
+        self._records = records
+        self._read_models = read_models
+
+    async def __call__(
+        self, owner: Owner, memory: Memory, *, kept: EventId | None, new: str | None
+    ) -> None:
+        """Erase the events that saved it, recalled it, or quote it, and the texts that do.
+
+        A turn that recalled it goes on without it. Whoever follows a session is told which of its
+        events have changed.
+
+        Args:
+            kept: the event that holds its present text, which stays.
+            new: its present text; None where it was forgotten.
+
+        Raises:
+            LogUnavailable: Postgres does not answer; again.
+        """
+        revise = ReviseRecall(memory_id=memory.id, old=memory.text, new=new)
+        for session_id, rows in (await self._telling(owner, memory)).items():
+            chosen = [row for row in rows if row.id != kept]
+            if not chosen:
+                continue
+            if any(row.type == MemoryRecalled.TYPE for row in chosen):
+                with suppress(NotFound):  # deleted meanwhile
+                    await (await self._records.open(session_id)).execute(revise)
+            chosen += await self._deltas_of(session_id, chosen)
+            await self._log.erase(
+                session_id, {row.seq: without_words(row.type, row.data) for row in chosen}
+            )
+            await self._tell(session_id, tuple(sorted(row.seq for row in chosen)))
+        for marks in marks_of_memory(memory.text):
+            await self._texts.forget(*marks)
+
+    async def _telling(self, owner: Owner, memory: Memory) -> dict[SessionId, list[Recorded]]:
+        """The events that tell the memory, by session, in order.
+
+        The log is searched where it is, stretch by stretch: people forget seldom, and an index
+        would hold what is to be forgotten.
+        """
+        found: dict[SessionId, list[Recorded]] = {}
+        parts = (memory.id, *quoted_forms(memory.text))
+        for partition in range(self._log.partitions):
+            reached, head = 0, 1
+            while reached < head:
+                page = await self._log.find(
+                    partition, after=reached, limit=STRETCH, owner=owner, parts=parts
+                )
+                for row in page.rows:
+                    found.setdefault(row.session_id, []).append(row)
+                if page.reached == reached:
+                    break
+                reached, head = page.reached, page.head
+        return {id_: kept for id_, rows in found.items() if (kept := _of_memory(rows, memory))}
+
+    async def _deltas_of(self, session_id: SessionId, rows: list[Recorded]) -> list[Recorded]:
+        """The deltas that showed the replies among the events, while they were written."""
+        calls = {
+            event.call_id
+            for row in rows
+            if isinstance(event := row.readable, ModelReplied | ModelCallFailed)
+        }
+        if not calls:
+            return []
+        deltas: list[Recorded] = []
+        async with aclosing(self._log.read(session_id, until=rows[-1].seq)) as batches:
+            async for batch in batches:
+                deltas.extend(
+                    row
+                    for row in batch
+                    if row.type in DELTA_TYPES
+                    and row.session_id == session_id
+                    and isinstance(event := row.readable, TextDelta | ThinkingDelta)
+                    and event.call_id in calls
+                )
+        return deltas
+
+    async def _tell(self, session_id: SessionId, seqs: tuple[int, ...]) -> None:
+        erased = ContentErased(session_id=session_id, events=len(seqs), why="memory", seqs=seqs)
+        for sharing in (session_id, *await forks_of(self._log, session_id)):
+            await self._read_models.forget(sharing, keep_listed=True)
+            with suppress(NotFound):
+                await (await self._records.open(sharing)).execute(RecordErasure(event=erased))
+
+
+def _of_memory(rows: list[Recorded], memory: Memory) -> list[Recorded]:
+    """Those of a session's events that tell the memory, out of those in which it was found."""
+    saved = [row.seq for row in rows if _saves(row, memory)]
+    return [
+        row
+        for row in rows
+        if _saves(row, memory) or _recalls(row, memory) or _quotes(row, memory, saved)
+    ]
+
+
+def _saves(row: Recorded, memory: Memory) -> bool:
+    event = row.readable
+    return isinstance(event, MemorySaved) and event.memory_id == memory.id
+
+
+def _recalls(row: Recorded, memory: Memory) -> bool:
+    event = row.readable
+    return isinstance(event, MemoryRecalled) and memory.id in event.memory_ids
+
+
+def _quotes(row: Recorded, memory: Memory, saved: list[int]) -> bool:
+    if row.type in _NAMED_BY_ID:
+        return False
+    if len(memory.text) >= FEWEST_CHARACTERS:
+        return quotes(row.data, memory.text)
+    return tells_a_short_text(row.type, row.seq, saved=saved)
+
+
+# What names sessions shows in lists, and other memories are others'.
+_NAMED_BY_ID = frozenset(
+    {
+        *(MemorySaved.TYPE, MemoryRecalled.TYPE, "memory_forgotten"),
+        *("session_created", "session_renamed", ContentErased.TYPE),
+    }
+)

@@ -1,0 +1,144 @@
+"""What people and agents do to memories: keep, find, change, forget."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from navi.application.memory.erase_memory import EraseMemory
+from navi.application.memory.keep_memories import KeepMemories
+from navi.application.session.record import Record, Records
+from navi.domain.commands import CreateSession, RecordAside
+from navi.domain.errors import NotFound, RuleBroken
+from navi.domain.events import MemoryForgotten, MemorySaved
+from navi.domain.ids import Owner, SessionId, owner_stream
+from navi.domain.memory import Memory, checked_text
+from navi.ports import Ids, Memories, ToolContext
+
+MAX_FOUND = 20  # memories a question is answered with
+
+
+class ManageMemories:
+    """Every command on memories, by whatever way it came in; reads see what was committed before."""
+
+    def __init__(
+        self,
+        records: Records,
+        memories: Memories,
+        keeper: KeepMemories,
+        erase: EraseMemory,
+        ids: Ids,
+    ) -> None:
+        self._records = records
+        self._memories = memories
+        self._keeper = keeper
+        self._erase = erase
+        self._ids = ids
+
+    async def list(self, owner: Owner, *, query: str | None = None) -> Sequence[Memory]:
+        """All memories of an owner, newest first; with a query, what answers it, best first."""
+        await self._keeper.caught_up()
+        if query is None:
+            return await self._memories.all(owner)
+        return await self._memories.search(owner, query, limit=MAX_FOUND)
+
+    async def add(self, owner: Owner, text: str) -> Memory:
+        """Keep a fact that somebody wrote by hand, in the owner's own stream.
+
+        Raises:
+            BadInput: the text is empty or too long.
+        """
+        text = checked_text(text)
+        return await self._save(await self._own_stream(owner), owner, text, source_seq=None)
+
+    async def change(self, owner: Owner, memory_id: str, text: str) -> Memory:
+        """Put another text in place of a memory's; the old one is erased.
+
+        Raises:
+            NotFound: the owner has no such memory.
+            BadInput: the text is empty or too long.
+        """
+        text = checked_text(text)
+        memory = await self._find(owner, memory_id)
+        record = await self._record_of(memory, owner)
+        source_seq = memory.source_seq if record.id == memory.session_id else None
+        event = MemorySaved(memory_id=memory_id, text=text, source_seq=source_seq)
+        [row] = await record.execute(RecordAside(events=(event,)))
+        await self._erase(owner, memory, kept=row.id, new=text)
+        return await self._find(owner, memory_id)
+
+    async def forget(self, owner: Owner, memory_id: str) -> None:
+        """Forget a memory, its words in the log too.
+
+        Raises:
+            NotFound: the owner has no such memory.
+        """
+        memory = await self._find(owner, memory_id)
+        # First: where this is cut off, the memory is still listed, and the same again completes it.
+        await self._erase(owner, memory, kept=None, new=None)
+        record = await self._record_of(memory, owner)
+        await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory_id),)))
+        await self._keeper.caught_up()
+        # From here on no turn can recall it; one may have meanwhile.
+        await self._erase(owner, memory, kept=None, new=None)
+
+    async def save_in_session(self, record_of: SessionId, owner: Owner, text: str) -> Memory:
+        """Keep a fact that the agent found, in its session; one that is kept already stays as it is.
+
+        Raises:
+            BadInput: the text is empty or too long.
+        """
+        text = checked_text(text)
+        for memory in await self.list(owner):
+            if memory.text.casefold() == text.casefold():
+                return memory
+        record = await self._records.open(record_of)
+        return await self._save(record, owner, text, source_seq=record.seq)
+
+    async def _save(
+        self, record: Record, owner: Owner, text: str, *, source_seq: int | None
+    ) -> Memory:
+        memory_id = self._ids.uuid()
+        event = MemorySaved(memory_id=memory_id, text=text, source_seq=source_seq)
+        await record.execute(RecordAside(events=(event,)))
+        return await self._find(owner, memory_id)
+
+    async def _find(self, owner: Owner, memory_id: str) -> Memory:
+        await self._keeper.caught_up()
+        memory = await self._memories.find(owner, memory_id)
+        if memory is None:
+            raise NotFound(f"no memory {memory_id}")
+        return memory
+
+    async def _record_of(self, memory: Memory, owner: Owner) -> Record:
+        """Where a change of the memory is recorded: its session, or the owner's stream without it."""
+        record = await self._records.open(memory.session_id)
+        return record if record.session.exists else await self._own_stream(owner)
+
+    async def _own_stream(self, owner: Owner) -> Record:
+        record = await self._records.open(owner_stream(owner))
+        if not record.session.exists:
+            with suppress(RuleBroken):  # another process was faster
+                await record.execute(CreateSession(profile_id="", owner=owner, name="memories"))
+        return record
+
+
+class AgentMemories:
+    """Memories as the tool ``memory`` uses them: for the user of the call, in its session."""
+
+    def __init__(self, memories: ManageMemories) -> None:
+        self._memories = memories
+
+    async def save(self, text: str, context: ToolContext) -> Memory:
+        """Keep a fact; the one that is there already where its text is the same."""
+        return await self._memories.save_in_session(context.session_id, context.user_id, text)
+
+    async def search(self, query: str, context: ToolContext) -> Sequence[Memory]:
+        """What is known about something, best first."""
+        return await self._memories.list(context.user_id, query=query)
+
+    async def forget(self, memory_id: str, context: ToolContext) -> bool:
+        """Forget a fact; False where the user has none of that id."""
+        try:
+            await self._memories.forget(context.user_id, memory_id)
+        except NotFound:
+            return False
+        return True

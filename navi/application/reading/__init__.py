@@ -1,0 +1,1 @@
+"""Read sessions: folds of the log, lists, comparisons, requests rendered again."""

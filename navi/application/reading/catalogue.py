@@ -1,0 +1,139 @@
+"""Which sessions there are: from the stored list, whole also while it is built for the first time.
+
+A version of navi whose list is not complete yet takes from the list of another version which sessions
+there are, and what each of them is from the log.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from navi.application.reading.read_session import open_fold
+from navi.domain.fold import Fold
+from navi.domain.ids import Owner, SessionId
+from navi.domain.projection import UNREADABLE
+from navi.domain.session import Session
+from navi.ports import EventLog, ReadModels, Recorded, StoredState
+from navi.projections.sessions import Sessions
+
+TAIL_ROWS = 1000  # of a partition's log, read at a time
+
+
+class Base(Struct, frozen=True, kw_only=True):
+    """The stored list to begin with; what follows its positions stands in the log.
+
+    Attributes:
+        positions: by partition; at an event up to there a session is in the list as it was then.
+        is_own: whether its states are of this version of navi.
+    """
+
+    version: int
+    positions: Mapping[int, int]
+    is_own: bool
+
+
+async def base_of(read_models: ReadModels) -> Base:
+    """The complete list of this version, or else the newest one of another, or else what there is.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    builds = await read_models.builds([Sessions.name])
+    own = [build for build in builds if build.version == Sessions.version]
+    live = [build for build in builds if build.state == "live"]
+    base = next((build for build in own if build.state == "live"), None) or max(
+        live, key=lambda build: (sum(build.positions.values()), build.version), default=None
+    )
+    if base is None:
+        base = next((build for build in own if build.state == "building"), None)
+    if base is None:
+        return Base(version=Sessions.version, positions={}, is_own=True)
+    is_own = base.version == Sessions.version
+    return Base(version=base.version, positions=base.positions, is_own=is_own)
+
+
+async def moved_since(
+    log: EventLog, read_models: ReadModels, base: Base, *, owner: Owner | None
+) -> dict[SessionId, Session]:
+    """The sessions with events that the stored list does not know, as they are now.
+
+    Args:
+        owner: whose; None for everybody's.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    folds: dict[SessionId, Fold[Session]] = {}
+    for partition in range(log.partitions):
+        after = base.positions.get(partition, 0)
+        while True:
+            page = await log.read_all(partition, after=after, limit=TAIL_ROWS, deltas=False)
+            for row in page.rows:
+                if owner in (None, row.owner):
+                    if row.session_id not in folds:
+                        folds[row.session_id] = await _begun(log, read_models, base, row)
+                    folds[row.session_id].apply(row)
+            after = page.reached
+            if after >= page.head:
+                break
+    return {id_: replace(fold.state, id=id_, seq=fold.seq) for id_, fold in folds.items()}
+
+
+async def _begun(
+    log: EventLog, read_models: ReadModels, base: Base, row: Recorded
+) -> Fold[Session]:
+    """The fold of a session as it is stored before an event, or further."""
+    if base.is_own:
+        kept = await read_models.load(Sessions.name, Sessions.version, row.session_id, rows_limit=0)
+        if kept is None and row.seq == 1:
+            return Fold(Sessions())
+        session = None if kept is None else session_in(row.session_id, kept)
+        if session is not None:
+            return Fold(Sessions(), seq=session.seq, state=session)
+    # Another version's states cannot be read; what a fork has from its origin stands elsewhere.
+    return await open_fold(log, read_models, Sessions(), row.session_id, rows=False)
+
+
+async def session_now(log: EventLog, read_models: ReadModels, session_id: SessionId) -> Session:
+    """A session at the head of its log.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    fold = await open_fold(log, read_models, Sessions(), session_id, rows=False)
+    return replace(fold.state, id=session_id, seq=fold.seq)
+
+
+def session_in(session_id: SessionId, stored: StoredState) -> Session | None:
+    """A session as it is stored; None where that cannot be read."""
+    try:
+        return replace(Sessions().decode_state(stored.state), id=session_id, seq=stored.seq)
+    except UNREADABLE:
+        return None
+
+
+async def unfinished_sessions(
+    log: EventLog, read_models: ReadModels
+) -> Mapping[SessionId, Session]:
+    """Sessions in which a turn is open or a message waits for one, of all owners.
+
+    From the stored list, which may be behind by a moment: for somebody who looks again and again.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    base = await base_of(read_models)
+    found: dict[SessionId, Session] = {}
+    if not base.is_own:
+        moved = await moved_since(log, read_models, base, owner=None)
+        found.update((id_, session) for id_, session in moved.items() if session.unfinished)
+    for session_id, stored in await read_models.unfinished(Sessions.name, base.version):
+        if session_id in found:
+            continue
+        session = session_in(session_id, stored) if base.is_own else None
+        if session is None:
+            session = await session_now(log, read_models, session_id)
+        if session.unfinished:
+            found[session_id] = session
+    return found

@@ -1,0 +1,125 @@
+"""Compare two moments, of one session or of two."""
+
+from collections.abc import AsyncGenerator, Hashable
+from contextlib import aclosing
+from typing import Any
+
+from msgspec import Struct
+
+from navi.application.reading.read_session import View, replay_session
+from navi.domain.comparison import (
+    Differences,
+    EventDifference,
+    differences_by_key,
+    differences_of_streams,
+)
+from navi.domain.errors import BadInput, NotFound
+from navi.domain.events import TodoItem
+from navi.domain.ids import EventId, SessionId
+from navi.domain.messages import Message
+from navi.ports import EventLog, Recorded
+from navi.projections.context import Context
+from navi.projections.messages import Messages
+from navi.projections.todo import Todo
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """A session with event ``seq`` as its last."""
+
+    session_id: SessionId
+    seq: int
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """What is another way at the second moment.
+
+    Attributes:
+        common: seq of the last event up to which both have the same events.
+        context_token_count: at the first moment and at the second.
+        events: behind ``common``, facts alone.
+        rows: the events among them as they stand in the log, by id.
+    """
+
+    a: Moment
+    b: Moment
+    common: int
+    messages: Differences[Message]
+    context: Differences[Message]
+    context_token_count: tuple[int | None, int | None]
+    todo: Differences[TodoItem]
+    events: tuple[EventDifference, ...]
+    rows: dict[EventId, Recorded]
+
+
+async def compare_moments(log: EventLog, a: Moment, b: Moment) -> Comparison:
+    """What changed from one moment to the other, folded from the log alone.
+
+    Raises:
+        NotFound: there is no such session.
+        BadInput: a moment is beyond the head of its session.
+        LogUnavailable: Postgres does not answer.
+    """
+    for name, moment in (("A", a), ("B", b)):
+        head = await log.head(moment.session_id)
+        if head == 0:
+            raise NotFound(f"no session {moment.session_id}")
+        if not 0 <= moment.seq <= head:
+            raise BadInput(name, f"session {moment.session_id} has events 1 to {head}")
+    common = await _common(log, a, b)
+    before, after = await _facts(log, a, common), await _facts(log, b, common)
+    messages, context, todo = Messages(), Context(), Todo()
+    saw = [await replay_session(log, context, at.session_id, until=at.seq) for at in (a, b)]
+    heard = [await replay_session(log, messages, at.session_id, until=at.seq) for at in (a, b)]
+    lists = [await replay_session(log, todo, at.session_id, until=at.seq) for at in (a, b)]
+    return Comparison(
+        a=a,
+        b=b,
+        common=common,
+        messages=_buffers(heard[0], heard[1], common),
+        context=_buffers(saw[0], saw[1], common),
+        context_token_count=(saw[0].state.token_count, saw[1].state.token_count),
+        todo=differences_by_key(
+            {item.id: item for item in lists[0].state.items},
+            {item.id: item for item in lists[1].state.items},
+        ),
+        events=differences_of_streams(
+            [row.envelope for row in before], [row.envelope for row in after]
+        ),
+        rows={row.id: row for row in (*before, *after)},
+    )
+
+
+async def _common(log: EventLog, a: Moment, b: Moment) -> int:
+    if a.session_id == b.session_id:
+        return min(a.seq, b.seq)
+    common = 0
+    async with aclosing(_rows(log, a, 0)) as ours, aclosing(_rows(log, b, 0)) as theirs:
+        async for one in ours:
+            if one.id != getattr(await anext(theirs, None), "id", None):
+                break
+            common = one.seq
+    return common
+
+
+async def _facts(log: EventLog, moment: Moment, after: int) -> list[Recorded]:
+    async with aclosing(_rows(log, moment, after)) as rows:
+        return [row async for row in rows]
+
+
+async def _rows(log: EventLog, moment: Moment, after: int) -> AsyncGenerator[Recorded, None]:
+    batches = log.read(moment.session_id, after=after, until=moment.seq, deltas=False)
+    async with aclosing(batches):
+        async for batch in batches:
+            for row in batch:
+                yield row
+
+
+def _buffers(before: View[Any], after: View[Any], common: int) -> Differences[Message]:
+    sides: list[dict[Hashable, Message]] = [
+        {
+            message.seq if message.seq <= common else (side, message.seq): message
+            for message in view.rows
+        }
+        for side, view in enumerate((before, after))
+    ]
+    return differences_by_key(sides[0], sides[1])

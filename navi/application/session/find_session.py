@@ -1,0 +1,33 @@
+"""Find the session that somebody names, and refuse what cannot be done to it here."""
+
+from navi.application.session.record import Record, Records
+from navi.domain.errors import NotFound, RuleBroken
+from navi.domain.ids import SessionId, owner_stream
+
+
+async def existing_session(records: Records, session_id: SessionId) -> Record:
+    """The session, for reading.
+
+    Raises:
+        NotFound: there is none, or it was deleted.
+    """
+    record = await records.open(session_id)
+    if not record.session.exists:
+        raise NotFound(f"no session {session_id}")
+    return record
+
+
+async def conversation(records: Records, session_id: SessionId) -> Record:
+    """The session, for people to change.
+
+    Raises:
+        NotFound: there is none, or it was deleted.
+        RuleBroken: it is the stream of an owner's memories.
+    """
+    record = await existing_session(records, session_id)
+    if session_id == owner_stream(record.session.owner):
+        raise RuleBroken(
+            f"session {session_id} holds the memories that were written by hand; "
+            "they are changed at /memories"
+        )
+    return record

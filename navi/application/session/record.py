@@ -1,0 +1,360 @@
+"""One session as this process knows it, and the only way to write to it."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec.structs import replace
+
+from navi.application.reading.read_session import open_fold
+from navi.application.session.partial_texts import partial_texts
+from navi.application.session.retry import patiently
+from navi.domain.commands import Command, Runner
+from navi.domain.decide import Decided, decide, turn_ids
+from navi.domain.errors import ConcurrentAppend, LogUnavailable, RuleBroken
+from navi.domain.events import CompressionUndone, ContentErased
+from navi.domain.fold import Fold
+from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
+from navi.domain.secrets import Secrets, masked_event
+from navi.domain.session import Session
+from navi.ports import Append, Clock, EventLog, Ids, NewEvent, ReadModels, Recorded
+from navi.projections.context import Context, ContextState
+from navi.projections.sessions import Sessions
+from navi.projections.todo import Todo, TodoState
+
+# For its turn at a session that is busy: longer than an append may take, since then Postgres is away.
+TURN_SECONDS = 5.5
+REFRESH_SECONDS = 5.0  # for what others appended, with the turn
+
+
+class Record:
+    """A session's folds, kept up to date by what this process appends and what it reads.
+
+    Everything this process writes to the session goes through ``execute``, one command at a time, so
+    that conflicts come from other processes only.
+
+    Attributes:
+        halt: set when whoever runs the open turn here has to stop at once: a stop was requested, the
+            turn has ended, or another process took it over.
+    """
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        read_models: ReadModels,
+        clock: Clock,
+        ids: Ids,
+        node: NodeId,
+        secrets: Secrets,
+        *,
+        session_id: SessionId,
+        session: Fold[Session],
+    ) -> None:
+        self._log = event_log
+        self._read_models = read_models
+        self._clock = clock
+        self._ids = ids
+        self._node = node
+        self._secrets = secrets
+        self.id = session_id
+        self._session = session
+        self._context: Fold[ContextState] | None = None
+        self._todo: Fold[TodoState] | None = None
+        self._subagents: dict[SubagentId, Fold[ContextState]] = {}
+        self._lock = asyncio.Lock()
+        self._cut_off = False  # whoever has the lock waits for Postgres
+        self.halt = asyncio.Event()
+
+    @property
+    def session(self) -> Session:
+        """The session as far as this process knows."""
+        return self._session.state
+
+    @property
+    def seq(self) -> int:
+        """The last event this process knows of."""
+        return self._session.seq
+
+    async def context(self) -> Fold[ContextState]:
+        """What the model sees, kept up to date from here on.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        async with self._my_turn():
+            if self._context is None:
+                self._context = await open_fold(self._log, self._read_models, Context(), self.id)
+                await self._refresh()
+            return self._context
+
+    async def context_of(self, subagent_id: SubagentId | None) -> Fold[ContextState]:
+        """What an actor's model sees, kept up to date from here on.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        if subagent_id is None:
+            return await self.context()
+        async with self._my_turn():
+            fold = self._subagents.get(subagent_id)
+            if fold is None:
+                fold = Fold(Context(subagent_id))
+                async for rows in self._log.read(self.id, until=self.seq, deltas=False):
+                    for row in rows:
+                        fold.apply(row)
+                self._subagents[subagent_id] = fold
+            return fold
+
+    async def todo(self) -> Fold[TodoState]:
+        """The todo list, kept up to date from here on.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        async with self._my_turn():
+            if self._todo is None:
+                self._todo = await open_fold(self._log, self._read_models, Todo(), self.id)
+                await self._refresh()
+            return self._todo
+
+    def runner(self) -> Runner | None:
+        """This process's right to act in the open turn; None where it is another's or none is open."""
+        turn = self.session.turn
+        if turn is None or turn.node != self._node:
+            return None
+        return Runner(turn_id=turn.id, attempt=turn.attempt)
+
+    async def partial_texts(self) -> dict[CallId, str]:
+        """What the open model calls of the turn had shown, as the log has it.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        turn = self.session.turn
+        return {} if turn is None else await partial_texts(self._log, self.id, turn)
+
+    async def refresh(self, *, until: int | None = None) -> None:
+        """Fold what others appended.
+
+        Args:
+            until: an event that is enough; the log is not read where it is known by then, as it is
+                where the append under way is this process's own.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        try:
+            async with asyncio.timeout(REFRESH_SECONDS), self._my_turn():
+                if until is None or self.seq < until:
+                    await self._refresh()
+        except TimeoutError as error:
+            raise LogUnavailable("the session waits for Postgres") from error
+
+    async def execute(self, command: Command, *, patient: bool = False) -> tuple[Recorded, ...]:
+        """Decide a command on the latest state and append what it brings about.
+
+        Args:
+            patient: keep trying while Postgres is away, until the turn is to halt; the same events
+                are sent again by id, so that nothing is stored twice.
+
+        Returns:
+            What was appended; nothing where the command changes nothing.
+
+        Raises:
+            NotFound: no such session.
+            RuleBroken: the command does not fit the session's state.
+            LogUnavailable: Postgres does not answer; whether the events are stored is unknown.
+        """
+        async with self._lock if patient else self._my_turn():
+            while True:
+                try:
+                    return await self._attempt(command, patient=patient)
+                except ConcurrentAppend:
+                    await self._refresh()
+
+    async def try_once(self, command: Command, *, seen: int) -> tuple[Recorded, ...]:
+        """Like ``execute``, for a command that was made from what the log said at ``seen``.
+
+        Raises:
+            ConcurrentAppend: somebody appended since, here or elsewhere; what is new is folded in,
+                make the command anew.
+        """
+        async with self._my_turn():
+            if self.seq != seen:
+                raise ConcurrentAppend(self.id, seen)
+            try:
+                return await self._attempt(command, patient=False)
+            except ConcurrentAppend:
+                await self._refresh()
+                raise
+
+    async def _attempt(self, command: Command, *, patient: bool) -> tuple[Recorded, ...]:
+        newer = self.session.newer
+        if newer is not None:
+            raise RuleBroken(
+                f"event {newer.seq} of the session is a {newer.type} of version {newer.version}, "
+                "which a newer navi wrote: here the session can only be read"
+            )
+        decided = decide(self.session, command)
+        events = self._place(decided)
+        if not events:
+            return ()
+        batch = Append(
+            session_id=self.id, owner=self.session.owner, expected=self.seq, events=events
+        )
+        rows = await (self._append_patiently(batch) if patient else self._log.append(batch))
+        self._take(rows)
+        return rows
+
+    async def _append_patiently(self, batch: Append) -> tuple[Recorded, ...]:
+        try:
+            return await self._log.append(batch)
+        except LogUnavailable:
+            self._cut_off = True
+            try:
+                return await patiently(lambda: self._log.append(batch))
+            finally:
+                self._cut_off = False
+
+    @asynccontextmanager
+    async def _my_turn(self) -> AsyncGenerator[None, None]:
+        """The lock, for somebody who does not wait for Postgres."""
+        if self._cut_off:
+            raise LogUnavailable("the session waits for Postgres")
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await self._lock.acquire()
+        except TimeoutError as error:
+            raise LogUnavailable("the session waits for Postgres") from error
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _place(self, decided: Sequence[Decided]) -> tuple[NewEvent, ...]:
+        now = self._clock.now()
+        turns = iter(turn_ids(self.session, decided))
+        return tuple(
+            NewEvent(
+                id=EventId(self._ids.uuid()),
+                at=now,
+                turn_id=next(turns),
+                subagent_id=part.subagent_id,
+                event=masked_event(event, self._secrets),
+            )
+            for part in decided
+            for event in part.events
+        )
+
+    async def _refresh(self) -> None:
+        async for rows in self._log.read(self.id, after=self.seq):
+            self._take(rows)
+
+    def _take(self, rows: Sequence[Recorded]) -> None:
+        before = self.runner()
+        for row in rows:
+            for fold in (self._session, self._context, self._todo, *self._subagents.values()):
+                if fold is not None:
+                    fold.apply(row)
+            if row.type == CompressionUndone.TYPE:
+                self._context = None  # it does not know the rows that are back
+            if row.type == ContentErased.TYPE:
+                self._context, self._todo, self._subagents = (
+                    None,
+                    None,
+                    {},
+                )  # with the words in them
+        turn = self.session.turn
+        if self._subagents:
+            at_work = turn.actors if turn is not None else {}
+            self._subagents = {k: v for k, v in self._subagents.items() if k in at_work}
+        lost = before is not None and self.runner() != before
+        if lost or (turn is not None and turn.stop_by is not None):
+            self.halt.set()
+        elif before is None and turn is not None:
+            self.halt.clear()
+
+
+class Records:
+    """The sessions this process knows, the latest used ones kept in memory.
+
+    Args:
+        secrets: what is masked in every event before it is appended.
+        capacity: how many are kept; one that is in use is never dropped, since its user holds it.
+    """
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        read_models: ReadModels,
+        clock: Clock,
+        ids: Ids,
+        node: NodeId,
+        secrets: Secrets,
+        *,
+        capacity: int = 500,
+    ) -> None:
+        self._log = event_log
+        self._read_models = read_models
+        self._clock = clock
+        self._ids = ids
+        self._node = node
+        self._secrets = secrets
+        self._capacity = capacity
+        self._kept: OrderedDict[SessionId, Record] = OrderedDict()
+
+    async def open(self, session_id: SessionId) -> Record:
+        """The session's record, up to date with the log.
+
+        A session that does not exist has a record too: one at seq 0, which only takes its creation.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        record = self._kept.get(session_id)
+        if record is None:
+            record = await self._load(session_id)
+            record = self._kept.setdefault(session_id, record)
+        else:
+            await record.refresh()
+        self._kept.move_to_end(session_id)
+        self._shrink()
+        return record
+
+    def begin(self, session_id: SessionId, start: Session) -> Record:
+        """The record of a session that does not exist yet, and begins where another one stood.
+
+        It is not kept until it is given to ``keep``: its creation may fail.
+        """
+        state = replace(start, id=session_id)
+        return self._record(session_id, Fold(Sessions(), seq=start.seq, state=state))
+
+    def keep(self, record: Record) -> None:
+        """Keep the record of a session that now exists."""
+        self._kept[record.id] = record
+        self._shrink()
+
+    async def _load(self, session_id: SessionId) -> Record:
+        fold = await open_fold(self._log, self._read_models, Sessions(), session_id, rows=False)
+        fold.state = replace(fold.state, id=session_id, seq=fold.seq)
+        return self._record(session_id, fold)
+
+    def _record(self, session_id: SessionId, fold: Fold[Session]) -> Record:
+        return Record(
+            self._log,
+            self._read_models,
+            self._clock,
+            self._ids,
+            self._node,
+            self._secrets,
+            session_id=session_id,
+            session=fold,
+        )
+
+    def _shrink(self) -> None:
+        for session_id, record in list(self._kept.items()):
+            if len(self._kept) <= self._capacity:
+                return
+            if record.runner() is None:
+                del self._kept[session_id]

@@ -1,0 +1,1 @@
+"""Uploads: receive files, serve them, expire them."""

@@ -1,0 +1,1 @@
+"""``navi chat``: the terminal client of a running navi."""

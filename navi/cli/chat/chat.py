@@ -1,0 +1,185 @@
+"""``navi chat``: talk to a running navi in the terminal."""
+
+import sys
+from contextlib import aclosing
+from typing import Literal
+
+import click
+from msgspec import Struct
+from rich.console import Console
+
+from navi.cli.chat.conversation import Conversation
+from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
+from navi.cli.chat.remote import RemoteNavi, RemoteSession, open_remote
+from navi.cli.command import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    Failed,
+    WrongUsage,
+    data_dir_option,
+    json_option,
+    log_to_stderr,
+    print_json,
+    run,
+    settings_of,
+)
+from navi.cli.printable import come_back, printable
+from navi.cli.running import find_running, version_at
+from navi.domain.ids import SessionId
+from navi.settings import Settings
+
+MAX_STDIN_CHARACTERS = 1_000_000  # more than a message may have; navi says so
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """The outcome of a turn as ``--json`` prints it: that of ``POST .../messages``, and the session."""
+
+    session_id: SessionId
+    turn_id: str | None
+    outcome: Literal["completed", "stopped", "failed"]
+    content: str
+    seq: int
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    '  navi chat "What is in my files?"\n'
+    "  git diff | navi chat                       standard input is the message\n"
+    "  navi chat --session ID                     go on where you were"
+)
+@click.argument("message", required=False)
+@click.option("--session", metavar="ID", help="Go on in this session instead of a new one.")
+@click.option("--profile", metavar="ID", help="The profile to talk to.")
+@click.option("--url", metavar="URL", help="Address of a navi on another machine.")
+@data_dir_option
+@json_option
+def chat(
+    message: str | None,
+    session: str | None,
+    profile: str | None,
+    url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Talk to a running navi; with MESSAGE ask once and print the answer.
+
+    While the agent works Ctrl-C stops it; at the prompt Ctrl-C clears the line and Ctrl-D leaves.
+    """
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="warning")
+    if message is None and not sys.stdin.isatty():
+        message = sys.stdin.read(MAX_STDIN_CHARACTERS)
+    if message is not None and not message.strip():
+        raise WrongUsage("there is no message")
+    if message is None and as_json:
+        raise WrongUsage("--json needs a MESSAGE")
+    choice = Choice(session_id=session, profile_id=profile)
+    run(settings, _chat(settings, message, choice, url=url, as_json=as_json))
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """Where to talk, and to whom; None for a new session and for the default profile."""
+
+    session_id: str | None
+    profile_id: str | None
+
+
+async def _chat(
+    settings: Settings, message: str | None, choice: Choice, *, url: str | None, as_json: bool
+) -> int:
+    locate = locator(settings, url)
+    address = await locate()
+    if address is None:
+        raise Failed(
+            "navi does not run here; start it with `navi serve`"
+            if url is None
+            else f"there is no navi at {url}"
+        )
+    async with open_remote(address) as navi:
+        session = await choose_session(navi, choice)
+        if message is None:
+            # Only here: loading it takes longer than a short answer.
+            from navi.cli.chat.prompt_loop import talk
+
+            await talk(navi, session, locate, history=settings.data_dir / "chat_history")
+            return HOLDS
+        return await _ask_once(navi, session, locate, message, as_json=as_json)
+
+
+def locator(settings: Settings, url: str | None) -> Locate:
+    """What finds navi's address: the one given, or where the running one says it is."""
+
+    async def locate() -> str | None:
+        if url is not None:
+            address = url.rstrip("/")
+            return address if await version_at(address) is not None else None
+        running = await find_running(settings)
+        return None if running is None else running.http_url
+
+    return locate
+
+
+async def choose_session(navi: RemoteNavi, choice: Choice) -> RemoteSession:
+    """The chosen session, or a new one."""
+    if choice.session_id is None:
+        return await navi.create(profile_id=choice.profile_id)
+    session = await navi.session(choice.session_id)
+    if choice.profile_id is None or choice.profile_id == session.profile_id:
+        return session
+    return await navi.switch_profile(session.id, choice.profile_id)
+
+
+class _Waiting:
+    """Says on standard error why there is no connection, each reason once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            words = f"navi: no connection ({printable(reason)}); waiting for navi to come back"
+            click.echo(words, err=True)
+
+
+async def _ask_once(
+    navi: RemoteNavi,
+    session: RemoteSession,
+    locate: Locate,
+    message: str,
+    *,
+    as_json: bool,
+) -> int:
+    # Only what a person watches is drawn, and never into a pipe.
+    watched = sys.stdout.isatty() and not as_json
+    console = Console() if watched else Console(stderr=True, quiet=True)
+    conversation = Conversation(session.id, locate, after=None)
+    async with aclosing(conversation.happenings()) as happenings:
+        lost = None if watched else _Waiting()
+        dialogue = Dialogue(conversation, happenings, console, lost=lost)
+        dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
+        try:
+            outcome = await dialogue.ask(message)
+        except KeyboardInterrupt:
+            click.echo(come_back(session.id), err=True)
+            raise
+    if as_json:
+        print_json(
+            Answered(
+                session_id=session.id,
+                turn_id=outcome.turn_id,
+                outcome=outcome.outcome,
+                content=outcome.content,
+                seq=outcome.seq,
+            )
+        )
+    elif outcome.outcome == "completed" and not watched:
+        click.echo(outcome.content)
+    elif watched:
+        click.secho(f"session {session.id}", dim=True, err=True)
+    if outcome.outcome != "completed" and not watched:  # else it was shown
+        words = (
+            f"the turn was {outcome.outcome}" if outcome.outcome == "stopped" else outcome.content
+        )
+        click.echo(f"navi: {printable(words)}", err=True)
+    return HOLDS if outcome.outcome == "completed" else DOES_NOT_HOLD

@@ -1,0 +1,190 @@
+"""Chatting line by line: editing with history, turns drawn as they run, commands with a slash."""
+
+import asyncio
+import os
+from contextlib import aclosing
+from pathlib import Path
+
+from msgspec import Struct
+from prompt_toolkit import PromptSession
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.text import Text
+
+from navi.cli.chat.conversation import Conversation
+from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
+from navi.cli.chat.remote import RemoteNavi, RemoteSession
+from navi.cli.command import Failed
+from navi.cli.printable import come_back, one_line, printable
+
+LISTED = 20  # sessions that /sessions shows
+RECALLED = 6  # messages shown when a session is gone on with
+NAME_CHARACTERS = 60
+
+HELP = """\
+/new [PROFILE]    begin a new session
+/sessions         list the latest sessions; /open ID goes on in one
+/profile [ID]     list the profiles, or give this session another one
+/stop             stop what the agent does in this session
+/help             this
+/quit             leave (or Ctrl-D)
+
+Ctrl-C stops the agent while it works, and clears the line at the prompt."""
+
+
+class Stay(Struct, frozen=True):
+    """Go on in the same session."""
+
+
+class Move(Struct, frozen=True):
+    """Go on in another session."""
+
+    session: RemoteSession
+
+
+class Leave(Struct, frozen=True):
+    """The user has had enough."""
+
+
+Next = Stay | Move | Leave
+
+
+async def talk(navi: RemoteNavi, session: RemoteSession, locate: Locate, *, history: Path) -> None:
+    """Chat until the user leaves.
+
+    Args:
+        history: file that keeps the lines, readable by its owner only.
+    """
+    console = Console()
+    lines: PromptSession[str] = PromptSession(history=await asyncio.to_thread(_history, history))
+    console.print(Text("/help lists the commands, Ctrl-D leaves.", style="dim"))
+    while True:
+        await _recall(navi, session, console)
+        try:
+            going = await _talk_in(navi, session, locate, lines, console)
+        except KeyboardInterrupt:
+            console.print(Text(come_back(session.id), style="dim"))
+            raise
+        match going:
+            case Move(session=session):
+                continue
+            case Leave():
+                console.print(Text(come_back(session.id), style="dim"))
+                return
+            case Stay():
+                continue
+
+
+async def _talk_in(
+    navi: RemoteNavi,
+    session: RemoteSession,
+    locate: Locate,
+    lines: PromptSession[str],
+    console: Console,
+) -> Next:
+    """Chat in one session until another one is wanted."""
+    conversation = Conversation(session.id, locate, after=None)
+    async with aclosing(conversation.happenings()) as happenings:
+        dialogue = Dialogue(conversation, happenings, console)
+        dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
+        await dialogue.follow_open_turn()
+        profile_id = session.profile_id
+        while True:
+            try:
+                line = (await lines.prompt_async(_prompt(profile_id))).strip()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return Leave()
+            try:
+                if not line.startswith("/"):
+                    if line:
+                        await dialogue.ask(line)
+                    continue
+                match await obey(line, navi, session, conversation, console):
+                    case Stay():
+                        session = await navi.session(session.id)
+                        profile_id = session.profile_id
+                    case other:
+                        return other
+            except Failed as error:
+                console.print(Text(printable(error.message), style="yellow"))
+
+
+async def obey(
+    line: str,
+    navi: RemoteNavi,
+    session: RemoteSession,
+    conversation: Conversation,
+    console: Console,
+) -> Next:
+    """Do what a line with a slash says.
+
+    Raises:
+        Failed: it cannot be done.
+    """
+    command, _, argument = line.partition(" ")
+    argument = argument.strip()
+    match command:
+        case "/quit" | "/exit":
+            return Leave()
+        case "/new":
+            return Move(await navi.create(profile_id=argument or session.profile_id))
+        case "/open":
+            return Move(await navi.session(argument))
+        case "/sessions":
+            await _list_sessions(navi, session, console)
+        case "/profile" if argument:
+            switched = await navi.switch_profile(session.id, argument)
+            console.print(Text(f"the profile is now {switched.profile_id}", style="dim"))
+        case "/profile":
+            await _list_profiles(navi, session, console)
+        case "/stop":
+            await conversation.stop()
+        case "/help":
+            console.print(Text(HELP))
+        case _:
+            raise Failed(f"there is no command {command}; /help lists them")
+    return Stay()
+
+
+async def _list_sessions(navi: RemoteNavi, session: RemoteSession, console: Console) -> None:
+    for each in await navi.sessions(limit=LISTED):
+        mark = "▸" if each.id == session.id else " "
+        name = one_line(each.name or "(no name yet)", width=NAME_CHARACTERS)
+        running = " (running)" if each.status == "running" else ""
+        console.print(Text(f"{mark} {each.id}  {name}{running}"))
+
+
+async def _list_profiles(navi: RemoteNavi, session: RemoteSession, console: Console) -> None:
+    for each in await navi.profiles():
+        mark = "▸" if each.id == session.profile_id else " "
+        words = each.error or each.description or each.name
+        style = "yellow" if each.error is not None else ""
+        console.print(Text(f"{mark} {each.id}  {one_line(words, width=100)}", style=style))
+
+
+async def _recall(navi: RemoteNavi, session: RemoteSession, console: Console) -> None:
+    """Show how the session went so far, in its last messages."""
+    spoken = [m for m in await navi.messages(session.id) if m.role != "tool" and m.content.strip()]
+    for message in spoken[-RECALLED:]:
+        if message.role == "user":
+            console.print(Text(f"> {printable(message.content)}", style="bold"))
+        else:
+            console.print(Markdown(printable(message.content)))
+
+
+def _prompt(profile_id: str) -> FormattedText:
+    return FormattedText([("ansicyan", profile_id), ("bold", " > ")])
+
+
+def _history(path: Path) -> History:
+    """Where lines are kept between two chats; in memory where that cannot be written."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(path)

@@ -1,0 +1,65 @@
+"""Routes that change what the model sees: compress, undo; and what was planned."""
+
+from litestar import Response, get, post
+from msgspec import Struct
+
+from navi.application.commands.manage_context import Compressed
+from navi.application.reading.read_session import read_session
+from navi.http.requests.bodies import answer, read_body, read_json
+from navi.http.requests.errors import Edge
+from navi.http.requests.operation import AT, operation
+from navi.http.requests.services import Given, PathText
+from navi.http.requests.validation import SeqNumber, seq_in, session_of
+from navi.projections.planning_log import PlanningLog, PlanningPhase
+
+
+class Undo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /sessions/{id}/compress/undo``."""
+
+    compression_seq: SeqNumber
+
+
+class PlanningAnswer(Struct, frozen=True, kw_only=True):
+    """What the phases of planning gave, oldest first."""
+
+    seq: int
+    planning: tuple[PlanningPhase, ...]
+
+
+@post(
+    "/sessions/{session_id:str}/compress",
+    status_code=200,
+    opt=operation(answers={200: Compressed}, errors=(404, 409)),
+)
+async def compress_context(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """Summarise the older part of the context now."""
+    await read_body(request)
+    return answer(await services.contexts.compress(session_of(session_id)))
+
+
+@post(
+    "/sessions/{session_id:str}/compress/undo",
+    status_code=200,
+    opt=operation(body=Undo, answers={200: Compressed}, errors=(400, 404, 408, 409, 413, 415)),
+)
+async def undo_compression(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """Give back what the latest compression replaced."""
+    wanted = await read_json(request, Undo)
+    return answer(await services.contexts.undo(session_of(session_id), wanted.compression_seq))
+
+
+@get(
+    "/sessions/{session_id:str}/planning",
+    opt=operation(query=(AT,), answers={200: PlanningAnswer}, errors=(400, 404)),
+)
+async def get_planning(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """What the phases of planning gave, word for word."""
+    existing = (await services.sessions.find(session_of(session_id))).id
+    view = await read_session(
+        services.event_log,
+        services.read_models,
+        PlanningLog(),
+        existing,
+        at=seq_in(request.query_params, "at"),
+    )
+    return answer(PlanningAnswer(seq=view.seq, planning=view.rows))

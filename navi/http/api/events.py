@@ -1,0 +1,126 @@
+"""Routes of the log itself: the events as they stand there, and what a model server was sent."""
+
+import re
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any
+
+from litestar import Response, get
+from litestar.types import ASGIApp, Receive, Scope, Send
+from msgspec import Struct
+
+from navi.application.reading.render_call import RenderedCall, render_call
+from navi.domain.errors import BadInput, NotFound
+from navi.domain.events import JsonObject
+from navi.domain.ids import CallId, SessionId
+from navi.http.requests.bodies import answer
+from navi.http.requests.errors import Edge
+from navi.http.requests.operation import AFTER, LIMIT, operation
+from navi.http.requests.services import Given, PathText
+from navi.http.requests.validation import Query, limit_in, seq_in, session_of
+from navi.ports import EventLog
+
+MAX_TYPES = 100
+
+_TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_CALL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class EventList(Struct, frozen=True, kw_only=True):
+    """Envelopes as they stand in the log."""
+
+    seq: int
+    events: tuple[JsonObject, ...]
+
+
+@get(
+    "/sessions/{session_id:str}/events",
+    opt=operation(
+        query=(AFTER, LIMIT, ("type", {"type": "string"}, "types, separated by commas")),
+        answers={200: EventList},
+        errors=(400, 404),
+    ),
+)
+async def get_events(request: Edge, session_id: PathText, services: Given) -> ASGIApp:
+    """Envelopes as they stand in the log, up to its head at this moment."""
+    query = request.query_params
+    after = seq_in(query, "after") or 0
+    limit = limit_in(query)
+    types = _types_in(query)
+    session = await services.sessions.find(session_of(session_id))
+    return _stream(
+        services.event_log, session.id, head=session.seq, after=after, limit=limit, types=types
+    )
+
+
+@get(
+    "/sessions/{session_id:str}/calls/{call_id:str}/request",
+    opt=operation(answers={200: RenderedCall}, errors=(404, 410)),
+)
+async def get_request(session_id: PathText, call_id: PathText, services: Given) -> Response[bytes]:
+    """What a model server was sent, rendered again from the log."""
+    session = await services.sessions.find(session_of(session_id))
+    if _CALL.fullmatch(call_id) is None:
+        raise NotFound(f"no model call {call_id[:100]!r} in session {session.id}")
+    rendered = await render_call(
+        services.event_log, services.texts, services.renderers, session.id, CallId(call_id)
+    )
+    return answer(rendered)
+
+
+def _types_in(query: Query) -> frozenset[str]:
+    """Wanted types, given as ``type=a&type=b`` or ``type=a,b``; empty for all."""
+    values: list[str] = query.getall("type", [])
+    types = [name for value in values for name in value.split(",")]
+    if len(types) > MAX_TYPES:
+        raise BadInput("type", f"names {len(types)} types, {MAX_TYPES} are allowed")
+    for name in types:
+        if _TYPE.fullmatch(name) is None:
+            raise BadInput("type", "is not the name of an event type")
+    return frozenset(types)
+
+
+def _stream(
+    log: EventLog,
+    session_id: SessionId,
+    *,
+    head: int,
+    after: int,
+    limit: int | None,
+    types: frozenset[str],
+) -> ASGIApp:
+    """An answer with the events up to ``head``, written batch by batch: a log may be long."""
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-type", b"application/json")],
+            }
+        )
+        await send(_part(b'{"seq":%d,"events":[' % head))
+        count = 0
+        async with aclosing(log.read(session_id, after=after, until=head)) as batches:
+            async for batch in batches:
+                wires = [row.wire for row in batch if not types or row.type in types]
+                if limit is not None:
+                    wires = wires[: limit - count]
+                if wires:
+                    comma = b"," if count else b""
+                    await send(_part(comma + b",".join(wires)))
+                count += len(wires)
+                if count == limit:
+                    break
+        await send(_part(b"]}", more=False))
+
+    return respond
+
+
+def _part(body: bytes, *, more: bool = True) -> Any:
+    message: Mapping[str, object] = {
+        "type": "http.response.body",
+        "body": body,
+        "more_body": more,
+    }
+    return message

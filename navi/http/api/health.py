@@ -1,0 +1,61 @@
+"""Routes for those who look after the process: is it alive, can it take work."""
+
+from http import HTTPStatus
+from typing import Literal
+
+from litestar import Response, get
+from msgspec import Struct
+
+from navi.http.requests.bodies import answer
+from navi.http.requests.operation import operation
+from navi.http.requests.services import Given, Readiness
+
+State = Literal["ready", "degraded", "unavailable", "draining"]
+
+
+class Alive(Struct, frozen=True, kw_only=True):
+    """The process answers."""
+
+    status: Literal["alive"] = "alive"
+    version: str
+
+
+class Ready(Struct, frozen=True, kw_only=True):
+    """What is there; ``degraded`` takes work, ``unavailable`` and ``draining`` do not."""
+
+    status: State
+    postgres: bool
+    nats: bool
+    migrations: bool
+
+
+@get("/health/live", opt=operation(answers={200: Alive}))
+async def get_live(services: Given) -> Response[bytes]:
+    """200 as long as the process answers."""
+    return answer(Alive(version=services.version))
+
+
+@get("/health/ready", opt=operation(answers={200: Ready, 503: Ready}))
+async def get_ready(services: Given) -> Response[bytes]:
+    """Whether the node takes work; 503 where it does not."""
+    found = await services.check()
+    state = state_of(found, draining=services.draining.begun.is_set())
+    takes_work = state in ("ready", "degraded")
+    return answer(
+        Ready(
+            status=state,
+            postgres=found.postgres,
+            nats=found.nats,
+            migrations=found.migrations,
+        ),
+        status=HTTPStatus.OK if takes_work else HTTPStatus.SERVICE_UNAVAILABLE,
+    )
+
+
+def state_of(found: Readiness, *, draining: bool) -> State:
+    """The one word for what was found; without NATS chat goes on, so that is only degraded."""
+    if draining:
+        return "draining"
+    if not (found.postgres and found.migrations):
+        return "unavailable"
+    return "ready" if found.nats else "degraded"

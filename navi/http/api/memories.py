@@ -1,0 +1,100 @@
+"""Routes of what is remembered about the user."""
+
+from datetime import datetime
+from http import HTTPStatus
+
+from litestar import Response, delete, get, patch, post
+from msgspec import Struct
+
+from navi.domain.ids import SessionId
+from navi.domain.memory import Memory
+from navi.http.requests.bodies import answer, read_json
+from navi.http.requests.errors import Edge
+from navi.http.requests.operation import operation
+from navi.http.requests.services import Given, PathText
+from navi.http.requests.validation import MemoryWords, check_words, text_in
+
+
+class MemoryText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /memories`` and ``PATCH /memories/{id}``."""
+
+    text: MemoryWords
+
+
+class MemoryAnswer(Struct, frozen=True, kw_only=True):
+    """A memory; ``source_seq`` is of the event of the session that it came from."""
+
+    id: str
+    text: str
+    session_id: SessionId
+    source_seq: int | None
+    at: datetime
+
+
+class MemoryList(Struct, frozen=True, kw_only=True):
+    """Memories, newest first, or what answers a question, best first."""
+
+    memories: tuple[MemoryAnswer, ...]
+
+
+@get(
+    "/memories",
+    opt=operation(
+        query=(("query", {"type": "string"}, "what answers this, best first"),),
+        answers={200: MemoryList},
+        errors=(400,),
+    ),
+)
+async def get_memories(request: Edge, services: Given) -> Response[bytes]:
+    """All memories, or with ``query`` what answers it."""
+    found = await services.memories.list(
+        services.owner, query=text_in(request.query_params, "query")
+    )
+    return answer(MemoryList(memories=tuple(shown(memory) for memory in found)))
+
+
+@post(
+    "/memories",
+    opt=operation(body=MemoryText, answers={201: MemoryAnswer}, errors=(400, 408, 413, 415)),
+)
+async def add_memory(request: Edge, services: Given) -> Response[bytes]:
+    """Keep a fact written by hand."""
+    wanted = await read_json(request, MemoryText)
+    check_words("text", wanted.text)
+    memory = await services.memories.add(services.owner, wanted.text)
+    response = answer(shown(memory), status=HTTPStatus.CREATED)
+    response.headers["Location"] = f"/memories/{memory.id}"
+    return response
+
+
+@patch(
+    "/memories/{memory_id:str}",
+    opt=operation(body=MemoryText, answers={200: MemoryAnswer}, errors=(400, 404, 408, 413, 415)),
+)
+async def change_memory(request: Edge, memory_id: PathText, services: Given) -> Response[bytes]:
+    """Put another text in place of a memory's."""
+    wanted = await read_json(request, MemoryText)
+    check_words("text", wanted.text)
+    memory = await services.memories.change(services.owner, memory_id, wanted.text)
+    return answer(shown(memory))
+
+
+@delete(
+    "/memories/{memory_id:str}",
+    status_code=HTTPStatus.NO_CONTENT,
+    opt=operation(answers={204: None}, errors=(404,)),
+)
+async def forget_memory(memory_id: PathText, services: Given) -> None:
+    """Forget a memory, its words in the log too."""
+    await services.memories.forget(services.owner, memory_id)
+
+
+def shown(memory: Memory) -> MemoryAnswer:
+    """A memory as every route and command shows it."""
+    return MemoryAnswer(
+        id=memory.id,
+        text=memory.text,
+        session_id=memory.session_id,
+        source_seq=memory.source_seq,
+        at=memory.at,
+    )

@@ -1,0 +1,231 @@
+"""Routes of what is said: send a message, read the buffers."""
+
+import asyncio
+from contextlib import suppress
+from http import HTTPStatus
+from typing import assert_never
+
+from litestar import Response, get, post
+from msgspec import Struct
+
+from navi.application.commands.manage_sessions import Receipt
+from navi.application.reading.await_turn import TurnOutcome, await_turn
+from navi.application.reading.read_session import View, read_session, replay_session
+from navi.domain.errors import BadInput, NotFound
+from navi.domain.events import Mode, TodoItem
+from navi.domain.ids import SessionId, SubagentId
+from navi.domain.messages import Message
+from navi.http.requests.bodies import answer, read_json
+from navi.http.requests.errors import RETRY_SECONDS, Edge, Refused
+from navi.http.requests.operation import AFTER, AT, LIMIT, operation
+from navi.http.requests.services import Given, PathText, Services
+from navi.http.requests.validation import (
+    ContentText,
+    FileNames,
+    MessageIdText,
+    limit_in,
+    said,
+    seq_in,
+    session_of,
+    text_in,
+    yes_or_no_in,
+)
+from navi.projections.context import Context, ContextState
+from navi.projections.messages import Messages
+from navi.projections.todo import Todo
+from navi.race import first_of
+
+LAST_LOOK_SECONDS = 0.5  # of a node that ends, for the end of a turn in the log
+
+
+class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /sessions/{id}/messages``."""
+
+    content: ContentText
+    files: FileNames = ()
+    mode: Mode = "queue"
+    message_id: MessageIdText | None = None
+
+
+class MessageList(Struct, frozen=True, kw_only=True):
+    """The display history as of event ``seq``."""
+
+    seq: int
+    messages: tuple[Message, ...]
+
+
+class ContextAnswer(Struct, frozen=True, kw_only=True):
+    """What the model sees as of event ``seq``; ``token_count`` as its server last counted."""
+
+    seq: int
+    token_count: int | None
+    messages: tuple[Message, ...]
+
+
+class TodoAnswer(Struct, frozen=True, kw_only=True):
+    """The todo list as of event ``seq``."""
+
+    seq: int
+    items: tuple[TodoItem, ...]
+
+
+class ClientGone(Struct, frozen=True, kw_only=True):
+    """Nobody waits for the answer any more."""
+
+
+class NodeGoing(Struct, frozen=True, kw_only=True):
+    """This process ends before the turn does."""
+
+
+@post(
+    "/sessions/{session_id:str}/messages",
+    opt=operation(
+        body=NewMessage,
+        query=(("wait", {"type": "boolean", "default": True}, "wait for the turn's end"),),
+        answers={200: TurnOutcome, 202: Receipt},
+        errors=(400, 404, 408, 409, 413, 415, 429),
+    ),
+)
+async def send_message(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """Take a message in; wait for the end of its turn, or not with ``wait=false``."""
+    wait = yes_or_no_in(request.query_params, "wait", default=True)
+    wanted = await read_json(request, NewMessage)
+    message = said(
+        content=wanted.content,
+        files=wanted.files,
+        mode=wanted.mode,
+        message_id=wanted.message_id,
+    )
+    session = session_of(session_id)
+    receipt = await services.sessions.receive(
+        session,
+        content=message.content,
+        files=message.files,
+        mode=message.mode,
+        message_id=message.message_id,
+        planning=not wait,
+    )
+    if not wait:
+        return answer(receipt, status=HTTPStatus.ACCEPTED)
+    ending = await first_of(
+        await_turn(services.event_log, session, message_seq=receipt.seq),
+        _client_gone(request),
+        _node_going(services),
+    )
+    match ending:
+        case TurnOutcome():
+            return answer(ending)
+        case ClientGone():
+            return answer(receipt, status=HTTPStatus.ACCEPTED)  # goes nowhere; the turn goes on
+        case NodeGoing():
+            # The turn may have ended in the last moment of its grace.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_LOOK_SECONDS):
+                    return answer(
+                        await await_turn(services.event_log, session, message_seq=receipt.seq)
+                    )
+            raise _moved(receipt)
+        case _:
+            assert_never(ending)
+
+
+async def _client_gone(request: Edge) -> TurnOutcome | ClientGone | NodeGoing:
+    while (await request.receive())["type"] == "http.request":
+        pass
+    return ClientGone()
+
+
+async def _node_going(services: Services) -> TurnOutcome | ClientGone | NodeGoing:
+    await services.draining.over.wait()
+    return NodeGoing()
+
+
+def _moved(receipt: Receipt) -> Refused:
+    return Refused(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "this node is shutting down and another one goes on with the turn; send the message again "
+        f"with message_id {receipt.message_id!r} to get its outcome",
+        headers={"Retry-After": str(RETRY_SECONDS)},
+    )
+
+
+@get(
+    "/sessions/{session_id:str}/messages",
+    opt=operation(query=(AT, AFTER, LIMIT), answers={200: MessageList}, errors=(400, 404)),
+)
+async def get_messages(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """What people see of the session."""
+    query = request.query_params
+    view = await read_session(
+        services.event_log,
+        services.read_models,
+        Messages(),
+        await _existing(services, session_id),
+        at=seq_in(query, "at"),
+        after=seq_in(query, "after"),
+        limit=limit_in(query),
+    )
+    return answer(MessageList(seq=view.seq, messages=view.rows))
+
+
+@get(
+    "/sessions/{session_id:str}/context",
+    opt=operation(
+        query=(AT, ("subagent_id", {"type": "string"}, "what a subagent's model saw")),
+        answers={200: ContextAnswer},
+        errors=(400, 404),
+    ),
+)
+async def get_context(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """What the model sees of the session."""
+    wanted = text_in(request.query_params, "subagent_id")
+    existing = await _existing(services, session_id)
+    at = seq_in(request.query_params, "at")
+    if wanted is None:
+        view = await read_session(
+            services.event_log, services.read_models, Context(), existing, at=at
+        )
+    else:
+        view = await _context_of_subagent(services, existing, wanted, at=at)
+    return answer(
+        ContextAnswer(seq=view.seq, token_count=view.state.token_count, messages=view.rows)
+    )
+
+
+@get(
+    "/sessions/{session_id:str}/todo",
+    opt=operation(query=(AT,), answers={200: TodoAnswer}, errors=(400, 404)),
+)
+async def get_todo(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """The session's todo list."""
+    view = await read_session(
+        services.event_log,
+        services.read_models,
+        Todo(),
+        await _existing(services, session_id),
+        at=seq_in(request.query_params, "at"),
+    )
+    return answer(TodoAnswer(seq=view.seq, items=view.state.items))
+
+
+async def _context_of_subagent(
+    services: Services, session_id: SessionId, subagent_id: str, *, at: int | None
+) -> View[ContextState]:
+    """What a subagent's model saw: folded from the log, since it is read once in a while."""
+    head = await services.event_log.head(session_id)
+    if at is not None and at > head:
+        raise BadInput("at", f"the session has events 1 to {head}")
+    view = await replay_session(
+        services.event_log,
+        Context(SubagentId(subagent_id)),
+        session_id,
+        until=head if at is None else at,
+    )
+    if not view.rows and at is None:
+        raise NotFound(f"no subagent {subagent_id[:100]!r} in session {session_id}")
+    return view
+
+
+async def _existing(services: Services, session_id: str) -> SessionId:
+    """The id of a session that was created and not deleted."""
+    return (await services.sessions.find(session_of(session_id))).id

@@ -1,0 +1,178 @@
+"""Routes of the sessions themselves: create, list, look at, change, delete, stop."""
+
+from contextlib import suppress
+from datetime import datetime
+from http import HTTPStatus
+from typing import Literal
+
+from litestar import Response, delete, get, patch, post
+from msgspec import Struct
+
+from navi.application.agent.run_actor import DEFAULT_PROFILE
+from navi.application.commands.manage_sessions import Change
+from navi.application.reading.list_sessions import list_sessions
+from navi.domain.errors import FilesUnavailable
+from navi.domain.events import Origin
+from navi.domain.ids import SessionId
+from navi.domain.session import Session, SessionUsage
+from navi.http.requests.bodies import answer, read_body, read_json
+from navi.http.requests.errors import Edge
+from navi.http.requests.operation import LIMIT, operation
+from navi.http.requests.services import Given, PathText
+from navi.http.requests.validation import NameText, check_name, limit_in, session_of, text_in
+
+
+class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /sessions``."""
+
+    profile_id: NameText | None = None
+    name: NameText | None = None
+
+
+class SessionChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``PATCH /sessions/{id}``; what is left out or null stays."""
+
+    name: NameText | None = None
+    pinned: bool | None = None
+    profile_id: NameText | None = None
+
+
+class SessionAnswer(Struct, frozen=True, kw_only=True):
+    """A session as clients see it.
+
+    Attributes:
+        context_token_count: as the model server last counted; null before it has.
+        forked_from: the session, and the last event of it, that this one goes on from; else null.
+        usage: tokens of all its model calls, as far as the servers counted them; ``cached_tokens`` is
+            null where none says what it had read before.
+    """
+
+    id: SessionId
+    profile_id: str
+    name: str | None
+    pinned: bool
+    created_at: datetime | None
+    last_active: datetime | None
+    status: Literal["idle", "running"]
+    seq: int
+    context_token_count: int | None
+    forked_from: Origin | None
+    usage: SessionUsage
+
+
+class SessionList(Struct, frozen=True, kw_only=True):
+    """A page of sessions; ``next`` goes into ``after`` to get the following one."""
+
+    sessions: tuple[SessionAnswer, ...]
+    next: str | None
+
+
+class StopAnswer(Struct, frozen=True, kw_only=True):
+    """``running``: whether there was a turn to stop."""
+
+    running: bool
+
+
+@post(
+    "/sessions",
+    opt=operation(body=NewSession, answers={201: SessionAnswer}, errors=(400, 408, 413, 415)),
+)
+async def create_session(request: Edge, services: Given) -> Response[bytes]:
+    """A new session."""
+    wanted = await read_json(request, NewSession)
+    _check(name=wanted.name, profile_id=wanted.profile_id)
+    session = await services.sessions.create(
+        profile_id=wanted.profile_id or DEFAULT_PROFILE, name=wanted.name
+    )
+    response = answer(session_answer(session), status=HTTPStatus.CREATED)
+    response.headers["Location"] = f"/sessions/{session.id}"
+    return response
+
+
+@get(
+    "/sessions",
+    opt=operation(
+        query=(LIMIT, ("after", {"type": "string"}, "`next` of the page before")),
+        answers={200: SessionList},
+        errors=(400,),
+    ),
+)
+async def get_sessions(request: Edge, services: Given) -> Response[bytes]:
+    """A page of sessions, or all of them."""
+    page = await list_sessions(
+        services.event_log,
+        services.read_models,
+        owner=services.owner,
+        after=text_in(request.query_params, "after"),
+        limit=limit_in(request.query_params),
+    )
+    return answer(
+        SessionList(
+            sessions=tuple(session_answer(session) for session in page.sessions), next=page.next
+        )
+    )
+
+
+@get("/sessions/{session_id:str}", opt=operation(answers={200: SessionAnswer}, errors=(404,)))
+async def get_session(session_id: PathText, services: Given) -> Response[bytes]:
+    """One session."""
+    return answer(session_answer(await services.sessions.find(session_of(session_id))))
+
+
+@patch(
+    "/sessions/{session_id:str}",
+    opt=operation(
+        body=SessionChange, answers={200: SessionAnswer}, errors=(400, 404, 408, 413, 415)
+    ),
+)
+async def change_session(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """Rename, pin, switch the profile."""
+    wanted = await read_json(request, SessionChange)
+    _check(name=wanted.name, profile_id=wanted.profile_id)
+    change = Change(name=wanted.name, pinned=wanted.pinned, profile_id=wanted.profile_id)
+    return answer(session_answer(await services.sessions.change(session_of(session_id), change)))
+
+
+@delete(
+    "/sessions/{session_id:str}",
+    status_code=HTTPStatus.NO_CONTENT,
+    opt=operation(answers={204: None}, errors=(404,)),
+)
+async def delete_session(session_id: PathText, services: Given) -> None:
+    """Take a session out of sight; its log stays."""
+    session = session_of(session_id)
+    await services.sessions.delete(session)
+    with suppress(FilesUnavailable):  # the sweep removes them
+        await services.uploads.clear(session)
+
+
+@post("/sessions/{session_id:str}/stop", opt=operation(answers={202: StopAnswer}, errors=(404,)))
+async def stop_session(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+    """Stop the open turn, on whichever node it runs."""
+    await read_body(request)
+    running = await services.sessions.stop(session_of(session_id), by="user")
+    return answer(StopAnswer(running=running), status=HTTPStatus.ACCEPTED)
+
+
+def session_answer(session: Session) -> SessionAnswer:
+    """A session as every route shows it."""
+    return SessionAnswer(
+        id=session.id,
+        profile_id=session.profile_id,
+        name=session.name,
+        pinned=session.pinned,
+        created_at=session.created_at,
+        last_active=session.last_active,
+        status="idle" if session.turn is None else "running",
+        seq=session.seq,
+        context_token_count=session.context_token_count,
+        forked_from=session.forked_from,
+        usage=session.usage,
+    )
+
+
+def _check(*, name: str | None, profile_id: str | None) -> None:
+    if name is not None:
+        check_name("name", name)
+    if profile_id is not None:
+        check_name("profile_id", profile_id)

@@ -1,0 +1,104 @@
+"""Routes of what sessions can be given: profiles and tools."""
+
+from litestar import Response, get
+from msgspec import Struct
+
+from navi.domain.events import JsonObject
+from navi.domain.ids import SessionId
+from navi.http.requests.bodies import answer
+from navi.http.requests.operation import operation
+from navi.http.requests.services import Given, Services
+from navi.ports import ProfileEntry
+
+NO_SESSION = "00000000-0000-0000-0000-000000000000"
+
+
+class ProfileAnswer(Struct, frozen=True, kw_only=True):
+    """A profile in its last good version.
+
+    Attributes:
+        model: the names that are tried, as the profile has them; null for the service's own.
+        max_iterations: model calls that a turn may make; null for a profile that never was good.
+        error: why the present version is not used; null where it is.
+    """
+
+    id: str
+    name: str
+    description: str
+    model: str | tuple[str, ...] | None
+    source: str
+    max_iterations: int | None
+    error: str | None
+
+
+class ProfileList(Struct, frozen=True, kw_only=True):
+    """All profiles, in order of id."""
+
+    profiles: tuple[ProfileAnswer, ...]
+
+
+class ToolAnswer(Struct, frozen=True, kw_only=True):
+    """A tool; ``parameters`` is a JSON Schema object, ``source`` "built-in" or its file."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+    safe_to_repeat: bool
+    source: str
+
+
+class ToolList(Struct, frozen=True, kw_only=True):
+    """All tools."""
+
+    tools: tuple[ToolAnswer, ...]
+
+
+@get("/profiles", opt=operation(answers={200: ProfileList}))
+async def get_profiles(services: Given) -> Response[bytes]:
+    """The profiles, broken ones too."""
+    await require_log(services)
+    entries = await services.profiles.all()
+    return answer(ProfileList(profiles=tuple(_profile(entry) for entry in entries)))
+
+
+@get("/tools", opt=operation(answers={200: ToolList}))
+async def get_tools(services: Given) -> Response[bytes]:
+    """The tools that sessions may be offered."""
+    await require_log(services)
+    described = (tool.description for tool in services.tools.all())
+    return answer(
+        ToolList(
+            tools=tuple(
+                ToolAnswer(
+                    name=tool.name,
+                    description=tool.description,
+                    parameters=tool.parameters,
+                    safe_to_repeat=tool.safe_to_repeat,
+                    source=tool.source,
+                )
+                for tool in described
+            )
+        )
+    )
+
+
+async def require_log(services: Services) -> None:
+    """Ask the log for anything: without Postgres every route but those of health is unavailable.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    await services.event_log.head(SessionId(NO_SESSION))
+
+
+def _profile(entry: ProfileEntry) -> ProfileAnswer:
+    profile = entry.profile
+    return ProfileAnswer(
+        id=entry.id,
+        name=entry.id if profile is None else profile.name or entry.id,
+        description="" if profile is None else profile.description,
+        model=None if profile is None else profile.model,
+        source=entry.source,
+        max_iterations=None if profile is None else profile.max_iterations,
+        error=entry.error,
+    )

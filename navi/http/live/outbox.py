@@ -1,0 +1,87 @@
+"""What waits to be written to one WebSocket: bounded, emptied in bursts."""
+
+import asyncio
+from collections import deque
+
+from navi.http.live.frames import Close
+
+MAX_FRAMES = 1000
+MAX_BYTES = 4 * 1024 * 1024
+ROOM_FRAMES = 250  # below both, whoever reads history from the log goes on filling
+ROOM_BYTES = 1024 * 1024
+BURST_BYTES = 256 * 1024  # written at once: a turn's worth of frames
+
+
+class Outbox:
+    """A queue of frames between who makes them and who writes them."""
+
+    def __init__(self, *, after: int = 0) -> None:
+        """Nothing waits.
+
+        Args:
+            after: seq of the last event that the client has.
+        """
+        self._reached = after
+        self._advanced = asyncio.Event()
+        self._frames: deque[bytes] = deque()
+        self._bytes = 0
+        self._filled = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._ending: Close | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether the client is further behind than it may be."""
+        return len(self._frames) > MAX_FRAMES or self._bytes > MAX_BYTES
+
+    @property
+    def ending(self) -> Close | None:
+        """How the connection ends once all is written; None while it goes on."""
+        return self._ending
+
+    def put(self, frame: bytes, *, seq: int = 0) -> None:
+        """Add a frame; the caller looks at ``full`` afterwards.
+
+        Args:
+            seq: of the event in it, if it is one.
+        """
+        if seq > self._reached:
+            self._reached = seq
+            self._advanced.set()
+        self._frames.append(frame)
+        self._bytes += len(frame)
+        self._filled.set()
+        if len(self._frames) > ROOM_FRAMES or self._bytes > ROOM_BYTES:
+            self._has_room.clear()
+
+    def finish(self, ending: Close) -> None:
+        """Nothing more comes: ``take`` gives what is there and then nothing."""
+        self._ending = ending
+        self._filled.set()
+
+    async def reached(self, seq: int) -> None:
+        """Wait until the event of that seq, and all before it, were put in."""
+        while self._reached < seq:
+            self._advanced.clear()
+            await self._advanced.wait()
+
+    async def room(self) -> None:
+        """Wait until much less is waiting than may wait."""
+        await self._has_room.wait()
+
+    async def take(self) -> list[bytes]:
+        """Wait for frames; gives as many as make a burst, and none once it is finished and empty."""
+        await self._filled.wait()
+        taken: list[bytes] = []
+        size = 0
+        while self._frames and (not taken or size + len(self._frames[0]) <= BURST_BYTES):
+            frame = self._frames.popleft()
+            size += len(frame)
+            taken.append(frame)
+        self._bytes -= size
+        if not self._frames and self._ending is None:
+            self._filled.clear()
+        if len(self._frames) <= ROOM_FRAMES and self._bytes <= ROOM_BYTES:
+            self._has_room.set()
+        return taken

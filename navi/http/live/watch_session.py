@@ -1,0 +1,240 @@
+"""The WebSocket of a session: its events as they are committed, and commands the other way.
+
+Four tasks a connection, and the first to end decides how it is closed: ``follow`` reads the log into
+the outbox, ``write`` empties the outbox into the socket, ``listen`` takes what the client sends, and
+one waits for the process to drain and then for the end of the turn that it runs. A client that does not read stops ``write`` and nothing else.
+"""
+
+import asyncio
+from contextlib import aclosing, suppress
+from typing import Any
+
+import structlog
+from litestar import WebSocket, websocket
+from litestar.datastructures import State
+from litestar.exceptions import WebSocketDisconnect
+
+from navi.domain.errors import BadInput, NaviError, NotFound, Unavailable
+from navi.domain.events import SessionDeleted, TurnStarted
+from navi.domain.ids import SessionId
+from navi.domain.session import Session
+from navi.http.live.frames import (
+    BROKEN,
+    DRAINING,
+    NO_LOG,
+    TOO_SLOW,
+    UNKNOWN_SESSION,
+    Close,
+    Ping,
+    PongFrame,
+    ReadyFrame,
+    ReceiptFrame,
+    SendMessage,
+    Stop,
+    encode_frame,
+    error_frame,
+    parse_frame,
+)
+from navi.http.live.outbox import Outbox
+from navi.http.requests.errors import send_problem
+from navi.http.requests.services import Given, PathText, Services
+from navi.http.requests.validation import said, seq_in, session_of
+from navi.http.server.websocket_protocol import FRAMES_EXTENSION, join_frames
+from navi.ports import EventLog
+from navi.race import first_of
+
+log = structlog.get_logger()
+
+NEAR_HEAD = 100  # events: from here on a client is live
+LAST_WORD_SECONDS = 5.0  # for a client of a node that drains to take what is there for it
+SETTLE_SECONDS = 1.0  # in which a burst of live events may drain, before a client counts as behind
+
+Socket = WebSocket[Any, Any, State]
+
+
+@websocket("/ws/sessions/{session_id:str}")
+async def watch_session(socket: Socket, session_id: PathText, services: Given) -> None:
+    """Events of a session from ``after`` on, and commands from the client."""
+    try:
+        after = seq_in(socket.query_params, "after")
+    except BadInput as error:
+        await send_problem(socket.scope, socket.send, error)
+        return
+    await socket.accept()
+    try:
+        ending = await _serve(socket, services, session_id, after=after)
+    except NotFound:
+        ending = UNKNOWN_SESSION
+    except Unavailable:
+        ending = NO_LOG
+    except WebSocketDisconnect:
+        return
+    except NaviError:
+        log.exception("socket_broke", session_id=session_id)
+        ending = BROKEN
+    if ending is not None:
+        await socket.close(ending.code, ending.reason)
+
+
+async def _serve(
+    socket: Socket, services: Services, session_id: str, *, after: int | None
+) -> Close | None:
+    """Serve a connection until it ends; None where the client has closed it."""
+    session = await services.sessions.find(session_of(session_id))
+    if after is None:
+        after = await _before_open_turn(services.event_log, session)
+    outbox, obeying = Outbox(after=after), asyncio.Lock()
+    ready = ReadyFrame(session_id=session.id, seq=session.seq, running=session.turn is not None)
+    outbox.put(encode_frame(ready))
+    return await first_of(
+        _follow(services.event_log, session.id, outbox, after=after, head=session.seq),
+        _write(socket, outbox),
+        _listen(socket, services, session.id, outbox, obeying),
+        _wait_for_drain(services, session.id, outbox, obeying),
+    )
+
+
+async def _before_open_turn(event_log: EventLog, session: Session) -> int:
+    """The seq before the open turn's ``turn_started``; the head where no turn is open."""
+    turn = session.turn
+    if turn is None:
+        return session.seq
+    receipt = turn.delivered[0] if turn.delivered else 0  # received before the turn started
+    async with aclosing(
+        event_log.read(session.id, after=receipt, until=session.seq, deltas=False)
+    ) as batches:
+        async for batch in batches:
+            for row in batch:
+                if row.type == TurnStarted.TYPE and row.turn_id == turn.id:
+                    return row.seq - 1
+    return session.seq
+
+
+async def _follow(
+    event_log: EventLog, session_id: SessionId, outbox: Outbox, *, after: int, head: int
+) -> Close:
+    """Put every event behind ``after`` into the outbox, at the client's pace until it is live.
+
+    History waits in the log. What is live waits in the outbox, and a client that lets it fill up is
+    sent away.
+    """
+    live = after >= head
+    async with aclosing(event_log.watch(session_id, after=after)) as batches:
+        async for batch in batches:
+            for row in batch:
+                if not live:
+                    await outbox.room()
+                outbox.put(row.wire, seq=row.seq)
+                if outbox.full and not await _settles(outbox):
+                    return TOO_SLOW
+                if row.type == SessionDeleted.TYPE:
+                    outbox.finish(UNKNOWN_SESSION)
+                    await asyncio.Event().wait()  # until all of it is written
+            if not live and batch[-1].seq >= head:
+                head = await event_log.head(session_id)
+                live = head - batch[-1].seq <= NEAR_HEAD
+    raise AssertionError("a watch of the log has no end")
+
+
+async def _settles(outbox: Outbox) -> bool:
+    """Whether a client that takes what it is sent makes room again."""
+    try:
+        async with asyncio.timeout(SETTLE_SECONDS):
+            await outbox.room()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _write(socket: Socket, outbox: Outbox) -> Close | None:
+    """Empty the outbox into the socket; ends when the outbox is finished."""
+    scope: Any = socket.scope
+    joined = FRAMES_EXTENSION in scope["extensions"]
+    try:
+        while frames := await outbox.take():
+            if joined:
+                message: Any = {"type": "websocket.send", "frames": join_frames(frames)}
+                await socket.send(message)
+            else:
+                for frame in frames:
+                    await socket.send_data(frame, mode="text")
+    except OSError:
+        return None  # what ASGI servers raise where the client has gone
+    return outbox.ending
+
+
+async def _wait_for_drain(
+    services: Services, session_id: SessionId, outbox: Outbox, obeying: asyncio.Lock
+) -> Close:
+    """Send the client away once this node runs nothing of the session and all was written.
+
+    What the client said before that is in the log, and it sees the receipt; what comes later is not
+    taken, and comes again on its next connection.
+    """
+    await services.draining.begun.wait()
+    await services.sessions.ended_here(session_id)
+    with suppress(TimeoutError, Unavailable):
+        async with asyncio.timeout(LAST_WORD_SECONDS), obeying:
+            await outbox.reached(await services.event_log.head(session_id))
+            outbox.finish(DRAINING)
+            await asyncio.Event().wait()  # until all of it is written
+    return DRAINING
+
+
+# --- the other way ------------------------------------------------------------------------------
+
+
+async def _listen(
+    socket: Socket,
+    services: Services,
+    session_id: SessionId,
+    outbox: Outbox,
+    obeying: asyncio.Lock,
+) -> Close | None:
+    """Do what the client asks until it goes; refuse what is wrong and go on."""
+    while True:
+        message: Any = await socket.receive()
+        if message["type"] != "websocket.receive":
+            return None
+        try:
+            async with obeying:
+                await _obey(message.get("text"), services, session_id, outbox)
+        except NaviError as error:
+            outbox.put(encode_frame(error_frame(error)))
+        if outbox.full and not await _settles(outbox):
+            return TOO_SLOW
+
+
+async def _obey(
+    text: str | None, services: Services, session_id: SessionId, outbox: Outbox
+) -> None:
+    if text is None:
+        raise BadInput("frame", "is binary, frames are text")
+    match parse_frame(text):
+        case SendMessage() as frame:
+            await _receive(frame, services, session_id, outbox)
+        case Stop():
+            await services.sessions.stop(session_id, by="user")
+        case Ping():
+            outbox.put(encode_frame(PongFrame()))
+
+
+async def _receive(
+    frame: SendMessage, services: Services, session_id: SessionId, outbox: Outbox
+) -> None:
+    message = said(
+        content=frame.content, files=frame.files, mode=frame.mode, message_id=frame.message_id
+    )
+    # Only a message with an id of the client's own can be a repeated one.
+    known = 0 if message.message_id is None else await services.event_log.head(session_id)
+    receipt = await services.sessions.receive(
+        session_id,
+        content=message.content,
+        files=message.files,
+        mode=message.mode,
+        message_id=message.message_id,
+        planning=True,
+    )
+    if receipt.seq <= known:
+        repeated = ReceiptFrame(message_id=receipt.message_id, seq=receipt.seq)
+        outbox.put(encode_frame(repeated))

@@ -1,0 +1,1 @@
+"""What all routes share: services, bodies, validation, errors as problems."""

@@ -1,0 +1,142 @@
+"""Bodies of requests and answers: JSON in within limits, JSON out as bytes."""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import MediaType, Response
+
+from navi.domain.errors import BadInput
+from navi.domain.validation_errors import misfit
+from navi.http.requests.errors import Edge, Refused
+
+MAX_BODY_BYTES = 1024 * 1024
+# Taken in and dropped, so that who sends too much reads the answer before it meets a closed socket.
+MAX_DROPPED_BYTES = 8 * 1024 * 1024
+BODY_SECONDS = 30.0  # for all of a body: who sends slower holds a connection for nothing
+MAX_NESTING = 64
+NO_STORE = "no-store"
+
+T = TypeVar("T")
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+async def read_json(request: Edge, kind: type[T]) -> T:
+    """The body as a ``kind``; none at all counts as an empty object.
+
+    Raises:
+        BadInput: it is not JSON or does not fit; names the field where there is one.
+        Refused: it is too large, too slow, or not declared as JSON.
+    """
+    body = await read_body(request)
+    if body:
+        _require_json(request)
+    return decode_json(body or b"{}", kind, whole="body")
+
+
+async def read_body(request: Edge) -> bytes:
+    """The whole body, whatever its headers promise.
+
+    Raises:
+        Refused: it is too large or too slow.
+    """
+    declared = request.headers.get("content-length", "0")
+    keeps_alive = request.headers.get("connection", "").lower() != "close"
+    if int(declared) > MAX_BODY_BYTES and keeps_alive:
+        raise _too_large()  # the server drops the rest of the body behind the answer
+    body = bytearray()
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            more = True
+            while more:
+                # What Litestar types as a request's events holds only those of HTTP.
+                message: Mapping[str, Any] = await request.receive()
+                if message["type"] != "http.request":
+                    raise Refused(HTTPStatus.BAD_REQUEST, "the connection ended within the body")
+                part = message.get("body", b"")
+                more = message.get("more_body", False)
+                size += len(part)
+                if size > MAX_DROPPED_BYTES:
+                    raise _too_large()
+                if size <= MAX_BODY_BYTES:
+                    body += part
+    except TimeoutError:
+        raise Refused(
+            HTTPStatus.REQUEST_TIMEOUT,
+            f"the body did not come within {BODY_SECONDS:g} s",
+            headers={"Connection": "close"},
+        ) from None
+    if size > MAX_BODY_BYTES:
+        raise _too_large()
+    return bytes(body)
+
+
+def decode_json(data: bytes | str, kind: type[T], *, whole: str) -> T:
+    """A value out of JSON from a client.
+
+    Args:
+        whole: how the value itself is called where no field of it is to blame.
+
+    Raises:
+        BadInput: it is not JSON, is nested too deeply or does not fit.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise misfit(error, whole=whole) from None
+    except RecursionError:
+        raise BadInput(whole, f"is nested more than {MAX_NESTING} deep") from None
+    except UnicodeError:
+        raise BadInput(whole, "is not UTF-8") from None
+    except msgspec.DecodeError as error:
+        field = _field_with_surrogate(data)
+        if field is not None:
+            raise BadInput(field, "contains half of a surrogate pair") from None
+        raise BadInput(whole, f"is not JSON: {error}") from None
+
+
+def _field_with_surrogate(data: bytes | str) -> str | None:
+    """The first text of an object with a lone surrogate: msgspec only says that JSON is malformed."""
+    try:
+        value: object = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    for name, item in value.items():  # pyright: ignore[reportUnknownVariableType] - JSON of a client
+        if isinstance(name, str) and _SURROGATE.search(json.dumps(item, ensure_ascii=False)):
+            return name
+    return None
+
+
+def _require_json(request: Edge) -> None:
+    declared = request.headers.get("content-type", "application/json")
+    kind = declared.partition(";")[0].strip().lower()
+    if kind != "application/json" and not (
+        kind.startswith("application/") and kind.endswith("+json")
+    ):
+        raise Refused(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body has to be application/json in UTF-8"
+        )
+
+
+def _too_large() -> Refused:
+    return Refused(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {MAX_BODY_BYTES} bytes at the most"
+    )
+
+
+def answer(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response[bytes]:
+    """A value as JSON, which is true now and kept by nobody."""
+    return Response(
+        msgspec.json.encode(value),
+        status_code=status,
+        media_type=MediaType.JSON,
+        headers={"Cache-Control": NO_STORE},
+    )

@@ -1,0 +1,74 @@
+"""What OpenAPI says of a route, declared beside it: ``@get("/x", opt=operation(answers={200: X}))``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
+
+from navi.domain.events import JsonObject
+from navi.http.requests.validation import MAX_LIMIT, MAX_SEQ
+
+Parameter = tuple[str, JsonObject, str]  # name, schema, what it does
+
+_KEY = "operation"
+
+SEQ: JsonObject = {"type": "integer", "minimum": 0, "maximum": MAX_SEQ}
+LIMIT: Parameter = (
+    "limit",
+    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
+    "all without it",
+)
+AT: Parameter = ("at", SEQ, "read the past: the fold of the events 1 to `at`")
+AFTER: Parameter = ("after", SEQ, "only what has a larger seq")
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """A method of a route; its summary is the first line of the handler's docstring.
+
+    Attributes:
+        answers: the class of the body by status; None for no body or one that is a document.
+        body_content: of a body that is not JSON, by media type.
+        answer_content: of a 200 that is not JSON, likewise.
+        errors: statuses of problems besides 403, 500 and 503, which every route has.
+    """
+
+    answers: dict[int, Any]
+    body: Any = None
+    body_content: JsonObject | None = None
+    answer_content: JsonObject | None = None
+    query: tuple[Parameter, ...] = ()
+    errors: tuple[int, ...] = ()
+
+
+def operation(
+    *,
+    answers: dict[int, Any],
+    body: Any = None,
+    body_content: JsonObject | None = None,
+    answer_content: JsonObject | None = None,
+    query: tuple[Parameter, ...] = (),
+    errors: tuple[int, ...] = (),
+) -> dict[str, Operation]:
+    """The ``opt`` of a route handler, with the fields of ``Operation``."""
+    described = Operation(
+        answers=answers,
+        body=body,
+        body_content=body_content,
+        answer_content=answer_content,
+        query=query,
+        errors=errors,
+    )
+    return {_KEY: described}
+
+
+def operation_of(handler: HTTPRouteHandler) -> Operation:
+    """What a handler declares.
+
+    Raises:
+        KeyError: it declares nothing.
+    """
+    options: Mapping[str, Any] = handler.opt
+    found = options[_KEY]
+    assert isinstance(found, Operation)  # noqa: S101 - what `operation` puts there
+    return found

@@ -1,0 +1,64 @@
+"""What the edge is made of: the services its routes use, given by whoever composes the process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from litestar.di import NamedDependency
+from litestar.params import FromPath, SkipValidation
+from msgspec import Struct, field
+
+from navi.application.commands.fork_session import ForkSession
+from navi.application.commands.manage_context import ManageContext
+from navi.application.commands.manage_sessions import ManageSessions
+from navi.application.memory.manage_memories import ManageMemories
+from navi.application.uploads.manage_uploads import KeepUploads
+from navi.domain.ids import LOCAL_OWNER, Owner
+from navi.ports import EventLog, Profiles, ReadModels, Renderers, TextStore, ToolBox
+
+
+class Readiness(Struct, frozen=True, kw_only=True):
+    """Which of the things a node needs are there."""
+
+    postgres: bool
+    nats: bool
+    migrations: bool
+
+
+class Draining(Struct, frozen=True, kw_only=True):
+    """Where the process is in its good-bye; both are set once and never cleared.
+
+    Attributes:
+        begun: no new turns; a socket is closed once this process runs nothing of its session.
+        over: running turns have ended or were let go of; nobody is kept waiting any longer.
+    """
+
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Services(Struct, frozen=True, kw_only=True):
+    """Everything the routes may use.
+
+    Attributes:
+        check: looks at the servers the node needs; answers within a few seconds and never raises.
+    """
+
+    event_log: EventLog
+    read_models: ReadModels
+    sessions: ManageSessions
+    fork_session: ForkSession
+    contexts: ManageContext
+    memories: ManageMemories
+    uploads: KeepUploads
+    profiles: Profiles
+    tools: ToolBox
+    texts: TextStore
+    renderers: Renderers
+    check: Callable[[], Awaitable[Readiness]]
+    draining: Draining
+    version: str
+    owner: Owner = LOCAL_OWNER
+
+
+Given = NamedDependency[SkipValidation[Services]]
+PathText = FromPath[str]

@@ -1,0 +1,1 @@
+"""Descriptions that programs read: OpenAPI, AsyncAPI, JSON Schema of the events."""

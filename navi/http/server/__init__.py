@@ -1,0 +1,1 @@
+"""The server below the routes: sockets, protocols, deadlines, which requests get in."""

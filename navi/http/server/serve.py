@@ -1,0 +1,129 @@
+"""Runs the HTTP server inside navi's own event loop; signals and the order of the end are navi's."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import AsyncGenerator, Generator
+from typing import Any, cast
+
+import uvicorn
+from litestar.types import ASGIApp
+from msgspec import Struct
+
+from navi.domain.errors import NaviError
+from navi.http.server.request_protocol import DeadlineH11Protocol
+from navi.http.server.websocket_protocol import BurstWebSocketProtocol
+
+MAX_HEAD_BYTES = 32 * 1024  # request line and headers: browsers send less than 16 KiB
+MAX_FRAME_BYTES = 1024 * 1024
+KEEP_ALIVE_SECONDS = 75  # longer than the 60 that proxies reuse connections
+PING_SECONDS = 20.0  # between pings, and for the answer: a half-open client is gone after 40
+SHUTDOWN_SECONDS = 5  # for answers that are being written
+BACKLOG = 1024
+
+
+class CannotListen(NaviError):
+    """The address is taken, or not this machine's."""
+
+
+class Address(Struct, frozen=True, kw_only=True):
+    """Where the server listens; ``port`` is the real one, also where 0 was asked for."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """How a browser on this machine gets there."""
+        reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - told apart, not listened on
+        name = f"[{reachable}]" if ":" in reachable else reachable
+        return f"http://{name}:{self.port}"
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave signals alone: whoever runs the server drains first, and then ends it."""
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(app: ASGIApp, *, host: str, port: int) -> AsyncGenerator[Address, None]:
+    """Serve while the block runs; gives the bound address, and stops with the block.
+
+    Sockets that are still open at the end are closed with 1001, answers that are being written have
+    ``SHUTDOWN_SECONDS``.
+
+    Args:
+        port: 0 for any free one.
+
+    Raises:
+        CannotListen: the address is taken, or not this machine's.
+    """
+    listeners = await _listen(host, port)
+    address = Address(host=host, port=listeners[0].getsockname()[1])
+    server = _Server(
+        uvicorn.Config(
+            cast("Any", app),  # Litestar's and uvicorn's words for ASGI differ in their types only
+            http=DeadlineH11Protocol,
+            ws=BurstWebSocketProtocol,
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            log_level="warning",
+            server_header=False,
+            headers=[("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")],
+            proxy_headers=False,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            ws_max_size=MAX_FRAME_BYTES,
+            ws_max_queue=32,
+            ws_ping_interval=PING_SECONDS,
+            ws_ping_timeout=PING_SECONDS,
+            ws_per_message_deflate=False,
+            backlog=BACKLOG,
+        )
+    )
+    running = asyncio.create_task(server.serve(sockets=listeners), name="http server")
+    try:
+        while not server.started and not running.done():  # noqa: ASYNC110 - uvicorn has only a flag
+            await asyncio.sleep(0.005)
+        if running.done():
+            await running
+        yield address
+    finally:
+        server.should_exit = True
+        await running
+
+
+async def _listen(host: str, port: int) -> list[socket.socket]:
+    """One socket for each address of the host, all on the same port."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise CannotListen(f"there is no address for the host {host!r}") from error
+    listeners: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((entry[0], entry[4]) for entry in found):
+            # With the protocol named: asyncio switches Nagle's delay off only where it reads TCP, and
+            # the delay costs 40 ms for every small answer.
+            listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            listeners.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            chosen = port or (listeners[0].getsockname()[1] if len(listeners) > 1 else 0)
+            listener.bind((address[0], chosen, *address[2:]))
+            listener.setblocking(False)
+    except OSError as error:
+        for listener in listeners:
+            listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise CannotListen(
+                f"port {port} of {host} is taken; another one is chosen with --port or NAVI_PORT"
+            ) from error
+        raise CannotListen(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+    return listeners

@@ -1,0 +1,38 @@
+"""One process at a time, told by Postgres."""
+
+import asyncpg
+import pytest
+
+from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLock
+from navi.domain.errors import LogUnavailable
+
+
+async def test_the_second_comes_through_when_the_first_has_left(empty_database: str) -> None:
+    first, second = (PostgresLock(empty_database, HEADS_LOCK) for _ in range(2))
+
+    assert (await first.enter(), await first.enter(), await second.enter()) == (True, True, False)
+    first.leave()
+
+    for _ in range(100):  # the server notices the end of a connection by itself
+        if await second.enter():
+            break
+    assert await second.enter()
+    assert not await first.enter()
+    second.leave()
+
+
+async def test_a_lost_connection_is_a_lost_lock(empty_database: str) -> None:
+    lock = PostgresLock(empty_database, HEADS_LOCK)
+    assert await lock.enter()
+
+    connection = await asyncpg.connect(empty_database)
+    await connection.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    await connection.close()
+
+    with pytest.raises(LogUnavailable):
+        await lock.enter()
+    assert await lock.enter()
+    lock.leave()

@@ -1,0 +1,331 @@
+"""Bounded answers and a known window, against a model server that counts as a real one does."""
+
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from navi.adapters.llm.renderers import KnownRenderers
+from navi.application.reading.render_call import render_call
+from navi.domain.events import (
+    ContextCompressed,
+    GuidanceGiven,
+    MemorySaved,
+    ModelCalled,
+    ModelCallFailed,
+    ModelReplied,
+    SessionRenamed,
+    ToolFinished,
+    TurnCompleted,
+    TurnFailed,
+    Usage,
+)
+from navi.domain.ids import CallId, SessionId
+from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.counting_server import CountingServer, plain_mind
+from tests.support.model_server import ModelServer, Received, purpose_of
+from tests.support.model_wire import Done, Part, Say, calls
+
+WINDOW = 8_192
+
+
+def mind(
+    **by_purpose: Callable[[Received], Iterable[Part]],
+) -> Callable[[Received], Iterable[Part]]:
+    """A plain mind, but for the calls of some purposes."""
+    return lambda request: by_purpose.get(purpose_of(request), plain_mind)(request)
+
+
+async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
+    rows = await node.world.events(session_id)
+    return [row.envelope.event for row in rows if isinstance(row.envelope.event, kind)]
+
+
+async def all_render_again(node: AgentNode, server: ModelServer, session_id: SessionId) -> None:
+    """Each request of a session is made anew from its log, to the byte."""
+    called = {call.call_id for call in await events_of(node, session_id, ModelCalled)}
+    for chat in server.chats:
+        call_id = CallId(chat.headers.get("x-navi-call", ""))
+        if call_id in called:
+            again = await render_call(
+                node.world.log, node.world.texts, KnownRenderers(), session_id, call_id
+            )
+            assert again.matches
+            assert again.body.encode() == chat.body
+
+
+# --- bounds of answers --------------------------------------------------------------------------
+
+
+async def test_a_name_is_closed_after_its_line(tmp_path: Path) -> None:
+    async with (
+        CountingServer(window=WINDOW) as server,
+        agent_node(World(), tmp_path, [server.url], follow=True, window=WINDOW) as node,
+    ):
+        server.mind = mind(naming=lambda _: (Say("A talk\n"), *[Say("and more ")] * 500))
+        session_id = await node.session()
+        await node.ask(session_id, "hello")
+        renamed = await node.world.seen(session_id, "session_renamed")
+
+        assert renamed.envelope.event == SessionRenamed(name="A talk", by="auto")
+        [named] = [
+            reply
+            for reply in await events_of(node, session_id, ModelReplied)
+            if reply.content.startswith("A talk\n")
+        ]
+        assert (named.finish_reason, named.usage) == ("stop", Usage())
+        assert len(named.content) < 40
+
+
+async def test_every_call_has_a_bound(tmp_path: Path) -> None:
+    async with (
+        CountingServer(window=WINDOW) as server,
+        agent_node(World(), tmp_path, [server.url], follow=True, window=WINDOW) as node,
+    ):
+        session_id = await node.session()
+        await node.ask(session_id, "hello")
+        await node.world.seen(session_id, "session_renamed")
+
+        bounds = {
+            call.purpose: call.options["max_tokens"]
+            for call in await events_of(node, session_id, ModelCalled)
+        }
+        assert bounds["naming"] == 24
+        assert WINDOW // 2 < bounds["turn"] < WINDOW
+        assert {
+            call.options["num_ctx"] for call in await events_of(node, session_id, ModelCalled)
+        } == {WINDOW}
+
+
+async def test_a_turn_that_runs_in_circles_is_given_up_and_its_text_is_kept(
+    tmp_path: Path,
+) -> None:
+    async with (
+        CountingServer(window=65_536) as server,
+        agent_node(World(), tmp_path, [server.url], window=65_536) as node,
+    ):
+        server.mind = mind(turn=lambda _: repeat(Say("The user is a filesystem.\n")))
+        session_id = await node.session()
+
+        outcome = await node.ask(session_id, "hello")
+
+        assert outcome.outcome == "failed"
+        [failed] = await events_of(node, session_id, ModelCallFailed)
+        assert (failed.kind, failed.will_retry) == ("runaway", False)
+        assert "'The user is a filesystem.'" in failed.error
+        assert failed.partial_text.startswith("The user is a filesystem.\n")
+        [ended] = await events_of(node, session_id, TurnFailed)
+        assert ended.kind == "runaway"
+        assert (await node.ask(session_id, "go on")).outcome == "failed"
+        server.mind = plain_mind
+        assert (await node.ask(session_id, "and now?")).content == "Yes, that is so."
+
+
+# --- answers that are cut off for length --------------------------------------------------------
+
+
+async def test_an_answer_that_was_cut_off_goes_on_once_by_itself(tmp_path: Path) -> None:
+    async with (
+        ModelServer() as server,
+        agent_node(World(), tmp_path, [server.url]) as node,
+    ):
+        server.answer(Say("one, two, "), Done(reason="length"))
+        server.answer(Say("three, "), Done(reason="length"))
+        session_id = await node.session()
+
+        outcome = await node.ask(session_id, "count")
+
+        assert (outcome.outcome, outcome.content) == ("completed", "one, two, three, ")
+        [guidance] = await events_of(node, session_id, GuidanceGiven)
+        assert guidance.kind == "continue"
+        assert server.chats[1].json["messages"][-1]["content"] == guidance.content
+        [completed] = await events_of(node, session_id, TurnCompleted)
+        assert completed.truncated is True
+
+        server.answer(Say("four"), Done())
+        await node.ask(session_id, "more")
+        assert (await events_of(node, session_id, TurnCompleted))[-1].truncated is not True
+
+
+async def test_a_tool_call_that_was_cut_off_is_not_run_and_the_model_is_told(
+    tmp_path: Path,
+) -> None:
+    async with (
+        CountingServer(window=16_384) as server,
+        agent_node(World(), tmp_path, [server.url], window=16_384) as node,
+    ):
+        whole = {"action": "write", "path": "a.txt", "content": "x"}
+        rounds = iter(
+            [
+                (calls(("filesystem", '{"action": "write", "path": "a.txt", "content": "hal')),),
+                (calls(("filesystem", whole)),),
+                (Say("written"),),
+            ]
+        )
+        reasons = iter(["length", "stop", "stop"])
+        server.mind = lambda _: (*next(rounds), Done(reason=next(reasons)))
+        session_id = await node.session()
+
+        outcome = await node.ask(session_id, "write it")
+
+        assert outcome.content == "written"
+        cut, done = await events_of(node, session_id, ToolFinished)
+        assert (cut.outcome, done.outcome) == ("skipped", "ok")
+        assert "cut off for length" in cut.output
+        [guidance] = await events_of(node, session_id, GuidanceGiven)
+        assert guidance.kind == "continue"
+        assert "several calls" in guidance.content
+        types = await node.world.types(session_id)
+        assert types.count("tool_started") == 1
+
+
+# --- the window ---------------------------------------------------------------------------------
+
+
+async def test_a_long_result_is_sent_in_part_and_rendered_again(tmp_path: Path) -> None:
+    async with (
+        CountingServer(window=WINDOW) as server,
+        agent_node(World(), tmp_path, [server.url], window=WINDOW) as node,
+    ):
+        write = {"action": "write", "path": "a.txt", "content": "word " * 5_000}
+        rounds = iter(
+            [
+                (calls(("filesystem", write)),),
+                (calls(("filesystem", {"action": "read", "path": "a.txt"})),),
+                (Say("it is long"),),
+            ]
+        )
+        server.mind = mind(turn=lambda _: next(rounds))
+        session_id = await node.session()
+
+        outcome = await node.ask(session_id, "read it")
+
+        assert outcome.outcome == "completed"
+        assert not any(counted.refused for counted in server.counted)
+        await all_render_again(node, server, session_id)
+
+
+async def test_what_does_not_fit_fails_clearly_and_the_next_message_works(tmp_path: Path) -> None:
+    async with (
+        CountingServer(window=WINDOW) as server,
+        agent_node(World(), tmp_path, [server.url], window=WINDOW) as node,
+    ):
+        session_id = await node.session()
+
+        outcome = await node.ask(session_id, "word " * 50_000)
+
+        assert outcome.outcome == "failed"
+        [failed] = await events_of(node, session_id, TurnFailed)
+        assert failed.kind == "context_overflow"
+        assert "8,192 tokens" in failed.error
+        again = await node.ask(session_id, "hello?")
+        assert again.content == "Yes, that is so."
+
+
+async def test_facts_that_run_in_circles_are_not_asked_for_again(tmp_path: Path) -> None:
+    async with (
+        CountingServer(window=WINDOW) as server,
+        agent_node(World(), tmp_path, [server.url], follow=True, window=WINDOW) as node,
+    ):
+        server.mind = mind(memory=lambda _: repeat(Say("reminiscences ")))
+        session_id = await node.session()
+        await node.ask(session_id, "hello")
+        await node.world.seen(session_id, "model_call_failed")
+
+        [failed] = await events_of(node, session_id, ModelCallFailed)
+        assert (failed.kind, failed.will_retry) == ("runaway", False)
+        assert await events_of(node, session_id, MemorySaved) == []
+
+
+# --- a context that is too full -----------------------------------------------------------------
+
+
+async def test_a_refusal_for_length_is_compressed_and_tried_once_more(tmp_path: Path) -> None:
+    async with (
+        ModelServer() as server,
+        agent_node(World(), tmp_path, [server.url], keep_recent=1) as node,
+    ):
+        session_id = await node.session()
+        for number in range(3):
+            server.answer(Say(f"answer {number} " * 50), Done(prompt=2_000))
+            await node.ask(session_id, f"question {number}")
+        server.refuse(400, "request (9000 tokens) exceeds the available context size (8192 tokens)")
+        server.answer(Say("- three questions"), Done())
+        server.answer(Say("here you are"), Done(prompt=2_000))
+
+        outcome = await node.ask(session_id, "and now?")
+
+        assert (outcome.outcome, outcome.content) == ("completed", "here you are")
+        [failed] = await events_of(node, session_id, ModelCallFailed)
+        assert (failed.kind, failed.will_retry) == ("overflow", True)
+        [compressed] = await events_of(node, session_id, ContextCompressed)
+        assert compressed.trigger == "pre_turn"
+
+        for _ in range(4):  # the call, the summary and again, and the call once more
+            server.refuse(400, "request (9000 tokens) exceeds the available context size")
+        refused = await node.ask(session_id, "again?")
+
+        assert refused.outcome == "failed"
+        [ended] = await events_of(node, session_id, TurnFailed)
+        assert ended.kind == "context_overflow"
+        server.answer(Say("yes"), Done(prompt=2_000))
+        assert (await node.ask(session_id, "still there?")).content == "yes"
+
+
+async def test_a_session_goes_on_where_no_model_can_summarise_what_is_too_long(
+    tmp_path: Path,
+) -> None:
+    async with (
+        CountingServer(window=WINDOW) as server,
+        agent_node(World(), tmp_path, [server.url], window=WINDOW) as node,
+    ):
+        server.mind = mind(compression=lambda _: (Say(""),))
+        session_id = await node.session()
+        assert (await node.ask(session_id, "word " * 50_000)).outcome == "failed"
+
+        assert (await node.ask(session_id, "hello?")).content == "Yes, that is so."
+
+        [compressed] = await events_of(node, session_id, ContextCompressed)
+        assert compressed.summary.startswith("What came before was too long")
+        assert compressed.tokens_after < WINDOW < compressed.tokens_before
+
+
+@pytest.mark.parametrize("window", [4_096, 8_192])
+async def test_a_small_window_is_never_the_end_of_a_session(tmp_path: Path, window: int) -> None:
+    async with (
+        CountingServer(window=window) as server,
+        agent_node(World(), tmp_path, [server.url], window=window) as node,
+    ):
+        server.mind = mind(turn=lambda _: (Say("It is a long story. " * 30),))
+        session_id = await node.session()
+
+        outcomes = [await node.ask(session_id, f"tell me part {n} of it") for n in range(30)]
+
+        assert {outcome.outcome for outcome in outcomes} == {"completed"}
+        # What stands before every message fills most of the smaller window.
+        assert sum(counted.refused for counted in server.counted) <= (9 if window < 8_192 else 0)
+        assert await events_of(node, session_id, ContextCompressed)
+
+
+async def test_a_session_of_one_long_turn_can_be_compressed_by_hand(tmp_path: Path) -> None:
+    async with (
+        CountingServer(window=32_768) as server,
+        agent_node(World(), tmp_path, [server.url], window=32_768) as node,
+    ):
+        write = {"action": "write", "content": "word " * 300}
+        rounds = iter(
+            [
+                *[(calls(("filesystem", {**write, "path": f"{n}.txt"})),) for n in range(12)],
+                (Say("done"),),
+            ]
+        )
+        server.mind = mind(turn=lambda _: next(rounds))
+        session_id = await node.session()
+        await node.ask(session_id, "write twelve files")
+
+        assert (await node.contexts.compress(session_id)).compressed
+
+        [compressed] = await events_of(node, session_id, ContextCompressed)
+        assert compressed.tokens_after < compressed.tokens_before

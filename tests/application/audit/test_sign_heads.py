@@ -1,0 +1,337 @@
+"""Heads are signed as the log grows; what the log no longer holds afterwards shows."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from navi.adapters.files.heads_file import HeadsFile
+from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.adapters.in_memory.heads_bus import InMemoryHeadsBus
+from navi.adapters.signing import verify
+from navi.application.audit import sign_heads
+from navi.application.audit.sign_heads import SignHeads
+from navi.application.audit.verify_log import verify_log, verify_session
+from navi.domain.errors import BusUnavailable, LogUnavailable
+from navi.domain.heads import Witness, link_of
+from navi.domain.ids import SessionId
+from navi.domain.verdict import Problem
+from navi.ports import Recorded
+from tests.contracts.event_log import batch, created, named, new_id
+from tests.support.manual_clock import WoundClock
+from tests.support.signing import signer_of
+
+LOG = "0199aaaa-0000-7000-8000-000000000000"
+AT = "2026-11-20T12:00:00.000000Z"
+
+
+class OpenDoor:
+    """A turnstile that a test opens and shuts, and takes away."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.is_there = True
+
+    async def enter(self) -> bool:
+        if not self.is_there:
+            raise LogUnavailable("gone")
+        return self.is_open
+
+    def leave(self) -> None:
+        self.is_open = False
+
+
+class TamperedLog(InMemoryEventLog):
+    """A log in which somebody removes events behind navi's back."""
+
+    def keep(self, wanted: Callable[[Recorded], bool]) -> None:
+        """Keep the rows that are wanted, at positions without a hole."""
+        rows = [row for row in self._partitions[0] if wanted(row)]
+        self._partitions = [[replace(row, position=n) for n, row in enumerate(rows, 1)]]
+        self._sessions = {
+            session_id: [row for row in self._partitions[0] if row.session_id == session_id]
+            for session_id in dict.fromkeys(row.session_id for row in rows)
+        }
+
+
+class Scene:
+    """A log whose heads are signed into a file."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "heads.jsonl"
+        self.log = TamperedLog()
+        self.bus = InMemoryHeadsBus()
+        self.door = OpenDoor()
+
+    def signing(self, *, key: int = 1, log_id: str = LOG) -> SignHeads:
+        journal = HeadsFile(self.path, log_id=log_id)
+        return SignHeads(
+            self.log, journal, self.bus, signer_of(key), self.door, WoundClock(), log_id=log_id
+        )
+
+    @property
+    def lines(self) -> list[bytes]:
+        return BytesIO(self.path.read_bytes()).readlines() if self.path.exists() else []
+
+    def heads(self) -> list[dict[str, Any]]:
+        return [msgspec.json.decode(line) for line in self.lines]
+
+    def witness(self, lines: Sequence[bytes] | None = None, *, trusted: int = 1) -> Witness:
+        chosen = self.lines if lines is None else lines
+        keys = {signer_of(trusted).public_key}
+        return Witness(chosen, log_id=LOG, verify=verify, trusted=keys)
+
+    async def session(self, *names: str) -> SessionId:
+        session_id = SessionId(new_id())
+        await self.log.append(batch(session_id, 0, created(), *map(named, names)))
+        return session_id
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+# --- signing ---
+
+
+async def test_a_line_says_where_the_log_and_what_has_grown_stood(scene: Scene) -> None:
+    first = await scene.session("a")
+    signing = scene.signing()
+    await signing.sign()
+    second = await scene.session("b", "c")
+    await signing.sign()
+    await signing.sign()  # nothing new: no line
+
+    [one, two] = await scene.log.sessions([first]), await scene.log.sessions([second])
+    lines = scene.lines
+    expected = [
+        {
+            "navi_head": 1,
+            "log_id": LOG,
+            "at": AT,
+            "positions": {"0": 2},
+            "sessions": {first: [2, one[0].hash.hex()]},
+            "prev": "0" * 64,
+            "public_key": signer_of().public_key,
+        },
+        {
+            "navi_head": 1,
+            "log_id": LOG,
+            "at": AT,
+            "positions": {"0": 5},
+            "sessions": {second: [3, two[0].hash.hex()]},
+            "prev": link_of(lines[0]),
+            "public_key": signer_of().public_key,
+        },
+    ]
+    heads = scene.heads()
+    signatures = [head.pop("signature") for head in heads]
+    assert heads == expected
+    for line, signature in zip(lines, signatures, strict=True):
+        text = line.rpartition(b',"signature"')[0]
+        assert verify(signer_of().public_key, bytes.fromhex(signature), text)
+    assert scene.bus.lines == lines
+    assert (await verify_log(scene.log, scene.witness())).ok
+
+
+async def test_the_next_process_goes_on_where_the_file_ends(scene: Scene) -> None:
+    await scene.session("a")
+    await scene.signing().sign()
+    await scene.session("b")
+
+    await scene.signing().sign()
+
+    assert [head["positions"] for head in scene.heads()] == [{"0": 2}, {"0": 4}]
+    assert scene.bus.lines == scene.lines
+    assert (await verify_log(scene.log, scene.witness())).ok
+
+
+async def test_a_line_that_a_crash_cut_off_is_written_again(scene: Scene) -> None:
+    await scene.session("a")
+    await scene.signing().sign()
+    whole = scene.path.read_bytes()
+    await scene.session("b")
+    await scene.signing().sign()
+    scene.path.write_bytes(scene.path.read_bytes()[:-40])
+    assert (await verify_log(scene.log, scene.witness())).ok
+
+    await scene.signing().sign()
+
+    assert scene.path.read_bytes().startswith(whole)
+    assert [head["positions"] for head in scene.heads()] == [{"0": 2}, {"0": 4}]
+    assert (await verify_log(scene.log, scene.witness())).ok
+
+
+async def test_many_sessions_take_several_lines(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_heads, "MAX_SESSIONS", 3)
+    sessions = [await scene.session("a") for _ in range(8)]
+
+    await scene.signing().sign()
+
+    heads = scene.heads()
+    assert [len(head["sessions"]) for head in heads] == [3, 3, 2]
+    assert [head["positions"]["0"] for head in heads] == [6, 12, 16]
+    assert [name for head in heads for name in head["sessions"]] == sessions
+    assert (await verify_log(scene.log, scene.witness())).ok
+
+
+async def test_who_is_not_let_through_signs_nothing_until_it_is(scene: Scene) -> None:
+    await scene.session("a")
+    signing = scene.signing()
+    scene.door.is_open = False
+    await signing.sign()
+    assert scene.lines == []
+    scene.door.is_there = False
+    with pytest.raises(LogUnavailable):
+        await signing.sign()
+
+    scene.door.is_open = scene.door.is_there = True
+    await signing.sign()
+
+    assert len(scene.lines) == 1
+
+
+async def test_nats_gets_what_it_missed_when_it_is_back(scene: Scene) -> None:
+    signing = scene.signing()
+    await scene.session("a")
+    await signing.sign()
+    scene.bus.reachable = False
+    for name in ("b", "c"):
+        await scene.session(name)
+        with pytest.raises(BusUnavailable):
+            await signing.sign()
+
+    scene.bus.reachable = True
+    await signing.sign()
+
+    assert len(scene.lines) == 3
+    assert scene.bus.lines == scene.lines
+    scene.bus.lines.clear()  # it lost everything
+    await scene.signing().sign()
+    assert scene.bus.lines == scene.lines
+
+
+async def test_logs_that_share_a_file_have_chains_of_their_own(scene: Scene) -> None:
+    await scene.session("a")
+    await scene.signing().sign()
+    other = Scene(scene.path.parent)
+    await other.session("x")
+    await other.signing(log_id=LOG.replace("aaaa", "bbbb")).sign()
+    await scene.session("b")
+    await scene.signing().sign()
+
+    assert len(scene.lines) == 3
+    assert (await verify_log(scene.log, scene.witness())).ok
+
+
+async def test_the_last_line_is_written_at_the_end(scene: Scene) -> None:
+    signing = scene.signing()
+    task = asyncio.create_task(signing.run())
+    try:
+        async with asyncio.timeout(10):
+            await scene.session("a")
+            while not scene.lines:  # noqa: ASYNC110  # it is a file
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await scene.session("b")
+
+    await signing.finish()
+
+    assert scene.heads()[-1]["positions"] == {"0": 4}
+    assert not scene.door.is_open
+
+
+# --- holding the log against it ---
+
+
+async def signed(scene: Scene) -> tuple[SessionId, SessionId]:
+    """Two sessions of three events, signed at two and at three events each."""
+    signing = scene.signing()
+    first, second = await scene.session("a"), await scene.session("a")
+    await signing.sign()
+    for session_id in (first, second):
+        await scene.log.append(batch(session_id, 2, named("b")))
+    await signing.sign()
+    return first, second
+
+
+async def test_a_tail_that_was_cut_off_shows(scene: Scene) -> None:
+    first, second = await signed(scene)
+    scene.log.keep(lambda row: (row.session_id, row.seq) != (second, 3))
+
+    verdict = await verify_log(scene.log, scene.witness())
+    alone = await verify_session(scene.log, second, scene.witness())
+
+    cut = Problem(session_id=second, seq=3, reason=f"cut off: the session went up to seq 3 at {AT}")
+    log = Problem(
+        session_id=None, seq=None, reason="the log ends at position 0-5 and was signed up to 0-6"
+    )
+    assert verdict.problems == (cut, log)
+    assert alone.problems == (cut,)
+    assert (await verify_session(scene.log, first, scene.witness())).ok
+
+
+async def test_a_session_that_was_removed_shows(scene: Scene) -> None:
+    _, second = await signed(scene)
+    scene.log.keep(lambda row: row.session_id != second)
+
+    verdict = await verify_log(scene.log, scene.witness())
+
+    reason = f"removed: the session went up to seq 3 at {AT}"
+    assert verdict.problems[0] == Problem(session_id=second, seq=1, reason=reason)
+    alone = await verify_session(scene.log, second, scene.witness())
+    assert alone.problems == (Problem(session_id=second, seq=1, reason=reason),)
+
+
+async def test_a_history_that_was_written_anew_shows_where_it_departs(scene: Scene) -> None:
+    first, second = await signed(scene)
+    log = InMemoryEventLog()
+    for session_id in (first, second):  # chains that hold, with salts of their own
+        await log.append(batch(session_id, 0, created(), named("a"), named("b")))
+
+    verdict = await verify_log(log, scene.witness())
+
+    assert [(p.session_id, p.seq) for p in verdict.problems] == [(first, 1), (second, 1)]
+    assert verdict.problems[0].reason == f"seq 1 to 2 are not what was signed at {AT}"
+
+
+LINES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "changed": lambda lines: [lines[0].replace(b'"0":4', b'"0":3'), lines[1]],
+    "signature": lambda lines: [
+        lines[0].replace(b'"signature":"', b'"signature":"0')[:-4] + b'"}\n',
+        lines[1],
+    ],
+    "removed": lambda lines: lines[1:],
+    "swapped": lambda lines: lines[::-1],
+    "junk": lambda lines: [b"junk\n", *lines],
+    "more fields": lambda lines: [lines[0][:-2] + b',"x":1}\n', lines[1]],
+    "nesting": lambda lines: [b"[" * 10_000 + b"\n", *lines],
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+async def test_heads_that_were_tampered_with_show(scene: Scene, kind: str) -> None:
+    await signed(scene)
+
+    verdict = await verify_log(scene.log, scene.witness(LINES[kind](scene.lines)))
+
+    assert not verdict.ok
+    assert "of the signed heads" in verdict.problems[0].reason
+
+
+async def test_heads_of_somebody_who_is_not_trusted_show(scene: Scene) -> None:
+    await signed(scene)
+
+    verdict = await verify_log(scene.log, scene.witness(trusted=2))
+
+    assert "signed by a key that is not known" in verdict.problems[0].reason

@@ -1,0 +1,90 @@
+"""A session's record reads the log for what others appended, and for nothing else."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from msgspec import Raw
+
+from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.adapters.in_memory.read_models import InMemoryReadModels
+from navi.adapters.system import RandomIds, SystemClock
+from navi.application.session.record import Records
+from navi.domain.commands import CreateSession, RenameSession
+from navi.domain.errors import RuleBroken
+from navi.domain.events import UnknownEvent
+from navi.domain.ids import LOCAL_OWNER, EventId, NodeId, SessionId
+from navi.domain.secrets import Secrets
+from navi.ports import Append, NewEvent, Recorded
+
+SESSION = SessionId("0199b0a0-0000-7000-8000-000000000001")
+
+
+class CountedLog(InMemoryEventLog):
+    """Counts how often a session is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+
+    def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        deltas: bool = True,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        self.reads += 1
+        return super().read(session_id, after=after, until=until, deltas=deltas)
+
+
+def records(log: CountedLog, node: str) -> Records:
+    models = InMemoryReadModels()
+    return Records(log, models, SystemClock(), RandomIds(), NodeId(node), Secrets())
+
+
+async def test_what_this_process_appended_is_not_read_again() -> None:
+    log = CountedLog()
+    record = await records(log, "a").open(SESSION)
+    await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
+    before = log.reads
+
+    await record.refresh(until=record.seq)
+
+    assert log.reads == before
+
+
+async def test_what_another_process_appended_is_read() -> None:
+    log = CountedLog()
+    record = await records(log, "a").open(SESSION)
+    await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
+    other = await records(log, "b").open(SESSION)
+    await other.execute(RenameSession(name="theirs", by="user"))
+
+    await record.refresh(until=other.seq)
+
+    assert (record.seq, record.session.name) == (other.seq, "theirs")
+
+
+async def test_what_a_newer_navi_wrote_can_be_read_here_and_not_gone_on_with() -> None:
+    log = CountedLog()
+    theirs = records(log, "a")
+    record = await theirs.open(SESSION)
+    await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
+    ended = UnknownEvent(name="turn_completed", version=2, data=Raw(b'{"how": "well"}'))
+    event = NewEvent(
+        id=EventId("0199b0a0-0000-7000-8000-0000000000aa"),
+        at=SystemClock().now(),
+        turn_id=None,
+        subagent_id=None,
+        event=ended,
+    )
+    await log.append(Append(session_id=SESSION, owner=LOCAL_OWNER, expected=1, events=(event,)))
+    own = await records(log, "b").open(SESSION)
+
+    with pytest.raises(RuleBroken, match="event 2 of the session is a turn_completed of version 2"):
+        await own.execute(RenameSession(name="ours", by="user"))
+
+    assert own.session.exists
+    assert not own.session.unfinished
+    assert await log.head(SESSION) == 2

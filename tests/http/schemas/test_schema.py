@@ -1,0 +1,84 @@
+"""The descriptions say what is there, and everything that is there."""
+
+import json
+import re
+from typing import Any
+
+import jsonschema
+
+from navi.http.app import ROUTES
+from navi.http.schemas.openapi import openapi, routes_in
+from tests.support.app import RunningApp
+
+
+def test_openapi_describes_exactly_the_routes() -> None:
+    document = openapi("0.0.0", ROUTES)
+
+    described = {
+        (method, path) for path, methods in document["paths"].items() for method in methods
+    }
+
+    assert described == {(route.method, route.path) for route in routes_in(ROUTES)}
+
+
+def test_every_operation_has_a_name_of_its_own() -> None:
+    document = openapi("0.0.0", ROUTES)
+
+    names = [
+        operation["operationId"]
+        for methods in document["paths"].values()
+        for operation in methods.values()
+    ]
+
+    assert len(set(names)) == len(names)
+    assert {"create_session", "send_message", "upload_files"} <= set(names)
+
+
+async def test_openapi_refers_to_nothing_that_is_missing(app: RunningApp) -> None:
+    for path in ("/schema", "/schema/asyncapi.json", "/schema/events.json"):
+        document = (await app.client.get(path)).json()
+
+        for reference in references(document):
+            found: Any = document
+            for key in reference.removeprefix("#/").split("/"):
+                assert key in found, reference
+                found = found[key]
+
+
+async def test_events_fit_their_schema(app: RunningApp) -> None:
+    session_id = await app.session(name="Plans")
+    await app.client.post(
+        f"/sessions/{session_id}/messages",
+        json={"content": "!think hm\n!tool nothing {}\n!then\n!say done"},
+    )
+    schema = (await app.client.get("/schema/events.json")).json()
+    validator = jsonschema.Draft202012Validator(schema)
+    rows = await app.world.events(session_id)
+
+    for row in rows:
+        validator.validate(json.loads(row.wire))
+    broken = json.loads(rows[1].wire)
+    broken["data"].pop("content")
+    assert not validator.is_valid(broken)
+    assert validator.is_valid({**broken, "type": "something_new"})
+
+
+async def test_answers_fit_what_openapi_says(app: RunningApp) -> None:
+    session_id = await app.session(name="Plans")
+    await app.client.post(f"/sessions/{session_id}/messages", json={"content": "!say Hi"})
+    document = (await app.client.get("/schema")).json()
+
+    for path, methods in document["paths"].items():
+        if "get" not in methods or "{call_id}" in path or "{name}" in path:
+            continue
+        response = await app.client.get(path.format(session_id=session_id))
+        assert response.status_code == 200, path
+        content = methods["get"]["responses"]["200"].get("content")
+        if content:
+            schema = {**content["application/json"]["schema"], **document}
+            jsonschema.Draft202012Validator(schema).validate(response.json())
+
+
+def references(value: Any) -> set[str]:
+    """All ``$ref`` in a document."""
+    return set(re.findall(r'"\$ref": "([^"]*)"', json.dumps(value)))
