@@ -11,7 +11,7 @@ from bench.workload import AT
 from navi.domain.event_codec import encode_data
 from navi.domain.events import AgentEvent, TextDelta, ToolFinished
 from navi.domain.ids import LOCAL_OWNER, CallId, EventId, SessionId
-from navi.ports import Append, NewEvent
+from navi.ports.event_log import Append, NewEvent
 
 RAW_ROWS = 1000  # a statement: the best size, and the limit the targets are set against
 RAW_STREAMS = 100

@@ -18,7 +18,7 @@ from navi.application.followers.relay import Following, Relay
 from navi.application.followers.relay import Pace as RelayPace
 from navi.domain.events import TextDelta
 from navi.domain.ids import CallId, SessionId
-from navi.ports import Recorded
+from navi.ports.event_log import Recorded
 
 PAGE = 500
 OUTSTANDING = 1000

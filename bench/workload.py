@@ -41,7 +41,7 @@ from navi.domain.ids import (
     SessionId,
     TurnId,
 )
-from navi.ports import Append, NewEvent
+from navi.ports.event_log import Append, NewEvent
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 STEPS, EVENTS = 22, 55

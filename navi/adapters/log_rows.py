@@ -18,7 +18,7 @@ from navi.domain.event_codec import (
 )
 from navi.domain.hash_chain import SALT_BYTES, digest_of, hash_of
 from navi.domain.ids import EventId, Owner, SessionId, SubagentId, TurnId, is_uuid
-from navi.ports import Append, NewEvent, Recorded
+from navi.ports.event_log import Append, NewEvent, Recorded
 
 _HEADER_ROOM = 1024  # bytes; the fields around the payload are shorter, save for an odd type name
 

@@ -8,7 +8,7 @@ import structlog
 
 from navi.domain.errors import ModelFailure
 from navi.domain.memory import Vector
-from navi.ports import Embedder, Embedders
+from navi.ports.embedding import Embedder, Embedders
 
 log = structlog.get_logger()
 

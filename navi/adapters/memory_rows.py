@@ -8,7 +8,7 @@ from msgspec import Struct
 from navi.domain.errors import LogDamaged
 from navi.domain.ids import Owner
 from navi.domain.memory import MEMORY_TYPES, Keep, memory_change, version_of
-from navi.ports import Recorded
+from navi.ports.event_log import Recorded
 
 log = structlog.get_logger()
 

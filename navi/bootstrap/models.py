@@ -13,7 +13,7 @@ from navi.adapters.llm.detect import (
     parse_backends,
 )
 from navi.domain.errors import BadInput
-from navi.ports import Capacity
+from navi.ports.language_model import Capacity
 from navi.settings import Settings
 
 T = TypeVar("T", bound=Struct)

@@ -65,7 +65,7 @@ from navi.domain.errors import Unavailable
 from navi.domain.ids import NodeId
 from navi.domain.secrets import Secrets, password_in
 from navi.domain.uploads import MEBIBYTE
-from navi.ports import EventLog
+from navi.ports.log_admin import LogBackend
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.planning_log import PlanningLog
@@ -166,7 +166,7 @@ class Node(Struct, frozen=True, kw_only=True):
         await self.take_over.run()
 
 
-async def _published(event_log: EventLog, relay: Relay) -> None:
+async def _published(event_log: LogBackend, relay: Relay) -> None:
     page = await event_log.read_all(relay.partition, after=0, limit=1)
     while not _has(relay.state, page.head):  # noqa: ASYNC110 - the state is a value; a few looks at the end of a process
         await asyncio.sleep(0.02)

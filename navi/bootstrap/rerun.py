@@ -23,7 +23,8 @@ from navi.domain.events import Envelope
 from navi.domain.ids import Owner, SessionId
 from navi.domain.memory import Memory
 from navi.domain.recording import Recording
-from navi.ports import Embedder, StoredState
+from navi.ports.embedding import Embedder
+from navi.ports.read_models import StoredState
 
 
 def rerun(

@@ -15,7 +15,9 @@ from navi.adapters.postgres.nodes import PostgresNodes
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.bootstrap.servers import addresses_of
 from navi.domain.errors import StoreRefused
-from navi.ports import ReadModels, TextStore, WakeUps
+from navi.ports.read_model_admin import ReadModelBackend
+from navi.ports.text_store import TextStore
+from navi.ports.wake_ups import WakeUps
 from navi.settings import Settings
 
 log = structlog.get_logger()
@@ -30,7 +32,7 @@ class Store(Struct, frozen=True, kw_only=True):
     database_url: str
     log: PostgresEventLog
     texts: TextStore
-    read_models: ReadModels
+    read_models: ReadModelBackend
     nodes: PostgresNodes
     pool: Pool
 

@@ -27,7 +27,7 @@ from navi.cli.command import (
 )
 from navi.cli.printable import printable
 from navi.domain.projection import Projection
-from navi.ports import Build, ParkedEvent
+from navi.ports.read_models import Build, ParkedEvent
 from navi.settings import Settings
 
 REBUILD_SECONDS = 3600.0  # a log of some ten million events

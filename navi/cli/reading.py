@@ -29,7 +29,7 @@ from navi.domain.messages import Message
 from navi.http.api.messages import ContextAnswer, MessageList
 from navi.http.api.sessions import SessionList, session_answer
 from navi.http.requests.validation import session_of
-from navi.ports import EventLog, Recorded
+from navi.ports.event_log import EventLog, Recorded
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.settings import Settings

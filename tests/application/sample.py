@@ -25,7 +25,7 @@ from navi.domain.events import (
 )
 from navi.domain.ids import LOCAL_OWNER, CallId, EventId, MessageId, NodeId, SessionId, uuid7
 from navi.domain.projection import Change, Hide, Listing, Put, Show
-from navi.ports import Append, EventLog, NewEvent, Recorded
+from navi.ports.event_log import Append, EventLog, NewEvent, Recorded
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 POISON = "poison"  # a message that the sample cannot fold

@@ -17,7 +17,8 @@ from navi.cli.reading import replayed
 from navi.cli.verify import verify_session
 from navi.domain.ids import SessionId
 from navi.domain.turn import HANDED_OVER, MAX_DEATHS
-from navi.ports import EventLog, Recorded
+from navi.ports.event_log import Recorded
+from navi.ports.log_admin import LogBackend
 from tests.chaos.mind import DOOM
 from tests.chaos.scenarios import memory_of
 from tests.chaos.service import Service
@@ -44,7 +45,7 @@ async def recovered(talk: Talk) -> list[str]:
     return [] if session["status"] == "idle" else [f"the session is {session['status']} for ever"]
 
 
-async def inspected(talk: Talk, log: EventLog, *, after: int) -> list[str]:
+async def inspected(talk: Talk, log: LogBackend, *, after: int) -> list[str]:
     """Everything that does not hold of the session, and of what else was appended.
 
     Args:
@@ -79,13 +80,13 @@ def is_deleted(events: Iterable[Event]) -> bool:
     return any(event["type"] == "session_deleted" for event in events)
 
 
-async def rows_of(log: EventLog, session_id: SessionId) -> list[Recorded]:
+async def rows_of(log: LogBackend, session_id: SessionId) -> list[Recorded]:
     """The session's events, from the log itself."""
     async with aclosing(log.read(session_id)) as batches:
         return [row async for batch in batches for row in batch]
 
 
-async def rows_after(log: EventLog, position: int) -> list[Recorded]:
+async def rows_after(log: LogBackend, position: int) -> list[Recorded]:
     """All events behind a position, of all sessions."""
     rows: list[Recorded] = []
     while True:
@@ -208,7 +209,7 @@ def _tools(service: Service, events: Sequence[Event]) -> Iterable[str]:
         yield f"the unsafe tool ran before the log knew: {sorted(strangers)}"
 
 
-async def _read_models(talk: Talk, log: EventLog) -> list[str]:
+async def _read_models(talk: Talk, log: LogBackend) -> list[str]:
     """What the routes show is the fold of the log."""
     problems: list[str] = []
     for buffer in ("messages", "context"):
@@ -240,7 +241,7 @@ async def _requests(talk: Talk, events: Sequence[Event]) -> list[str]:
     return problems
 
 
-async def _published(service: Service, log: EventLog, *, after: int) -> list[str]:
+async def _published(service: Service, log: LogBackend, *, after: int) -> list[str]:
     """The stream is the log: each event at its position, the same bytes, none left out."""
     rows = await rows_after(log, after)
     if not rows:

@@ -11,7 +11,8 @@ import httpx
 from msgspec import Struct
 
 from navi.domain.ids import SessionId
-from navi.ports import EventLog, Recorded
+from navi.ports.event_log import Recorded
+from navi.ports.log_admin import LogBackend
 from tests.chaos.checks import inspected, is_deleted, read, recovered, rows_after, rows_of
 from tests.chaos.phases import phase_of
 from tests.chaos.scenarios import SCENARIOS
@@ -228,7 +229,7 @@ class Matrix:
         self._inspected = (await log.read_all(0, after=0, limit=1)).head
         return problems
 
-    async def _new_session(self, log: EventLog) -> str:
+    async def _new_session(self, log: LogBackend) -> str:
         """The session that a scenario has made without having been told of it."""
         rows = await rows_after(log, self._inspected)
         made = [row for row in rows if row.type == "session_created" and not _is_owners(row)]

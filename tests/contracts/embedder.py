@@ -5,7 +5,7 @@ import math
 import pytest
 
 from navi.domain.memory import similarity
-from navi.ports import Embedder
+from navi.ports.embedding import Embedder
 
 
 class EmbedderContract:

@@ -26,16 +26,9 @@ from navi.domain.events import (
 from navi.domain.export import StoredEvent
 from navi.domain.hash_chain import verify_chain
 from navi.domain.ids import CallId, EventId, MessageId, Owner, SessionId, uuid7
-from navi.ports import (
-    Append,
-    EventLog,
-    NewEvent,
-    Page,
-    Pruned,
-    Recorded,
-    RestoredSession,
-    SessionHead,
-)
+from navi.ports.event_log import Append, NewEvent, Recorded
+from navi.ports.log_admin import LogBackend, Pruned, RestoredSession, SessionHead
+from navi.ports.log_partitions import Page
 
 AT = datetime(2026, 11, 20, 10, 0, 0, 123456, tzinfo=UTC)
 LATER = AT + timedelta(seconds=1)
@@ -98,7 +91,7 @@ def tells_secret(rows: Sequence[Recorded]) -> bool:
     return any(b"secret" in row.data for row in rows)
 
 
-async def watched(log: EventLog, session_id: SessionId, *, after: int, until: int) -> Rows:
+async def watched(log: LogBackend, session_id: SessionId, *, after: int, until: int) -> Rows:
     """What a watcher is given, up to the event ``until``."""
     rows: list[Recorded] = []
     async with asyncio.timeout(DEADLINE), aclosing(log.watch(session_id, after=after)) as live:
@@ -110,7 +103,7 @@ async def watched(log: EventLog, session_id: SessionId, *, after: int, until: in
     return tuple(rows)
 
 
-async def append_on_top(log: EventLog, session_id: SessionId, event: AgentEvent) -> Recorded:
+async def append_on_top(log: LogBackend, session_id: SessionId, event: AgentEvent) -> Recorded:
     """Append one event wherever the session ends, trying again while others are faster."""
     new = new_event(event)
     while True:
@@ -124,7 +117,7 @@ async def append_on_top(log: EventLog, session_id: SessionId, event: AgentEvent)
         return rows[0]
 
 
-async def whole_partition(log: EventLog, *, deltas: bool = True, limit: int = 7) -> Rows:
+async def whole_partition(log: LogBackend, *, deltas: bool = True, limit: int = 7) -> Rows:
     """All rows of partition 0, read in small pages."""
     rows: list[Recorded] = []
     after = 0
@@ -139,7 +132,7 @@ async def whole_partition(log: EventLog, *, deltas: bool = True, limit: int = 7)
 
 
 async def moved_from(
-    log: EventLog, *session_ids: SessionId
+    log: LogBackend, *session_ids: SessionId
 ) -> tuple[list[RestoredSession], AsyncGenerator[Sequence[StoredEvent], None]]:
     """What ``restore`` takes: sessions of another log, each in batches of its own events."""
     heads = {head.session_id: head for head in await log.sessions(session_ids)}
@@ -195,12 +188,12 @@ def failed_call(call_id: str) -> ModelCallFailed:
     )
 
 
-async def find(log: EventLog, *parts: str, limit: int = 100, owner: Owner = ANNA) -> Page:
+async def find(log: LogBackend, *parts: str, limit: int = 100, owner: Owner = ANNA) -> Page:
     return await log.find(0, after=0, limit=limit, owner=owner, parts=parts)
 
 
 async def prune_all(
-    log: EventLog,
+    log: LogBackend,
     *,
     before: datetime = LATER,
     session_id: SessionId | None = None,
@@ -214,17 +207,19 @@ async def prune_all(
 class EventLogContract:
     """Inherit, and give ``open_logs``."""
 
-    def open_logs(self, database: str) -> AbstractAsyncContextManager[tuple[EventLog, EventLog]]:
+    def open_logs(
+        self, database: str
+    ) -> AbstractAsyncContextManager[tuple[LogBackend, LogBackend]]:
         """Two ways to one log with one partition: two nodes, or twice the same one."""
         raise NotImplementedError
 
     @pytest.fixture
-    async def logs(self, database: str) -> AsyncGenerator[tuple[EventLog, EventLog], None]:
+    async def logs(self, database: str) -> AsyncGenerator[tuple[LogBackend, LogBackend], None]:
         async with self.open_logs(database) as both:
             yield both
 
     async def test_what_was_appended_is_read_as_it_was(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
@@ -241,7 +236,7 @@ class EventLogContract:
         assert [(row.position, row.seq) for row in first + second] == [(1, 1), (2, 2), (3, 3)]
 
     async def test_what_is_erased_is_gone_and_the_chain_still_holds(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
@@ -260,7 +255,7 @@ class EventLogContract:
         assert b"secret" not in b"".join(row.data for row in page.rows)
 
     async def test_what_is_erased_elsewhere_is_not_read_from_memory(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
@@ -276,7 +271,7 @@ class EventLogContract:
         assert not tells_secret(await watched(other, session_id, after=0, until=4))
 
     async def test_who_looks_at_the_whole_log_soon_learns_of_an_erasure(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
@@ -291,7 +286,7 @@ class EventLogContract:
         assert not tells_secret(await watched(other, session_id, after=0, until=3))
 
     async def test_a_watcher_that_lags_is_not_shown_what_was_erased_meanwhile(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
@@ -308,7 +303,9 @@ class EventLogContract:
         assert [row.seq for row in seen] == [1, 2, 3]
         assert not tells_secret(seen)
 
-    async def test_facts_are_found_by_what_they_say(self, logs: tuple[EventLog, EventLog]) -> None:
+    async def test_facts_are_found_by_what_they_say(
+        self, logs: tuple[LogBackend, LogBackend]
+    ) -> None:
         log, other = logs
         session_id, pruned_one = SessionId(new_id()), SessionId(new_id())
         said = (named('say "tea"\u0000'), delta("tea"), named("coffee"), named("Grüße"))
@@ -325,7 +322,7 @@ class EventLogContract:
         assert (await find(other)).rows == ()
 
     async def test_forks_and_the_sessions_of_an_owner_are_found(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         origin, fork, deeper = (SessionId(new_id()) for _ in range(3))
@@ -340,7 +337,7 @@ class EventLogContract:
         assert await other.sessions_of(Owner("nobody")) == ()
 
     async def test_it_knows_which_kept_texts_other_sessions_refer_to(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         one, another = SessionId(new_id()), SessionId(new_id())
@@ -353,7 +350,7 @@ class EventLogContract:
         assert await other.texts_in_use([], besides=another) == frozenset()
 
     async def test_a_pruned_delta_keeps_its_place_and_loses_its_text(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         ended, underway = SessionId(new_id()), SessionId(new_id())
@@ -379,7 +376,7 @@ class EventLogContract:
             assert tells_secret(await joined(reader.read(underway)))
 
     async def test_only_old_deltas_of_the_session_asked_for_are_pruned(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, _ = logs
         one, another = SessionId(new_id()), SessionId(new_id())
@@ -393,7 +390,7 @@ class EventLogContract:
         assert tells_secret(await joined(log.read(another)))
         assert (await log.prune(0, after=2, limit=3, before=LATER)).deltas == 1
 
-    async def test_a_read_keeps_to_its_bounds(self, logs: tuple[EventLog, EventLog]) -> None:
+    async def test_a_read_keeps_to_its_bounds(self, logs: tuple[LogBackend, LogBackend]) -> None:
         log, other = logs
         session_id = SessionId(new_id())
         events = [created(), *(named(str(n)) for n in range(9))]
@@ -405,7 +402,7 @@ class EventLogContract:
         assert await joined(other.read(session_id, after=99)) == ()
         assert await joined(other.read(session_id, until=0)) == ()
 
-    async def test_an_unknown_session_is_empty(self, logs: tuple[EventLog, EventLog]) -> None:
+    async def test_an_unknown_session_is_empty(self, logs: tuple[LogBackend, LogBackend]) -> None:
         log, _ = logs
 
         for session_id in (SessionId(new_id()), SessionId("no uuid")):
@@ -414,7 +411,9 @@ class EventLogContract:
             assert await joined(log.read(session_id)) == ()
             assert await log.find_receipt(session_id, MessageId("m")) is None
 
-    async def test_a_session_has_a_head_and_an_owner(self, logs: tuple[EventLog, EventLog]) -> None:
+    async def test_a_session_has_a_head_and_an_owner(
+        self, logs: tuple[LogBackend, LogBackend]
+    ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
         await log.append(batch(session_id, 0, created(), named("a")))
@@ -425,7 +424,7 @@ class EventLogContract:
         assert [await one.head(session_id) for one in logs] == [3, 3]
 
     async def test_an_append_at_another_seq_is_refused(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
@@ -441,7 +440,7 @@ class EventLogContract:
         assert await joined(other.read(session_id)) == rows
 
     async def test_the_same_append_again_gives_the_first_answer(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
@@ -456,7 +455,7 @@ class EventLogContract:
 
         assert await joined(log.read(session_id)) == first + second
 
-    async def test_one_of_fifty_wins_each_seq(self, logs: tuple[EventLog, EventLog]) -> None:
+    async def test_one_of_fifty_wins_each_seq(self, logs: tuple[LogBackend, LogBackend]) -> None:
         session_id = SessionId(new_id())
         await logs[0].append(batch(session_id, 0, created()))
 
@@ -474,7 +473,7 @@ class EventLogContract:
             assert lost == [ConcurrentAppend] * 49
 
     async def test_nothing_is_lost_when_many_append_to_many_sessions(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         sessions = [SessionId(new_id()) for _ in range(10)]
         for session_id in sessions:
@@ -496,18 +495,18 @@ class EventLogContract:
         assert [row.position for row in await whole_partition(logs[1])] == list(range(1, 71))
 
     async def test_a_watcher_sees_every_event_once_and_in_order(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         session_id, noise = SessionId(new_id()), SessionId(new_id())
         await log.append(batch(session_id, 0, created()))
         await log.append(batch(noise, 0, created()))
 
-        async def write(one: EventLog, into: SessionId) -> None:
+        async def write(one: LogBackend, into: SessionId) -> None:
             for n in range(60):
                 await append_on_top(one, into, named(str(n)))
 
-        async def watch_later(one: EventLog, start: int) -> Rows:
+        async def watch_later(one: LogBackend, start: int) -> Rows:
             await one.wait_beyond(0, start, timeout=DEADLINE)
             return await watched(one, session_id, after=0, until=121)
 
@@ -523,7 +522,9 @@ class EventLogContract:
         assert seqs(stored) == list(range(1, 122))
         assert [watcher.result() for watcher in watchers] == [stored] * 6
 
-    async def test_a_watcher_goes_on_where_it_says(self, logs: tuple[EventLog, EventLog]) -> None:
+    async def test_a_watcher_goes_on_where_it_says(
+        self, logs: tuple[LogBackend, LogBackend]
+    ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
         rows = await log.append(batch(session_id, 0, created(), named("a"), named("b")))
@@ -535,7 +536,7 @@ class EventLogContract:
             more = await other.append(batch(session_id, 4, named("d"), delta("x")))
             assert await anext(live) == more
 
-    async def test_a_slow_watcher_misses_nothing(self, logs: tuple[EventLog, EventLog]) -> None:
+    async def test_a_slow_watcher_misses_nothing(self, logs: tuple[LogBackend, LogBackend]) -> None:
         log, _ = logs
         session_id = SessionId(new_id())
         rows = await log.append(batch(session_id, 0, created()))
@@ -552,7 +553,7 @@ class EventLogContract:
         assert tuple(seen) == rows
 
     async def test_many_watchers_of_a_session_share_its_rows(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, _ = logs
         session_id = SessionId(new_id())
@@ -568,7 +569,7 @@ class EventLogContract:
         assert len({watcher.result() for watcher in watchers}) == 1
 
     async def test_another_nodes_commit_wakes_who_waits(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         assert not await other.wait_beyond(0, 0, timeout=0.01)
@@ -581,7 +582,7 @@ class EventLogContract:
         assert await other.wait_beyond(0, 0, timeout=0)
 
     async def test_a_partition_reads_without_its_deltas(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
@@ -595,7 +596,7 @@ class EventLogContract:
             assert await joined(one.read(session_id, after=1, until=21, deltas=False)) == ()
 
     async def test_an_empty_page_says_where_the_partition_ends(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         await log.append(batch(SessionId(new_id()), 0, created(), named("a")))
@@ -604,7 +605,7 @@ class EventLogContract:
         assert (page.rows, page.reached, page.head) == ((), 2, 2)
 
     async def test_a_receipt_is_found_by_the_clients_id(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         session_id, stranger = SessionId(new_id()), SessionId(new_id())
@@ -618,7 +619,7 @@ class EventLogContract:
             assert await one.find_receipt(stranger, MessageId("m:1")) is None
 
     async def test_an_event_above_the_limit_is_refused_and_nothing_stored(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, _ = logs
         session_id = SessionId(new_id())
@@ -635,7 +636,7 @@ class EventLogContract:
         assert await joined(log.read(session_id)) == rows + largest
 
     async def test_an_id_that_would_come_back_changed_is_refused(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, _ = logs
 
@@ -644,7 +645,9 @@ class EventLogContract:
         with pytest.raises(BadInput):
             await log.append(batch(SessionId("s1"), 0, created()))
 
-    async def test_a_session_is_a_chain_of_hashes(self, logs: tuple[EventLog, EventLog]) -> None:
+    async def test_a_session_is_a_chain_of_hashes(
+        self, logs: tuple[LogBackend, LogBackend]
+    ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
         await log.append(batch(session_id, 0, created(), named("a")))
@@ -656,7 +659,7 @@ class EventLogContract:
         assert list(verify_chain(rows)) == []
         assert len({row.salt for row in rows}) == 5
 
-    async def test_a_fork_reads_its_origin_first(self, logs: tuple[EventLog, EventLog]) -> None:
+    async def test_a_fork_reads_its_origin_first(self, logs: tuple[LogBackend, LogBackend]) -> None:
         log, other = logs
         origin, fork, fork_of_fork = (SessionId(new_id()) for _ in range(3))
         receipt = UserMessageReceived(message_id=MessageId("m"), content="hello")
@@ -685,7 +688,7 @@ class EventLogContract:
             await log.append(batch(SessionId(new_id()), 9, forked(origin, 9)))
 
     async def test_a_fork_may_begin_within_what_its_origin_shares_with_another(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         root, fork, early, empty = (SessionId(new_id()) for _ in range(4))
@@ -703,7 +706,7 @@ class EventLogContract:
         assert [row.position for row in first + alone] == [5, 6, 7]
 
     async def test_the_same_fork_again_gives_the_first_answer(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         origin, fork = SessionId(new_id()), SessionId(new_id())
@@ -717,7 +720,7 @@ class EventLogContract:
         assert await log.head(fork) == 4
 
     async def test_what_is_erased_in_the_origin_is_erased_in_its_forks_only_there(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         origin, fork = SessionId(new_id()), SessionId(new_id())
@@ -736,7 +739,7 @@ class EventLogContract:
             assert list(verify_chain(rows)) == []
 
     async def test_the_registry_says_who_is_there_and_where_they_end(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         origin, fork = sorted(SessionId(new_id()) for _ in range(2))
@@ -768,7 +771,7 @@ class EventLogContract:
         assert [head.forked_from for head in await other.sessions([apart])] == [None]
 
     async def test_what_was_elsewhere_is_restored_as_it_was(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         elsewhere = InMemoryEventLog()
@@ -793,7 +796,7 @@ class EventLogContract:
         await append_on_top(other, fork, named("d"))
         assert list(verify_chain(await joined(log.read(fork)))) == []
 
-    async def test_a_restore_is_all_or_nothing(self, logs: tuple[EventLog, EventLog]) -> None:
+    async def test_a_restore_is_all_or_nothing(self, logs: tuple[LogBackend, LogBackend]) -> None:
         log, other = logs
         elsewhere = InMemoryEventLog()
         new, there = (SessionId(new_id()) for _ in range(2))
@@ -820,7 +823,7 @@ class EventLogContract:
         assert await log.restore(*await moved_from(elsewhere, new)) == 2
 
     async def test_others_append_while_sessions_are_restored(
-        self, logs: tuple[EventLog, EventLog]
+        self, logs: tuple[LogBackend, LogBackend]
     ) -> None:
         log, other = logs
         elsewhere = InMemoryEventLog()

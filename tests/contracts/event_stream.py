@@ -3,7 +3,7 @@
 import pytest
 
 from navi.domain.errors import StreamMoved
-from navi.ports import EventStream
+from navi.ports.event_stream import EventStream
 from tests.support.growing_log import row
 
 ROWS = tuple(row(position) for position in range(1, 8))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from navi.ports import HeadsBus
+from navi.ports.signing import HeadsBus
 
 
 class HeadsBusContract:

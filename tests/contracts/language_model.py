@@ -12,7 +12,7 @@ from navi.domain.errors import ModelFailure
 from navi.domain.events import Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema
-from navi.ports import (
+from navi.ports.language_model import (
     FinalChunk,
     LanguageModel,
     ModelChunk,

@@ -13,7 +13,8 @@ from navi.domain.errors import ModelFailure
 from navi.domain.events import AgentEvent, MemoryForgotten, MemorySaved, SessionPinned
 from navi.domain.ids import LOCAL_OWNER, EventId, Owner, SessionId, uuid7
 from navi.domain.memory import Memory, Vector
-from navi.ports import Append, Memories, NewEvent, Recorded
+from navi.ports.event_log import Append, NewEvent, Recorded
+from navi.ports.memories import Memories
 from tests.support.embedding import Chosen, WordEmbedder
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@
 import pytest
 
 from navi.domain.ids import NodeId, uuid7
-from navi.ports import Nodes
+from navi.ports.nodes import Nodes
 
 
 def node(number: int) -> NodeId:

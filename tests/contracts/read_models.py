@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from navi.domain.fold import Rows
 from navi.domain.ids import LOCAL_OWNER, Owner, SessionId, uuid7
 from navi.domain.projection import Change, Hide, Listing, Put, Show
-from navi.ports import Build, ParkedEvent, ReadModels, SessionChanges, StoredState
+from navi.ports.read_model_admin import ReadModelBackend
+from navi.ports.read_model_builds import SessionChanges
+from navi.ports.read_models import Build, ParkedEvent, StoredState
 
 NUMBERS = itertools.count(100)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -55,7 +57,7 @@ def poison(session_id: SessionId = A, *, seq: int = 4) -> ParkedEvent:
 
 
 async def save(
-    read_models: ReadModels,
+    read_models: ReadModelBackend,
     *sessions: SessionChanges,
     parked: Sequence[ParkedEvent] = (),
     position: int = 1,
@@ -68,7 +70,7 @@ async def save(
         await batch.save(sessions, parked=parked, position=position)
 
 
-async def states(read_models: ReadModels) -> dict[tuple[int, int], str]:
+async def states(read_models: ReadModelBackend) -> dict[tuple[int, int], str]:
     """The states of the builds, by version and number."""
     return {(b.version, b.number): b.state for b in await read_models.builds(["sample"])}
 
@@ -84,21 +86,21 @@ class ReadModelsContract:
     """A subclass gives ``read_models``, and ``elsewhere``: the same store in another process."""
 
     @pytest.fixture
-    def read_models(self) -> ReadModels:
+    def read_models(self) -> ReadModelBackend:
         raise NotImplementedError
 
     @pytest.fixture
-    def elsewhere(self, read_models: ReadModels) -> ReadModels:
+    def elsewhere(self, read_models: ReadModelBackend) -> ReadModelBackend:
         return read_models
 
-    async def test_nothing_is_stored_at_first(self, read_models: ReadModels) -> None:
+    async def test_nothing_is_stored_at_first(self, read_models: ReadModelBackend) -> None:
         assert await read_models.load("sample", 1, A) is None
         assert await read_models.positions("sample", 1) == {}
         assert await read_models.parked("sample", 1) == ()
         assert await read_models.unfinished("sample", 1) == ()
 
     async def test_what_a_batch_saves_is_loaded_again_byte_for_byte(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         state = b'{"b": 1.00, "a": "\\u0000", "b": 2}'
 
@@ -110,7 +112,7 @@ class ReadModelsContract:
         assert await elsewhere.positions("sample", 1) == {0: 9}
 
     async def test_the_last_visible_row_up_to_a_key_is_found(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         await save(
             read_models,
@@ -133,7 +135,7 @@ class ReadModelsContract:
         assert await elsewhere.last_row("sample", 2, A, until=9) is None
 
     async def test_projections_and_versions_do_not_see_each_other(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         await save(read_models, changes(A, put(1)))
         await read_models.open_build("sample", 2)
@@ -144,7 +146,7 @@ class ReadModelsContract:
         assert await read_models.positions("sample", 2) == {}
 
     async def test_a_batch_knows_its_position_and_the_states_saved_so_far(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         await save(read_models, changes(A, put(1), seq=1), position=5)
 
@@ -160,7 +162,7 @@ class ReadModelsContract:
             }
 
     async def test_nobody_sees_a_batch_before_it_is_committed(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         await read_models.open_build("sample", 1)
         async with read_models.begin("sample", 1, 0) as batch:
@@ -172,7 +174,7 @@ class ReadModelsContract:
         assert await elsewhere.load("sample", 1, A) is not None
 
     async def test_a_block_that_raises_leaves_nothing_and_lets_go_of_the_checkpoint(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         await save(read_models, changes(A, put(1)), position=1)
         before = await read_models.load("sample", 1, A)
@@ -197,7 +199,7 @@ class ReadModelsContract:
             assert batch.position == 1
 
     async def test_a_checkpoint_has_one_holder(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         await save(read_models, position=1)
         await read_models.open_build("sample", 2)
@@ -220,7 +222,7 @@ class ReadModelsContract:
             assert batch is not None
 
     async def test_hidden_rows_come_back_where_their_hider_is_undone(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         visible = ((-5, b'"-5"'), (3, b'"3"'))
         await save(
@@ -248,7 +250,7 @@ class ReadModelsContract:
     )
     @given(data=st.data())
     async def test_changes_of_many_sessions_are_made_in_the_order_of_each(
-        self, read_models: ReadModels, data: st.DataObject
+        self, read_models: ReadModelBackend, data: st.DataObject
     ) -> None:
         histories = data.draw(
             st.lists(
@@ -278,7 +280,7 @@ class ReadModelsContract:
                 seq=1, state=b"{}", rows=rows.visible(), hidden=rows.hidden()
             )
 
-    async def test_rows_are_read_in_pages(self, read_models: ReadModels) -> None:
+    async def test_rows_are_read_in_pages(self, read_models: ReadModelBackend) -> None:
         await save(
             read_models,
             changes(A, *(put(key) for key in range(-1, 6)), Hide(before=2, by=9), put(-9)),
@@ -297,7 +299,7 @@ class ReadModelsContract:
         assert await keys(None, 0) == []
 
     async def test_state_and_rows_are_of_one_moment(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         written = 30
 
@@ -318,7 +320,7 @@ class ReadModelsContract:
         assert stored.seq == written
 
     async def test_sessions_are_listed_pinned_first_then_newest_first(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         other = Owner("somebody")
         await save(
@@ -350,7 +352,9 @@ class ReadModelsContract:
             after = (pinned, NOON + timedelta(minutes=minutes), session_id)
         assert pages == [B, D, C, A]
 
-    async def test_a_session_leaves_the_lists_it_stood_in(self, read_models: ReadModels) -> None:
+    async def test_a_session_leaves_the_lists_it_stood_in(
+        self, read_models: ReadModelBackend
+    ) -> None:
         await save(read_models, changes(A, listing=listed(unfinished=True)))
         assert [id_ for id_, _ in await read_models.unfinished("sample", 1)] == [A]
 
@@ -363,7 +367,7 @@ class ReadModelsContract:
         )
 
     async def test_what_is_forgotten_of_a_session_is_gone_from_every_projection(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         told = (put(1), put(2))
         await save(read_models, changes(A, *told), changes(B, *told), parked=[poison(A)])
@@ -377,7 +381,7 @@ class ReadModelsContract:
         assert len(other.rows) == 2
 
     async def test_what_is_forgotten_stays_in_lists_where_it_shall(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         await save(
             read_models,
@@ -395,7 +399,7 @@ class ReadModelsContract:
         assert [session_id for session_id, _ in sessions] == [A]
 
     async def test_what_is_forgotten_while_a_batch_is_under_way_goes_after_it(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         await save(read_models, changes(B))
         number = (await read_models.open_build("sample", 1)).number
@@ -413,7 +417,7 @@ class ReadModelsContract:
         assert await read_models.load("sample", 1, A) is None
 
     async def test_unfinished_sessions_of_all_owners_are_found(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         await save(
             read_models,
@@ -429,7 +433,7 @@ class ReadModelsContract:
         )
 
     async def test_rows_of_a_session_that_is_made_anew_do_not_stay(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         await save(read_models, changes(A, put(1), put(2)), changes(B, put(1)))
 
@@ -451,7 +455,7 @@ class ReadModelsContract:
         )
 
     async def test_parked_events_are_kept_once_and_told_by_session_and_seq(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         first, second, third = poison(A, seq=4), poison(A, seq=9), poison(B, seq=2)
         await save(read_models, parked=[third, second])
@@ -464,7 +468,7 @@ class ReadModelsContract:
     # --- builds ---
 
     async def test_the_first_build_of_a_version_has_its_number_and_serves_while_it_is_made(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         first = await read_models.open_build("sample", 1)
         await save(read_models, changes(A, put(1)), position=7)
@@ -481,7 +485,7 @@ class ReadModelsContract:
         assert await states(elsewhere) == {(1, 1): "live"}
 
     async def test_what_is_built_anew_is_seen_by_nobody_before_the_switch(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         old = changes(A, put(1, b'"old"'), listing=listed(unfinished=True), state=b"[1]")
         await save(read_models, old, parked=[poison(B)], position=5)
@@ -513,7 +517,7 @@ class ReadModelsContract:
         ) == ((A, StoredState(seq=1, state=b"[2]")),)
 
     async def test_a_build_does_not_serve_before_it_is_as_far_as_the_one_that_does(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         await save(read_models, position=5)
         await read_models.switch("sample", 1)
@@ -526,7 +530,7 @@ class ReadModelsContract:
         assert await read_models.switch("sample", new.number)
 
     async def test_nothing_is_switched_under_a_process_at_work(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         await save(read_models, position=1)
         await read_models.switch("sample", 1)
@@ -542,7 +546,7 @@ class ReadModelsContract:
             assert batch is None  # the old one is retired: nobody works on it any more
 
     async def test_a_build_that_there_is_not_is_not_worked_on(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         async with read_models.begin("sample", 3, 0) as batch:
             assert batch is None
@@ -550,7 +554,7 @@ class ReadModelsContract:
         assert await read_models.builds(["sample"]) == ()
 
     async def test_what_is_retired_is_dropped_in_parts_and_the_rest_stays(
-        self, read_models: ReadModels, elsewhere: ReadModels
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
         await save(
             read_models,
@@ -578,7 +582,7 @@ class ReadModelsContract:
         assert await read_models.parked("sample", 1) == (poison(B),)
 
     async def test_a_version_that_nobody_runs_is_retired_once_the_present_one_is_complete(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         await save(read_models, changes(A, put(1)))
         await read_models.switch("sample", 1)
@@ -598,7 +602,7 @@ class ReadModelsContract:
         assert await read_models.load("sample", 1, A) is None
 
     async def test_a_version_that_comes_back_while_it_is_dropped_begins_a_new_build(
-        self, read_models: ReadModels
+        self, read_models: ReadModelBackend
     ) -> None:
         await save(read_models, changes(A, put(1)))
         await read_models.switch("sample", 1)

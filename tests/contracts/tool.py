@@ -7,7 +7,7 @@ import msgspec
 from jsonschema import Draft202012Validator
 
 from navi.domain.events import JsonObject
-from navi.ports import Tool
+from navi.ports.tools import Tool
 from tests.support.tool_context import context_in
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from navi.domain.ids import SessionId, uuid7
 from navi.domain.uploads import Upload, path_of
-from navi.ports import UploadStore
+from navi.ports.uploads import UploadStore
 
 
 def session(number: int) -> SessionId:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from navi.domain.hash_chain import GENESIS, digest_of, hash_of, verify_chain
 from navi.domain.ids import EventId, Owner, SessionId
-from navi.ports import Recorded
+from navi.ports.event_log import Recorded
 
 ROOT = Path(__file__).parents[2]
 SESSION = SessionId("01990000-0000-7000-8000-000000000000")

@@ -19,7 +19,7 @@ from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.domain.event_codec import decode_data
 from navi.domain.events import AgentEvent, SessionCreated
 from navi.domain.ids import LOCAL_OWNER, EventId, SessionId, TurnId, uuid7
-from navi.ports import Append, NewEvent
+from navi.ports.event_log import Append, NewEvent
 from tests.released.fold import HERE, buffers_of, imported, logs
 from tests.support.navi_process import NaviProcess, running_navi
 

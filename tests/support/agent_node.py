@@ -45,7 +45,12 @@ from navi.application.uploads.manage_uploads import KeepUploads
 from navi.domain.events import AgentEvent, Mode
 from navi.domain.ids import MessageId, NodeId, SessionId
 from navi.domain.secrets import Secrets
-from navi.ports import Capacity, Clock, Embedder, EventLog, Recorded, Tool
+from navi.ports.clock import Clock
+from navi.ports.embedding import Embedder
+from navi.ports.event_log import Recorded
+from navi.ports.language_model import Capacity
+from navi.ports.log_admin import LogBackend
+from navi.ports.tools import Tool
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.planning_log import PlanningLog
@@ -71,8 +76,8 @@ WORLDS: "list[World]" = []  # of the test that runs
 class World:
     """What the nodes of a test share: the log, the read models, and who is alive."""
 
-    def __init__(self, event_log: EventLog | None = None) -> None:
-        self.log: EventLog = event_log or InMemoryEventLog()
+    def __init__(self, event_log: LogBackend | None = None) -> None:
+        self.log: LogBackend = event_log or InMemoryEventLog()
         self.read_models = InMemoryReadModels()
         self.texts = InMemoryTextStore()
         self.memories = InMemoryMemories(NoEmbedders())

@@ -16,7 +16,8 @@ from navi.domain.ids import SessionId
 from navi.http.app import create_app
 from navi.http.requests.services import Draining, Readiness, Services
 from navi.http.server.serve import Address, serving
-from navi.ports import Append, Page, Recorded
+from navi.ports.event_log import Append, Recorded
+from navi.ports.log_partitions import Page
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 

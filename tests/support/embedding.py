@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from navi.domain.errors import ModelFailure
 from navi.domain.memory import Vector
-from navi.ports import Embedder
+from navi.ports.embedding import Embedder
 from tests.support.model_server import DIMENSIONS, embedding
 
 MODEL = "nomic-embed-text:latest"

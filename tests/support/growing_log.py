@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.domain.ids import LOCAL_OWNER, EventId, SessionId
-from navi.ports import Page, Recorded
+from navi.ports.event_log import Recorded
+from navi.ports.log_partitions import Page
 
 SESSIONS = tuple(SessionId(f"01990000-0000-7000-8000-00000000000{n}") for n in range(3))
 AT = datetime(2026, 11, 20, 10, tzinfo=UTC)

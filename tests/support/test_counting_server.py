@@ -9,7 +9,7 @@ import pytest
 from navi.adapters.llm.openai import OpenAI
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelRequest, PromptMessage
-from navi.ports import FinalChunk, TextChunk
+from navi.ports.language_model import FinalChunk, TextChunk
 from tests.support.counting_server import CountingServer, tokens_of
 from tests.support.model_wire import Calls, Say
 

@@ -1,6 +1,6 @@
 import pytest
 
-from navi.ports import Embedder
+from navi.ports.embedding import Embedder
 from tests.contracts.embedder import EmbedderContract
 from tests.support.embedding import WordEmbedder
 

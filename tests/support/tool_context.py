@@ -5,7 +5,7 @@ from pathlib import Path
 
 from navi.domain.events import TodoItem
 from navi.domain.ids import LOCAL_OWNER, CallId, SessionId
-from navi.ports import ToolContext, ToolResult
+from navi.ports.tools import ToolContext, ToolResult
 
 SESSION = SessionId("0199c0de-0000-7000-8000-000000000001")
 

@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 
 from navi.domain.errors import DiskFull, FilesUnavailable
 from navi.failpoints import failpoint
-from navi.ports import Digest
+from navi.ports.uploads import Digest
 
 P = ParamSpec("P")
 T = TypeVar("T")

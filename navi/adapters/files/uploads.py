@@ -20,7 +20,8 @@ from navi.domain import uploads
 from navi.domain.errors import FilesUnavailable, RuleBroken
 from navi.domain.ids import SessionId, is_uuid
 from navi.domain.uploads import Upload, path_of
-from navi.ports import Clock, Draft
+from navi.ports.clock import Clock
+from navi.ports.uploads import Draft
 
 OWN_DIRECTORY = ".uploads"  # beside the workspaces
 LOCK_SECONDS = 15.0  # for one's turn at a session; to append takes 6 at the most

@@ -24,7 +24,9 @@ from navi.domain.events import (
 from navi.domain.export import StoredEvent
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import MessageId, Owner, SessionId
-from navi.ports import Append, Page, Pruned, Recorded, RestoredSession, SessionHead
+from navi.ports.event_log import Append, Recorded
+from navi.ports.log_admin import Pruned, RestoredSession, SessionHead
+from navi.ports.log_partitions import Page
 
 BATCH_ROWS = 1000
 

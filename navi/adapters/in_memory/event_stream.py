@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from navi.domain.errors import BusSilent, BusUnavailable, StreamMoved
 from navi.domain.ids import EventId
 from navi.domain.subjects import format_position
-from navi.ports import Recorded
+from navi.ports.event_log import Recorded
 
 
 class _Stream(Struct):

@@ -16,7 +16,8 @@ from navi.domain.memory import (
     similarity,
     version_of,
 )
-from navi.ports import Embedders, Recorded
+from navi.ports.embedding import Embedders
+from navi.ports.event_log import Recorded
 
 _WORD = re.compile(r"\w+")
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from navi.domain.ids import NodeId
-from navi.ports import NodeState
+from navi.ports.nodes import NodeState
 
 
 class InMemoryNodes:

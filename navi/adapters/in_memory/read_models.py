@@ -9,7 +9,8 @@ from typing import Literal
 
 from navi.domain.fold import Rows
 from navi.domain.ids import Owner, SessionId
-from navi.ports import Build, ParkedEvent, ProjectionBatch, SessionChanges, StoredState
+from navi.ports.read_model_builds import ProjectionBatch, SessionChanges
+from navi.ports.read_models import Build, ParkedEvent, StoredState
 
 
 class _Stored:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.domain.events import Envelope
 from navi.domain.recording import begins_fork
-from navi.ports import Append, NewEvent, Recorded
+from navi.ports.event_log import Append, NewEvent, Recorded
 
 
 class RecordedLog(InMemoryEventLog):

@@ -27,7 +27,7 @@ from navi.domain.events import Purpose, Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelRequest, PromptMessage
 from navi.domain.remembering import beginning_of
-from navi.ports import (
+from navi.ports.language_model import (
     Capacity,
     FinalChunk,
     ModelChunk,

@@ -14,7 +14,8 @@ from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
 from navi.adapters.llm.servers import ASSUMED_SLOTS, Server, ServerPool
 from navi.domain.errors import BadInput
-from navi.ports import Capacity, Clock
+from navi.ports.clock import Clock
+from navi.ports.language_model import Capacity
 
 DETECT_SECONDS = 2.0  # how long an Ollama may take to answer
 

@@ -11,7 +11,8 @@ from navi.adapters.memory_embeddings import REFUSALS
 from navi.domain.errors import ModelFailure
 from navi.domain.ids import CallId
 from navi.domain.memory import Vector
-from navi.ports import Clock, Embedder, Ids
+from navi.ports.clock import Clock, Ids
+from navi.ports.embedding import Embedder
 
 log = structlog.get_logger()
 

@@ -15,7 +15,7 @@ from navi.adapters.llm.wire_json import shown
 from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Purpose
 from navi.domain.ids import CallId
-from navi.ports import ServerState
+from navi.ports.language_model import ServerState
 
 CONNECT_SECONDS = 5.0
 WRITE_SECONDS = 30.0  # a server that does not even take the request

@@ -28,7 +28,7 @@ from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Json, JsonObject, Purpose, Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema, conversation_of
-from navi.ports import (
+from navi.ports.language_model import (
     Capacity,
     FinalChunk,
     ModelChunk,

@@ -8,7 +8,9 @@ from msgspec import Struct
 from navi.domain import model_choice
 from navi.domain.errors import ModelFailure
 from navi.domain.model_choice import Candidate, Failure
-from navi.ports import Capacity, Clock, LanguageModel, Target
+from navi.ports.clock import Clock
+from navi.ports.language_model import Capacity, LanguageModel
+from navi.ports.model_servers import Target
 
 SET_ASIDE_SECONDS = 30.0  # after the first failure; doubled with each further one
 MAX_SET_ASIDE_SECONDS = 300.0

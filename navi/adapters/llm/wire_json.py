@@ -7,7 +7,7 @@ import msgspec
 
 from navi.domain.errors import ModelFailure
 from navi.domain.events import Json, JsonObject
-from navi.ports import RequestedCall
+from navi.ports.language_model import RequestedCall
 
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024  # text, thinking and arguments of one reply together
 SHOWN = 200  # characters of a malformed line in an error

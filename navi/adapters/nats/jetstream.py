@@ -27,7 +27,7 @@ from navi.domain.subjects import (
     stream_name,
     stream_subjects,
 )
-from navi.ports import Recorded
+from navi.ports.event_log import Recorded
 
 EXPECTED_HEADER = "Nats-Expected-Last-Sequence"
 EXPECTED_ID_HEADER = "Nats-Expected-Last-Msg-Id"

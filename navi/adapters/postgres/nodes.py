@@ -18,7 +18,7 @@ from navi.adapters.postgres.connect import Connection, Pool, connect, fetch
 from navi.adapters.postgres.transaction import answering
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import NodeId
-from navi.ports import NodeState
+from navi.ports.nodes import NodeState
 
 log = structlog.get_logger()
 

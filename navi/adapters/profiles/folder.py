@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from navi.domain.errors import BadInput
 from navi.domain.profile import Profile, parse_profile
-from navi.ports import ProfileEntry
+from navi.ports.profiles import ProfileEntry
 
 BUILT_IN = Path(__file__).parent / "builtin"
 BUILT_IN_SOURCE = "built-in"

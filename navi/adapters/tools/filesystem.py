@@ -27,7 +27,7 @@ from navi.domain import uploads
 from navi.domain.errors import BadInput
 from navi.domain.events import JsonObject
 from navi.domain.tool_output import clean_text
-from navi.ports import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
 SHOWN_BYTES = 48 * 1024  # of a file at once: about 12,000 tokens
 SHOWN_ENTRIES = 500  # of a directory at once

@@ -12,7 +12,7 @@ from navi.adapters.tools.workspace import (
 )
 from navi.domain.ids import CallId
 from navi.domain.tool_output import bound_output, with_remark
-from navi.ports import BoundOutput
+from navi.ports.tools import BoundOutput
 
 # One output may be much longer than a file the model writes; 100 MB of them is a tool gone wild.
 LIMITS = Limits(file=256 * 1024 * 1024, workspace=1024 * 1024 * 1024)

@@ -9,7 +9,7 @@ from navi.adapters.tools.arguments import in_words, parse_arguments, problem_wit
 from navi.domain.errors import BadInput
 from navi.domain.events import JsonObject
 from navi.domain.memory import MAX_QUERY, MAX_TEXT, Memory
-from navi.ports import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
 
 class Remembering(Protocol):

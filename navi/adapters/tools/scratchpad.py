@@ -18,7 +18,7 @@ from navi.adapters.tools.workspace import (
 from navi.domain.errors import BadInput
 from navi.domain.events import JsonObject
 from navi.domain.tool_output import clean_text
-from navi.ports import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
 PATH = f"{OWN_DIRECTORY}/scratchpad.md"
 LIMITS = Limits(file=64 * 1024)  # about 16,000 tokens: it must fit into the context when it is read

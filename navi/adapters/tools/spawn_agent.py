@@ -8,7 +8,7 @@ from navi.adapters.tools.arguments import in_words, parse_arguments, problem_wit
 from navi.domain.errors import BadInput
 from navi.domain.events import JsonObject
 from navi.domain.turn import SPAWN_AGENT
-from navi.ports import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
 
 class SpawnArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
 from navi.domain.errors import BadInput
 from navi.domain.events import JsonObject
-from navi.ports import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
 
 class SwitchArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from navi.adapters.tools.arguments import in_words, parse_arguments, problem_wit
 from navi.domain.errors import BadInput
 from navi.domain.events import JsonObject, TodoItem
 from navi.domain.tool_output import clean_text
-from navi.ports import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
 MAX_ITEMS = 100
 

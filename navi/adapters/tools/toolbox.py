@@ -11,7 +11,7 @@ from navi.adapters.tools.scratchpad import Scratchpad
 from navi.adapters.tools.spawn_agent import SpawnAgent
 from navi.adapters.tools.switch_profile import SwitchProfile
 from navi.adapters.tools.todo import Todo
-from navi.ports import Tool
+from navi.ports.tools import Tool
 
 
 class Tools:

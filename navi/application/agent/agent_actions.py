@@ -12,7 +12,7 @@ from navi.domain.errors import ModelFailure
 from navi.domain.events import SubagentFinished, SubagentStarted
 from navi.domain.ids import CallId, SubagentId
 from navi.domain.turn import Finish, why_not_spawn
-from navi.ports import ToolResult
+from navi.ports.tools import ToolResult
 
 WITHOUT_MODEL = "It had no model to ask: "
 WITHOUT_ROOM = "It had no room to go on: "

@@ -13,7 +13,7 @@ from navi.domain.ids import SubagentId, TurnId
 from navi.domain.profile import Profile
 from navi.domain.prompt import PERSONA, ToolSchema, prompt_messages, system_text
 from navi.domain.session import FollowUp
-from navi.ports import ToolBox
+from navi.ports.tools import ToolBox
 from navi.projections.context import ContextState
 
 

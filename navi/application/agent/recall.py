@@ -4,7 +4,7 @@ from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.session.retry import patiently
 from navi.domain.events import MemoryRecalled
 from navi.domain.memory import not_recalled_yet, recall_text
-from navi.ports import Memories
+from navi.ports.memories import Memories
 
 MAX_RECALLED = 8  # memories: a few lines beside the message
 

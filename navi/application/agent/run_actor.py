@@ -39,7 +39,7 @@ from navi.domain.turn import (
     goes_on,
     next_turn_step,
 )
-from navi.ports import Profiles
+from navi.ports.profiles import Profiles
 from navi.projections.context import ContextState
 
 log = structlog.get_logger()

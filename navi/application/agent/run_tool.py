@@ -22,16 +22,9 @@ from navi.domain.guidance import check_todo
 from navi.domain.profile import Profile
 from navi.domain.turn import INVALID_ARGUMENTS, SPAWN_AGENT, ToolRun, is_broken
 from navi.failpoints import failpoint
-from navi.ports import (
-    AgentActions,
-    Clock,
-    Outputs,
-    Tool,
-    ToolBox,
-    ToolContext,
-    ToolResult,
-    Workspaces,
-)
+from navi.ports.clock import Clock
+from navi.ports.tools import AgentActions, Outputs, Tool, ToolBox, ToolContext, ToolResult
+from navi.ports.workspaces import Workspaces
 from navi.projections.todo import TodoState
 
 log = structlog.get_logger()

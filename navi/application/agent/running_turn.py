@@ -8,7 +8,10 @@ from navi.application.agent.run_tool import RunToolOnce
 from navi.application.session.record import Record
 from navi.domain.commands import Runner
 from navi.domain.ids import CallId, NodeId
-from navi.ports import Clock, Ids, Memories, Profiles, ToolBox
+from navi.ports.clock import Clock, Ids
+from navi.ports.memories import Memories
+from navi.ports.profiles import Profiles
+from navi.ports.tools import ToolBox
 
 
 class Agent(Struct, frozen=True, kw_only=True):

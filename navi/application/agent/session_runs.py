@@ -11,7 +11,7 @@ from navi.application.agent.running_turn import Agent
 from navi.application.session.record import Record, Records
 from navi.domain.errors import Unavailable
 from navi.domain.ids import SessionId
-from navi.ports import EventLog
+from navi.ports.event_log import EventLog
 
 log = structlog.get_logger()
 

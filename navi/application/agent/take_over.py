@@ -22,7 +22,10 @@ from navi.domain.errors import (
 from navi.domain.ids import CallId, NodeId, SessionId
 from navi.domain.session import FollowUp, Session
 from navi.domain.turn import OpenTool, Turn, open_operations
-from navi.ports import EventLog, Nodes, ReadModels, ToolBox
+from navi.ports.log_partitions import PartitionedLog
+from navi.ports.nodes import Nodes
+from navi.ports.read_models import ReadModels
+from navi.ports.tools import ToolBox
 
 log = structlog.get_logger()
 
@@ -37,7 +40,7 @@ class TakeOver:
 
     def __init__(
         self,
-        event_log: EventLog,
+        event_log: PartitionedLog,
         read_models: ReadModels,
         records: Records,
         runs: SessionRuns,

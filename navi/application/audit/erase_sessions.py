@@ -24,7 +24,12 @@ from navi.domain.events import (
 from navi.domain.ids import Owner, SessionId, owner_stream
 from navi.domain.memory import HEADING, Memory
 from navi.failpoints import failpoint
-from navi.ports import EventLog, ReadModels, Recorded, TextStore, UploadStore, Workspaces
+from navi.ports.event_log import Recorded
+from navi.ports.log_admin import LogErasure
+from navi.ports.read_model_admin import ReadModelAdmin
+from navi.ports.text_store import TextStore
+from navi.ports.uploads import UploadStore
+from navi.ports.workspaces import Workspaces
 
 CATCH_UP_SECONDS = 60.0  # for the read models, which another process may be at work on
 
@@ -54,9 +59,9 @@ class EraseSessions:
 
     def __init__(
         self,
-        event_log: EventLog,
+        event_log: LogErasure,
         texts: TextStore,
-        read_models: ReadModels,
+        read_models: ReadModelAdmin,
         records: Records,
         memories: ManageMemories,
         workspaces: Workspaces,

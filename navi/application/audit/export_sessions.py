@@ -19,7 +19,10 @@ from navi.domain.export import (
     signed_text,
 )
 from navi.domain.ids import SessionId
-from navi.ports import Clock, EventLog, SessionHead, Signer, TextStore
+from navi.ports.clock import Clock
+from navi.ports.log_admin import LogRegistry, SessionHead
+from navi.ports.signing import Signer
+from navi.ports.text_store import TextStore
 
 Heads = Mapping[SessionId, SessionHead]
 
@@ -29,7 +32,7 @@ class ExportSessions:
 
     def __init__(
         self,
-        event_log: EventLog,
+        event_log: LogRegistry,
         texts: TextStore,
         signer: Signer,
         clock: Clock,

@@ -13,7 +13,8 @@ from navi.domain.export import ExportedSession, Header, StoredEvent
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import SessionId
 from navi.domain.verdict import Problem
-from navi.ports import EventLog, RestoredSession, TextStore
+from navi.ports.log_admin import LogRestore, RestoredSession
+from navi.ports.text_store import TextStore
 
 BATCH_EVENTS = 500
 BATCH_BYTES = 4 * 1024 * 1024
@@ -36,7 +37,7 @@ class ImportSessions:
         verify: whether a signature is that of a public key.
     """
 
-    def __init__(self, event_log: EventLog, texts: TextStore, verify: Verify) -> None:
+    def __init__(self, event_log: LogRestore, texts: TextStore, verify: Verify) -> None:
         self._log = event_log
         self._texts = texts
         self._verify = verify

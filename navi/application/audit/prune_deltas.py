@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from navi.domain.ids import SessionId
-from navi.ports import EventLog
+from navi.ports.log_admin import LogErasure
 
 STRETCH = 1000  # positions a step: a short transaction, so that nobody waits for its locks
 
@@ -18,7 +18,7 @@ class PrunedDeltas(Struct, frozen=True, kw_only=True):
 
 
 async def prune_deltas(
-    log: EventLog,
+    log: LogErasure,
     *,
     before: datetime,
     session_id: SessionId | None = None,

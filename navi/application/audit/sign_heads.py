@@ -14,7 +14,10 @@ from navi.domain.errors import BusUnavailable, Unavailable
 from navi.domain.event_codec import format_at
 from navi.domain.heads import FIRST, MAX_SESSIONS, SignedHead, encode_head, link_of
 from navi.domain.ids import SessionId
-from navi.ports import Clock, EventLog, HeadsBus, HeadsJournal, Signer, Turnstile
+from navi.ports.clock import Clock
+from navi.ports.leader_lock import Turnstile
+from navi.ports.log_partitions import LogPartitions
+from navi.ports.signing import HeadsBus, HeadsJournal, Signer
 
 EVERY_SECONDS = 5.0  # what was appended since the last line could still be cut off unseen
 PAGE_ROWS = 1000
@@ -30,7 +33,7 @@ class SignHeads:
 
     def __init__(
         self,
-        event_log: EventLog,
+        event_log: LogPartitions,
         journal: HeadsJournal,
         bus: HeadsBus,
         signer: Signer,

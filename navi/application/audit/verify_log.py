@@ -12,7 +12,9 @@ from navi.domain.heads import Witness
 from navi.domain.ids import SessionId
 from navi.domain.subjects import format_position
 from navi.domain.verdict import MAX_PROBLEMS, Problem, Verdict, verdict_of
-from navi.ports import EventLog, Recorded, SessionHead, TextStore
+from navi.ports.event_log import Recorded
+from navi.ports.log_admin import LogBackend, SessionHead
+from navi.ports.text_store import TextStore
 
 PAGE_ROWS = 1_000
 BEYOND = 2**53  # no position is as large
@@ -31,7 +33,7 @@ class _Chain(Struct):
 
 
 async def verify_session(
-    log: EventLog,
+    log: LogBackend,
     session_id: SessionId,
     witness: Witness | None = None,
     *,
@@ -79,7 +81,7 @@ async def verify_session(
 
 
 async def verify_log(
-    log: EventLog, witness: Witness | None = None, *, texts: TextStore | None = None
+    log: LogBackend, witness: Witness | None = None, *, texts: TextStore | None = None
 ) -> Verdict:
     """Read every partition once, in order of positions, and follow all chains on the way.
 
@@ -186,7 +188,7 @@ def _bases(sessions: Iterable[SessionHead]) -> set[Origin]:
 
 
 async def _untold(
-    log: EventLog, chains: Mapping[SessionId, _Chain], *, bases: set[Origin]
+    log: LogBackend, chains: Mapping[SessionId, _Chain], *, bases: set[Origin]
 ) -> list[Problem]:
     """Events that were erased though no ``content_erased`` says so: nobody knows what they were.
 
@@ -235,7 +237,7 @@ def _follow(chain: _Chain, session_id: SessionId, rows: Sequence[Recorded]) -> l
 
 
 async def _rows(
-    log: EventLog, session_id: SessionId, *, after: int, until: int
+    log: LogBackend, session_id: SessionId, *, after: int, until: int
 ) -> AsyncGenerator[Recorded, None]:
     async with aclosing(log.read(session_id, after=after, until=until)) as batches:
         async for batch in batches:
@@ -243,7 +245,7 @@ async def _rows(
                 yield row
 
 
-async def _start(log: EventLog, session_id: SessionId, first: int) -> _Chain:
+async def _start(log: LogBackend, session_id: SessionId, first: int) -> _Chain:
     """Where the chain of a session begins: at nothing, or at the event that it was forked from."""
     chain = _Chain()
     if first > 1:

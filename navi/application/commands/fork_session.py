@@ -14,7 +14,11 @@ from navi.domain.ids import SessionId
 from navi.domain.projection import UNREADABLE
 from navi.domain.session import Session
 from navi.domain.uploads import without
-from navi.ports import EventLog, Ids, ReadModels, Shelf, UploadStore, Workspaces
+from navi.ports.clock import Ids
+from navi.ports.event_log import EventLog
+from navi.ports.read_models import ReadModels
+from navi.ports.uploads import Shelf, UploadStore
+from navi.ports.workspaces import Workspaces
 from navi.projections.sessions import Sessions
 
 

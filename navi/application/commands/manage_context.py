@@ -14,7 +14,8 @@ from navi.domain.commands import RecordAside
 from navi.domain.errors import ModelFailure, NotFound, RuleBroken
 from navi.domain.events import CompressionUndone, ContextCompressed
 from navi.domain.ids import NodeId, SessionId
-from navi.ports import Profiles, ToolBox
+from navi.ports.profiles import Profiles
+from navi.ports.tools import ToolBox
 
 
 class Compressed(Struct, frozen=True, kw_only=True):

@@ -22,7 +22,9 @@ from navi.domain.events import Mode, UserMessageReceived
 from navi.domain.ids import LOCAL_OWNER, MessageId, NodeId, SessionId, TurnId
 from navi.domain.secrets import Secrets
 from navi.domain.session import Session
-from navi.ports import EventLog, Ids, Profiles
+from navi.ports.clock import Ids
+from navi.ports.event_log import EventLog
+from navi.ports.profiles import Profiles
 
 
 class Receipt(Struct, frozen=True, kw_only=True):

@@ -20,16 +20,10 @@ from navi.domain.projection import (
     Put,
 )
 from navi.failpoints import failpoint
-from navi.ports import (
-    Build,
-    EventLog,
-    ParkedEvent,
-    ProjectionBatch,
-    ReadModels,
-    Recorded,
-    SessionChanges,
-    StoredState,
-)
+from navi.ports.event_log import Recorded
+from navi.ports.log_partitions import PartitionedLog
+from navi.ports.read_model_builds import ProjectionBatch, ReadModelBuilds, SessionChanges
+from navi.ports.read_models import Build, ParkedEvent, StoredState
 
 log = structlog.get_logger()
 
@@ -54,7 +48,9 @@ class FoldBatch:
     An event that cannot be folded is parked, and its session goes on without it.
     """
 
-    def __init__(self, event_log: EventLog, read_models: ReadModels, *, batch_events: int) -> None:
+    def __init__(
+        self, event_log: PartitionedLog, read_models: ReadModelBuilds, *, batch_events: int
+    ) -> None:
         self._log = event_log
         self._read_models = read_models
         self._batch_events = batch_events

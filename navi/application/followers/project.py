@@ -10,7 +10,10 @@ import structlog
 from navi.application.followers.fold_batch import FoldBatch, Held, Reached
 from navi.domain.errors import Unavailable
 from navi.domain.projection import Projection
-from navi.ports import Build, Clock, EventLog, ReadModels
+from navi.ports.clock import Clock
+from navi.ports.log_partitions import PartitionedLog
+from navi.ports.read_model_builds import ReadModelBuilds
+from navi.ports.read_models import Build
 
 log = structlog.get_logger()
 
@@ -37,8 +40,8 @@ class Projector:
 
     def __init__(
         self,
-        log: EventLog,
-        read_models: ReadModels,
+        log: PartitionedLog,
+        read_models: ReadModelBuilds,
         projections: Sequence[Projection[Any]],
         clock: Clock,
         *,

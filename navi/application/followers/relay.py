@@ -26,7 +26,9 @@ from navi.domain.errors import (
 from navi.domain.events import ContentErased
 from navi.domain.subjects import format_position, stream_name
 from navi.failpoints import failpoint
-from navi.ports import EventLog, EventStream, Recorded
+from navi.ports.event_log import Recorded
+from navi.ports.event_stream import EventStream
+from navi.ports.log_partitions import PartitionedLog
 
 PAGE_ROWS = 500
 PAGE_BYTES = 2 * 1024 * 1024  # aimed at: what the next page will weigh is not known
@@ -87,7 +89,9 @@ RelayState = Starting | Following | StandingBy | Degraded
 class Relay:
     """The relay of one partition; ``state`` tells how it fares."""
 
-    def __init__(self, events: EventLog, stream: EventStream, partition: int, pace: Pace) -> None:
+    def __init__(
+        self, events: PartitionedLog, stream: EventStream, partition: int, pace: Pace
+    ) -> None:
         self._events = events
         self._stream = stream
         self._partition = partition
@@ -240,7 +244,7 @@ class Relay:
 
 
 async def republish(
-    events: EventLog,
+    events: PartitionedLog,
     stream: EventStream,
     *,
     partition: int,
@@ -280,7 +284,7 @@ async def republish(
     return position
 
 
-async def _open(events: EventLog, stream: EventStream, partition: int) -> int:
+async def _open(events: PartitionedLog, stream: EventStream, partition: int) -> int:
     """Where the stream ends.
 
     Raises:

@@ -26,7 +26,10 @@ from navi.domain.events import (
 )
 from navi.domain.ids import EventId, Owner, SessionId
 from navi.domain.memory import Memory
-from navi.ports import EventLog, ReadModels, Recorded, TextStore
+from navi.ports.event_log import Recorded
+from navi.ports.log_admin import LogErasure
+from navi.ports.read_model_admin import ReadModelAdmin
+from navi.ports.text_store import TextStore
 
 STRETCH = 5000  # positions a step of the search
 
@@ -35,7 +38,7 @@ class EraseMemory:
     """Takes a memory's words out of every event of its owner that tells them."""
 
     def __init__(
-        self, event_log: EventLog, texts: TextStore, records: Records, read_models: ReadModels
+        self, event_log: LogErasure, texts: TextStore, records: Records, read_models: ReadModelAdmin
     ) -> None:
         self._log = event_log
         self._texts = texts

@@ -7,7 +7,8 @@ import structlog
 
 from navi.domain.errors import Unavailable
 from navi.domain.events import MemorySaved
-from navi.ports import EventLog, Memories
+from navi.ports.log_partitions import LogPartitions
+from navi.ports.memories import Memories
 
 log = structlog.get_logger()
 
@@ -21,7 +22,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds after trouble
 class KeepMemories:
     """A follower of the log; any number of processes may run one."""
 
-    def __init__(self, event_log: EventLog, memories: Memories) -> None:
+    def __init__(self, event_log: LogPartitions, memories: Memories) -> None:
         self._log = event_log
         self._memories = memories
         self._saved = asyncio.Event()  # something came that may want an embedding

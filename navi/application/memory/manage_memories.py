@@ -11,7 +11,9 @@ from navi.domain.errors import NotFound, RuleBroken
 from navi.domain.events import MemoryForgotten, MemorySaved
 from navi.domain.ids import Owner, SessionId, owner_stream
 from navi.domain.memory import Memory, checked_text
-from navi.ports import Ids, Memories, ToolContext
+from navi.ports.clock import Ids
+from navi.ports.memories import Memories
+from navi.ports.tools import ToolContext
 
 MAX_FOUND = 20  # memories a question is answered with
 

@@ -18,7 +18,7 @@ from navi.domain.events import (
 )
 from navi.domain.ids import CallId, SessionId, TurnId
 from navi.domain.turn import FOR_LENGTH
-from navi.ports import EventLog
+from navi.ports.event_log import EventLog
 
 
 class TurnOutcome(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,9 @@ from navi.domain.fold import Fold
 from navi.domain.ids import Owner, SessionId
 from navi.domain.projection import UNREADABLE
 from navi.domain.session import Session
-from navi.ports import EventLog, ReadModels, Recorded, StoredState
+from navi.ports.event_log import Recorded
+from navi.ports.log_partitions import PartitionedLog
+from navi.ports.read_models import ReadModels, StoredState
 from navi.projections.sessions import Sessions
 
 TAIL_ROWS = 1000  # of a partition's log, read at a time
@@ -54,7 +56,7 @@ async def base_of(read_models: ReadModels) -> Base:
 
 
 async def moved_since(
-    log: EventLog, read_models: ReadModels, base: Base, *, owner: Owner | None
+    log: PartitionedLog, read_models: ReadModels, base: Base, *, owner: Owner | None
 ) -> dict[SessionId, Session]:
     """The sessions with events that the stored list does not know, as they are now.
 
@@ -81,7 +83,7 @@ async def moved_since(
 
 
 async def _begun(
-    log: EventLog, read_models: ReadModels, base: Base, row: Recorded
+    log: PartitionedLog, read_models: ReadModels, base: Base, row: Recorded
 ) -> Fold[Session]:
     """The fold of a session as it is stored before an event, or further."""
     if base.is_own:
@@ -95,7 +97,9 @@ async def _begun(
     return await open_fold(log, read_models, Sessions(), row.session_id, rows=False)
 
 
-async def session_now(log: EventLog, read_models: ReadModels, session_id: SessionId) -> Session:
+async def session_now(
+    log: PartitionedLog, read_models: ReadModels, session_id: SessionId
+) -> Session:
     """A session at the head of its log.
 
     Raises:
@@ -114,7 +118,7 @@ def session_in(session_id: SessionId, stored: StoredState) -> Session | None:
 
 
 async def unfinished_sessions(
-    log: EventLog, read_models: ReadModels
+    log: PartitionedLog, read_models: ReadModels
 ) -> Mapping[SessionId, Session]:
     """Sessions in which a turn is open or a message waits for one, of all owners.
 

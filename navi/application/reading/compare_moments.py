@@ -17,7 +17,7 @@ from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import TodoItem
 from navi.domain.ids import EventId, SessionId
 from navi.domain.messages import Message
-from navi.ports import EventLog, Recorded
+from navi.ports.event_log import EventLog, Recorded
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.todo import Todo

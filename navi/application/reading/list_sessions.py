@@ -12,7 +12,8 @@ from navi.application.reading.catalogue import base_of, moved_since, session_in,
 from navi.domain.errors import BadInput
 from navi.domain.ids import Owner, SessionId
 from navi.domain.session import Session
-from navi.ports import EventLog, ReadModels
+from navi.ports.log_partitions import PartitionedLog
+from navi.ports.read_models import ReadModels
 from navi.projections.sessions import Sessions
 
 
@@ -32,7 +33,7 @@ class _Place(Struct, frozen=True, array_like=True, order=True):
 
 
 async def list_sessions(
-    log: EventLog,
+    log: PartitionedLog,
     read_models: ReadModels,
     *,
     owner: Owner,
@@ -88,7 +89,7 @@ def _add(places: dict[_Place, Session], session: Session, cursor: _Place | None)
         places[place] = session
 
 
-async def _at_head(log: EventLog, session: Session) -> Session:
+async def _at_head(log: PartitionedLog, session: Session) -> Session:
     """The session with the seq of its last event, deltas counted: only an open turn makes those."""
     if session.turn is None:
         return session

@@ -13,7 +13,8 @@ from navi.domain.errors import BadInput, NotFound
 from navi.domain.fold import Fold, Rows
 from navi.domain.ids import SessionId
 from navi.domain.projection import UNREADABLE, Change, Hide, Projection, Show, State
-from navi.ports import EventLog, ReadModels, StoredState
+from navi.ports.event_log import EventLog
+from navi.ports.read_models import ReadModels, StoredState
 
 
 class View(Struct, Generic[State], frozen=True, kw_only=True):

@@ -20,7 +20,9 @@ from navi.domain.prompt import (
     prompt_messages,
 )
 from navi.domain.window import shorten
-from navi.ports import EventLog, Recorded, Renderers, TextStore
+from navi.ports.event_log import EventLog, Recorded
+from navi.ports.language_model import Renderers
+from navi.ports.text_store import TextStore
 from navi.projections.context import Context
 
 

@@ -15,7 +15,9 @@ from navi.domain.ids import NodeId, SessionId, SubagentId
 from navi.domain.recording import Recording, begins_fork, differing
 from navi.domain.secrets import Secrets
 from navi.domain.session import Session
-from navi.ports import Clock, EventLog, Ids, ReadModels, Recorded
+from navi.ports.clock import Clock, Ids
+from navi.ports.event_log import EventLog, Recorded
+from navi.ports.read_models import ReadModels
 
 # What records are opened with, in the order in which `Record` and `Records` take it.
 Opened = tuple[EventLog, ReadModels, Clock, Ids, NodeId, Secrets]

@@ -18,7 +18,8 @@ from navi.domain.export import (
     is_end,
 )
 from navi.domain.ids import SessionId
-from navi.ports import EventLog, Recorded, TextStore
+from navi.ports.event_log import EventLog, Recorded
+from navi.ports.text_store import TextStore
 
 
 class Loaded(Struct, frozen=True):

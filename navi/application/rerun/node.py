@@ -37,17 +37,14 @@ from navi.application.rerun.recorded_tools import (
 from navi.domain.events import SubagentFinished, ToolFinished
 from navi.domain.ids import NodeId, SessionId
 from navi.domain.recording import Recording
-from navi.ports import (
-    Clock,
-    EventLog,
-    Ids,
-    Memories,
-    NodeState,
-    ReadModels,
-    Renderers,
-    TextStore,
-    Tool,
-)
+from navi.ports.clock import Clock, Ids
+from navi.ports.language_model import Renderers
+from navi.ports.log_partitions import PartitionedLog
+from navi.ports.memories import Memories
+from navi.ports.nodes import NodeState
+from navi.ports.read_model_admin import ReadModelBackend
+from navi.ports.text_store import TextStore
+from navi.ports.tools import Tool
 from navi.projections.sessions import Sessions
 
 _TIME_WAS_UP = re.compile(r"\AIt was not done after ([0-9.e+]+) s\.\Z")
@@ -61,8 +58,8 @@ class Parts(Struct, frozen=True, kw_only=True):
         spawn: the tool that starts subagents.
     """
 
-    event_log: EventLog
-    read_models: ReadModels
+    event_log: PartitionedLog
+    read_models: ReadModelBackend
     texts: TextStore
     recalled: Memories
     known: Memories

@@ -39,21 +39,19 @@ from navi.domain.repetition import Patience
 from navi.domain.secrets import Masked, Secrets
 from navi.domain.turn import CONTEXT_OVERFLOW
 from navi.domain.window import Fitted, shorten
-from navi.ports import (
+from navi.ports.clock import Clock, Ids
+from navi.ports.language_model import (
     Capacity,
-    Clock,
     FinalChunk,
-    Ids,
     ModelChunk,
-    ModelServers,
     Renderers,
     RequestedCall,
     ServerState,
-    Target,
     TextChunk,
-    TextStore,
     ThinkingChunk,
 )
+from navi.ports.model_servers import ModelServers, Target
+from navi.ports.text_store import TextStore
 
 NEVER = 1e9  # seconds: time-outs come from the recording, not from a clock
 

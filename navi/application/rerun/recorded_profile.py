@@ -68,7 +68,7 @@ from navi.domain.prompt import PERSONA, SEPARATOR
 from navi.domain.recording import Call, Recording
 from navi.domain.remembering import KNOWN_ALREADY
 from navi.domain.window import Rate, Window
-from navi.ports import ProfileEntry
+from navi.ports.profiles import ProfileEntry
 from navi.projections.context import ContextState
 
 NO_LIMIT = 1_000  # iterations: the most that a profile may allow

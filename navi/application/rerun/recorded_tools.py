@@ -16,7 +16,7 @@ from navi.domain.profile import Profile
 from navi.domain.prompt import ToolSchema
 from navi.domain.recording import Call, Recording
 from navi.domain.turn import SPAWN_AGENT, ToolRun
-from navi.ports import (
+from navi.ports.tools import (
     AgentActions,
     BoundOutput,
     Tool,

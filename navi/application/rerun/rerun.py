@@ -43,7 +43,7 @@ from navi.domain.events import (
 from navi.domain.ids import EventId, NodeId, SubagentId
 from navi.domain.recording import Call, Recording
 from navi.domain.turn import HANDED_OVER
-from navi.ports import Append, NewEvent
+from navi.ports.event_log import Append, NewEvent
 
 log = structlog.get_logger()
 

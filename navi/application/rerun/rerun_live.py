@@ -20,7 +20,7 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.ids import SessionId
-from navi.ports import EventLog
+from navi.ports.event_log import EventLog
 
 TURN_SECONDS = 6 * 3600.0  # for a turn of a slow model with many steps; then it goes on by itself
 

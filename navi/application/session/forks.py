@@ -1,10 +1,10 @@
 """Which sessions share the events of another one."""
 
 from navi.domain.ids import SessionId
-from navi.ports import EventLog
+from navi.ports.log_admin import LogRegistry
 
 
-async def forks_of(log: EventLog, session_id: SessionId) -> tuple[SessionId, ...]:
+async def forks_of(log: LogRegistry, session_id: SessionId) -> tuple[SessionId, ...]:
     """The forks of a session, and theirs, deleted ones too; each of them once."""
     found: dict[SessionId, None] = {}
     left = [session_id]

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from navi.domain.events import TextDelta
 from navi.domain.ids import CallId, SessionId
 from navi.domain.turn import OpenModelCall, Turn, open_operations
-from navi.ports import EventLog
+from navi.ports.event_log import EventLog
 
 
 async def partial_texts(

@@ -18,7 +18,9 @@ from navi.domain.fold import Fold
 from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
 from navi.domain.secrets import Secrets, masked_event
 from navi.domain.session import Session
-from navi.ports import Append, Clock, EventLog, Ids, NewEvent, ReadModels, Recorded
+from navi.ports.clock import Clock, Ids
+from navi.ports.event_log import Append, EventLog, NewEvent, Recorded
+from navi.ports.read_models import ReadModels
 from navi.projections.context import Context, ContextState
 from navi.projections.sessions import Sessions
 from navi.projections.todo import Todo, TodoState

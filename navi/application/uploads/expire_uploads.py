@@ -11,7 +11,8 @@ from navi.domain.errors import NotFound, RuleBroken, Unavailable
 from navi.domain.ids import SessionId
 from navi.domain.uploads import due
 from navi.failpoints import failpoint
-from navi.ports import Clock, Shelf, UploadStore
+from navi.ports.clock import Clock
+from navi.ports.uploads import Shelf, UploadStore
 
 log = structlog.get_logger()
 

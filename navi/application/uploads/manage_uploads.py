@@ -30,7 +30,7 @@ from navi.domain.uploads import (
     too_much,
 )
 from navi.failpoints import failpoint
-from navi.ports import Digest, Draft, OpenUpload, UploadStore
+from navi.ports.uploads import Digest, Draft, OpenUpload, UploadStore
 
 AT_ONCE = 16  # requests whose files are written at one time; the others wait, their bodies unread
 WAIT_SECONDS = 30.0  # for one's turn among them

@@ -18,7 +18,7 @@ from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AFTER, LIMIT, operation
 from navi.http.requests.services import Given, PathText
 from navi.http.requests.validation import Query, limit_in, seq_in, session_of
-from navi.ports import EventLog
+from navi.ports.event_log import EventLog
 
 MAX_TYPES = 100
 

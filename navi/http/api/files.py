@@ -22,7 +22,7 @@ from navi.http.requests.errors import Edge, Refused
 from navi.http.requests.operation import AT, operation
 from navi.http.requests.services import Given, PathText
 from navi.http.requests.validation import seq_in, session_of, yes_or_no_in
-from navi.ports import OpenUpload
+from navi.ports.uploads import OpenUpload
 from navi.projections.sessions import Sessions
 
 _BYTES = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}

@@ -8,7 +8,7 @@ from navi.domain.ids import SessionId
 from navi.http.requests.bodies import answer
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, Services
-from navi.ports import ProfileEntry
+from navi.ports.profiles import ProfileEntry
 
 NO_SESSION = "00000000-0000-0000-0000-000000000000"
 

@@ -40,7 +40,7 @@ from navi.http.requests.errors import send_problem
 from navi.http.requests.services import Given, PathText, Services
 from navi.http.requests.validation import said, seq_in, session_of
 from navi.http.server.websocket_protocol import FRAMES_EXTENSION, join_frames
-from navi.ports import EventLog
+from navi.ports.event_log import EventLog
 from navi.race import first_of
 
 log = structlog.get_logger()

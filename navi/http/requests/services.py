@@ -13,7 +13,12 @@ from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.uploads.manage_uploads import KeepUploads
 from navi.domain.ids import LOCAL_OWNER, Owner
-from navi.ports import EventLog, Profiles, ReadModels, Renderers, TextStore, ToolBox
+from navi.ports.language_model import Renderers
+from navi.ports.log_partitions import PartitionedLog
+from navi.ports.profiles import Profiles
+from navi.ports.read_models import ReadModels
+from navi.ports.text_store import TextStore
+from navi.ports.tools import ToolBox
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
@@ -43,7 +48,7 @@ class Services(Struct, frozen=True, kw_only=True):
         check: looks at the servers the node needs; answers within a few seconds and never raises.
     """
 
-    event_log: EventLog
+    event_log: PartitionedLog
     read_models: ReadModels
     sessions: ManageSessions
     fork_session: ForkSession

@@ -10,7 +10,7 @@ from navi.adapters.files.drafts import FileDraft
 from navi.adapters.files.uploads import GRACE_SECONDS, Uploads
 from navi.adapters.system import SystemClock
 from navi.domain.errors import DiskFull, RuleBroken
-from navi.ports import UploadStore
+from navi.ports.uploads import UploadStore
 from tests.contracts.upload_store import HELLO, A, UploadStoreContract, left, put, read, upload
 from tests.support.small_disk import can_mount, small_disk
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
-from navi.ports import EventLog
+from navi.ports.log_admin import LogBackend
 from tests.contracts.event_log import EventLogContract
 
 
@@ -16,6 +16,6 @@ class TestInMemoryEventLog(EventLogContract):
         return "none"
 
     @asynccontextmanager
-    async def open_logs(self, database: str) -> AsyncGenerator[tuple[EventLog, EventLog], None]:
+    async def open_logs(self, database: str) -> AsyncGenerator[tuple[LogBackend, LogBackend], None]:
         log = InMemoryEventLog()
         yield log, log

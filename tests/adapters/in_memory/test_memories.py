@@ -1,7 +1,7 @@
 import pytest
 
 from navi.adapters.in_memory.memories import InMemoryMemories
-from navi.ports import Memories
+from navi.ports.memories import Memories
 from tests.contracts.memories import MemoriesContract
 from tests.support.embedding import Chosen
 

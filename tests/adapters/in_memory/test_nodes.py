@@ -2,7 +2,7 @@ import pytest
 
 from navi.adapters.in_memory.nodes import InMemoryNodes
 from navi.domain.ids import NodeId
-from navi.ports import Nodes, NodeState
+from navi.ports.nodes import Nodes, NodeState
 from tests.contracts.nodes import A, NodesContract
 
 

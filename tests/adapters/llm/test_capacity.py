@@ -8,7 +8,7 @@ import pytest
 from navi.adapters.llm import capacity
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
-from navi.ports import Capacity
+from navi.ports.language_model import Capacity
 from tests.contracts.language_model import asking, collect, failure_of
 from tests.support.model_server import MODEL, ModelServer
 from tests.support.model_wire import Done, Say

@@ -17,7 +17,7 @@ from navi.domain.events import Purpose, ToolCall, Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelRequest, PromptMessage
 from navi.domain.remembering import beginning_of
-from navi.ports import TextChunk
+from navi.ports.language_model import TextChunk
 from tests.contracts.language_model import CALL, Reply, asking, collect, put_together
 from tests.support.model_server import ModelServer
 

@@ -13,7 +13,7 @@ from navi.adapters.llm.openai import OpenAI
 from navi.adapters.system import RandomIds
 from navi.domain.errors import ModelFailure
 from navi.domain.ids import CallId
-from navi.ports import Embedder
+from navi.ports.embedding import Embedder
 from tests.contracts.embedder import EmbedderContract
 from tests.support.manual_clock import WoundClock
 from tests.support.model_server import MODEL as CHAT

@@ -11,7 +11,7 @@ from navi.adapters.llm.lines import MAX_LINE_BYTES
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.wire_json import MAX_OUTPUT_BYTES
 from navi.domain.errors import BadInput, ModelFailure
-from navi.ports import TextChunk
+from navi.ports.language_model import TextChunk
 from tests.contracts.language_model import (
     CALL,
     PATIENCE,

@@ -11,7 +11,7 @@ import pytest_asyncio
 from navi.adapters.llm.openai import OpenAI
 from navi.domain.errors import ModelFailure
 from navi.domain.prompt import ModelRequest
-from navi.ports import Capacity, LanguageModel, TextChunk
+from navi.ports.language_model import Capacity, LanguageModel, TextChunk
 from tests.contracts.language_model import (
     CALL,
     LanguageModelContract,

@@ -9,7 +9,7 @@ from navi.adapters.llm.ollama import Ollama, ollama_url, render
 from navi.domain.events import ToolCall, Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage
-from navi.ports import FinalChunk, RequestedCall, TextChunk, ToolCallChunk
+from navi.ports.language_model import FinalChunk, RequestedCall, TextChunk, ToolCallChunk
 from tests.contracts.language_model import (
     CALL,
     READ_FILE,

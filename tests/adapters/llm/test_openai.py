@@ -11,7 +11,7 @@ from navi.adapters.llm.openai import Form, OpenAI, render
 from navi.domain.events import ToolCall, Usage
 from navi.domain.ids import CallId
 from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage
-from navi.ports import FinalChunk, TextChunk, ThinkingChunk
+from navi.ports.language_model import FinalChunk, TextChunk, ThinkingChunk
 from tests.contracts.language_model import Reply, asking, collect, failure_of, put_together
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, ErrorLine, Raw, Say, Stall, calls

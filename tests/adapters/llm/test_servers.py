@@ -11,7 +11,8 @@ from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.servers import Server, ServerPool
 from navi.domain.errors import ModelFailure
 from navi.domain.model_choice import Candidate, Failure, failure_of
-from navi.ports import Capacity, Target
+from navi.ports.language_model import Capacity
+from navi.ports.model_servers import Target
 from tests.support.model_server import MODEL, ModelServer
 
 

@@ -13,7 +13,7 @@ from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.application.followers.relay import Degraded, Following, Pace, Relay
 from navi.domain.events import TextDelta
 from navi.domain.ids import LOCAL_OWNER, CallId, EventId, uuid7
-from navi.ports import Append, NewEvent
+from navi.ports.event_log import Append, NewEvent
 from tests.adapters.nats.own_server import OwnServer
 from tests.adapters.nats.stored import stored
 from tests.application.followers.relaying import FAST, caught_up, running

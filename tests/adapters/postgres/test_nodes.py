@@ -10,7 +10,7 @@ from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.nodes import SILENT_SECONDS, PostgresNodes
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import NodeId
-from navi.ports import Nodes, NodeState
+from navi.ports.nodes import Nodes, NodeState
 from tests.contracts.nodes import A, B, C, NodesContract, node
 from tests.support.servers import PostgresServer
 

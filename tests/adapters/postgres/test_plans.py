@@ -12,7 +12,7 @@ from navi.adapters.postgres.log.event_log import ALONG_ONE_INDEX, PostgresEventL
 from navi.adapters.postgres.log.writer import Slice, _arguments
 from navi.domain.events import TextDelta
 from navi.domain.ids import LOCAL_OWNER, CallId, EventId, SessionId, uuid7
-from navi.ports import Append, NewEvent
+from navi.ports.event_log import Append, NewEvent
 
 SESSION = SessionId(uuid7(milliseconds=1, random=bytes(10)))
 FETCHED = "select idx_tup_fetch from pg_stat_xact_user_tables where relname = 'event_p0'"

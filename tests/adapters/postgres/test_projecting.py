@@ -17,7 +17,8 @@ from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.reading.read_session import replay_session
 from navi.domain.ids import SessionId
-from navi.ports import EventLog, ReadModels
+from navi.ports.log_admin import LogBackend
+from navi.ports.read_model_admin import ReadModelBackend
 from tests.application.sample import (
     CREATED,
     DELTA,
@@ -54,7 +55,7 @@ CHILD_THAT_REBUILDS = CHILD.replace(
 
 
 @asynccontextmanager
-async def stores(dsn: str) -> AsyncGenerator[tuple[EventLog, ReadModels], None]:
+async def stores(dsn: str) -> AsyncGenerator[tuple[LogBackend, ReadModelBackend], None]:
     async with (
         PostgresEventLog.open(dsn, allow_unsafe_durability=True) as log,
         open_pool(dsn, size=8) as pool,
@@ -158,7 +159,9 @@ async def kill_batch(admin: "asyncpg.Connection[asyncpg.Record]") -> bool:
     return bool(rows)
 
 
-async def check_stored(log: EventLog, read_models: ReadModels, session_id: SessionId) -> None:
+async def check_stored(
+    log: LogBackend, read_models: ReadModelBackend, session_id: SessionId
+) -> None:
     """What is stored is the fold from nothing."""
     replayed = await replay_session(log, SAMPLE, session_id, until=await log.head(session_id))
     stored = await read_models.load("sample", 1, session_id)

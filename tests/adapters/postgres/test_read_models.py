@@ -11,32 +11,33 @@ from navi.adapters.postgres.migrate import default_directory, migrate
 from navi.adapters.postgres.nodes import LEASE_SECONDS as NODE_LEASE_SECONDS
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.domain.errors import LogUnavailable
-from navi.ports import ReadModels, StoredState
+from navi.ports.read_model_admin import ReadModelBackend
+from navi.ports.read_models import StoredState
 from tests.contracts.read_models import A, B, ReadModelsContract, changes, put, save
 from tests.support.servers import PostgresServer
 
 
 @pytest.fixture
-async def on_postgres(database: str) -> AsyncGenerator[ReadModels, None]:
+async def on_postgres(database: str) -> AsyncGenerator[ReadModelBackend, None]:
     async with open_pool(database, size=8) as pool:
         yield PostgresReadModels(pool)
 
 
 class TestPostgresReadModels(ReadModelsContract):
     @pytest.fixture
-    def read_models(self, on_postgres: ReadModels) -> ReadModels:
+    def read_models(self, on_postgres: ReadModelBackend) -> ReadModelBackend:
         return on_postgres
 
     @pytest.fixture
     async def elsewhere(
-        self, read_models: ReadModels, database: str
-    ) -> AsyncGenerator[ReadModels, None]:
+        self, read_models: ReadModelBackend, database: str
+    ) -> AsyncGenerator[ReadModelBackend, None]:
         async with open_pool(database, size=8) as pool:
             yield PostgresReadModels(pool)
 
 
 async def test_a_process_frozen_in_mid_batch_holds_up_nobody_for_long(
-    database: str, on_postgres: ReadModels
+    database: str, on_postgres: ReadModelBackend
 ) -> None:
     async def freeze_in_mid_batch() -> None:
         async with on_postgres.begin("sample", 1, 0) as batch:
@@ -45,7 +46,7 @@ async def test_a_process_frozen_in_mid_batch_holds_up_nobody_for_long(
                 while not await is_free(PostgresReadModels(pool)):  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.05)
 
-    async def is_free(elsewhere: ReadModels) -> bool:
+    async def is_free(elsewhere: ReadModelBackend) -> bool:
         async with elsewhere.begin("sample", 1, 0) as batch:
             return batch is not None
 
@@ -57,7 +58,7 @@ async def test_a_process_frozen_in_mid_batch_holds_up_nobody_for_long(
 
 
 async def test_a_batch_whose_connection_is_killed_leaves_nothing(
-    database: str, on_postgres: ReadModels
+    database: str, on_postgres: ReadModelBackend
 ) -> None:
     async def use_a_killed_connection() -> None:
         async with on_postgres.begin("sample", 1, 0) as batch:
@@ -76,7 +77,7 @@ async def test_a_batch_whose_connection_is_killed_leaves_nothing(
 
 
 async def test_without_postgres_every_call_says_so(
-    postgres_server: PostgresServer, database: str, on_postgres: ReadModels
+    postgres_server: PostgresServer, database: str, on_postgres: ReadModelBackend
 ) -> None:
     await postgres_server.drop_database(database)
 

@@ -5,7 +5,7 @@ from hashlib import sha256
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.log.text_store import PostgresTextStore
-from navi.ports import TextStore
+from navi.ports.text_store import TextStore
 
 TEXT = "You are navi.\u0000 Grüße"
 

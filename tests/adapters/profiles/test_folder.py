@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from navi.adapters.profiles.folder import BUILT_IN, FolderProfiles
 from navi.domain.profile import Profile
-from navi.ports import ProfileEntry
+from navi.ports.profiles import ProfileEntry
 
 
 @pytest.fixture

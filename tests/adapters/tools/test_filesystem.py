@@ -7,7 +7,7 @@ import pytest
 from navi.adapters.tools.filesystem import SHOWN_BYTES, Filesystem
 from navi.adapters.tools.workspace import Limits
 from navi.domain.events import Json, JsonObject
-from navi.ports import ToolResult
+from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import context_in
 

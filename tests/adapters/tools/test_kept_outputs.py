@@ -3,7 +3,7 @@ from pathlib import Path
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.domain.ids import CallId
 from navi.domain.tool_output import MAX_OUTPUT_BYTES
-from navi.ports import BoundOutput
+from navi.ports.tools import BoundOutput
 
 CALL = CallId("call_00000000000a")
 

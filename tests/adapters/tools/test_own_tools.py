@@ -10,7 +10,7 @@ from navi.adapters.tools.own_tools.own_tools import Patience
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.toolbox import Tools
 from navi.domain.events import Json, JsonObject
-from navi.ports import Tool, ToolDescription, ToolResult
+from navi.ports.tools import Tool, ToolDescription, ToolResult
 from tests.adapters.tools.own_tools_examples import BROKEN, HOSTILE, WEATHER
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import SESSION, context_in

@@ -4,7 +4,7 @@ import pytest
 
 from navi.adapters.tools.scratchpad import Scratchpad
 from navi.domain.events import Json, JsonObject
-from navi.ports import ToolResult
+from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import context_in
 

@@ -4,7 +4,7 @@ import pytest
 
 from navi.adapters.tools.todo import Todo
 from navi.domain.events import JsonObject, TodoItem
-from navi.ports import ToolResult
+from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import context_in
 

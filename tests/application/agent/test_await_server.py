@@ -15,7 +15,8 @@ from navi.domain.events import ModelWaiting, Purpose
 from navi.domain.ids import CallId, NodeId, SessionId
 from navi.domain.model_choice import Failure
 from navi.domain.prompt import ModelRequest
-from navi.ports import Capacity, ModelChunk, ServerState, Target
+from navi.ports.language_model import Capacity, ModelChunk, ServerState
+from navi.ports.model_servers import Target
 
 BEGAN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 REFUSED = Failure(backend="llama", model="m", kind="connection", refused=True)

@@ -11,7 +11,7 @@ import pytest
 from navi.adapters.system import SystemClock
 from navi.domain.events import JsonObject
 from navi.domain.ids import SessionId
-from navi.ports import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall, calls

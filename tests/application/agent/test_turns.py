@@ -26,7 +26,8 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.ids import CallId, MessageId, SessionId
-from navi.ports import Append, Recorded, ToolContext, ToolDescription, ToolResult
+from navi.ports.event_log import Append, Recorded
+from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 from navi.projections.context import Context
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer

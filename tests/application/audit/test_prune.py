@@ -22,7 +22,7 @@ from navi.domain.events import (
     Usage,
 )
 from navi.domain.ids import LOCAL_OWNER, CallId, EventId, NodeId, SessionId, TurnId, uuid7
-from navi.ports import Append, NewEvent, Recorded
+from navi.ports.event_log import Append, NewEvent, Recorded
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.planning_log import PlanningLog

@@ -21,7 +21,7 @@ from navi.domain.errors import BusUnavailable, LogUnavailable
 from navi.domain.heads import Witness, link_of
 from navi.domain.ids import SessionId
 from navi.domain.verdict import Problem
-from navi.ports import Recorded
+from navi.ports.event_log import Recorded
 from tests.contracts.event_log import batch, created, named, new_id
 from tests.support.manual_clock import WoundClock
 from tests.support.signing import signer_of

@@ -18,7 +18,7 @@ from navi.domain.events import SessionDeleted, SessionPinned
 from navi.domain.ids import LOCAL_OWNER, SessionId
 from navi.domain.session import Session
 from navi.failpoints import FailpointRaised
-from navi.ports import Build
+from navi.ports.read_models import Build
 from navi.projections.sessions import Sessions
 from tests.application.sample import (
     COMPLETED,

@@ -26,7 +26,10 @@ from navi.domain.events import (
 from navi.domain.ids import LOCAL_OWNER, SessionId
 from navi.domain.projection import Change, Listing, Put
 from navi.failpoints import FailpointRaised
-from navi.ports import Page, ParkedEvent, ProjectionBatch, Recorded, SessionChanges
+from navi.ports.event_log import Recorded
+from navi.ports.log_partitions import Page
+from navi.ports.read_model_builds import ProjectionBatch, SessionChanges
+from navi.ports.read_models import ParkedEvent
 from tests.application.sample import (
     COMPLETED,
     CREATED,

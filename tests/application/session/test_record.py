@@ -14,7 +14,7 @@ from navi.domain.errors import RuleBroken
 from navi.domain.events import UnknownEvent
 from navi.domain.ids import LOCAL_OWNER, EventId, NodeId, SessionId
 from navi.domain.secrets import Secrets
-from navi.ports import Append, NewEvent, Recorded
+from navi.ports.event_log import Append, NewEvent, Recorded
 
 SESSION = SessionId("0199b0a0-0000-7000-8000-000000000001")
 

@@ -22,7 +22,10 @@ from navi.domain.events import SessionCreated, UserMessageReceived
 from navi.domain.export import StoredEvent
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import MessageId, Owner, SessionId
-from navi.ports import Append, Page, Pruned, Recorded, RestoredSession, SessionHead, WakeUps
+from navi.ports.event_log import Append, Recorded
+from navi.ports.log_admin import Pruned, RestoredSession, SessionHead
+from navi.ports.log_partitions import Page
+from navi.ports.wake_ups import WakeUps
 
 READ_CONNECTIONS = 8
 # Every read of the log goes along one index. A planner that has no statistics yet, as in a new database,

@@ -10,7 +10,9 @@ from navi.adapters.postgres.log import statements
 from navi.adapters.postgres.log.erasures import Erasures
 from navi.domain.errors import LogDamaged, NotFound
 from navi.domain.ids import Owner, SessionId
-from navi.ports import Page, Pruned, Recorded
+from navi.ports.event_log import Recorded
+from navi.ports.log_admin import Pruned
+from navi.ports.log_partitions import Page
 
 MAX_ROWS = 1000  # a page, whatever the caller asks for
 

@@ -10,7 +10,7 @@ from navi.adapters.postgres.connect import check_server, connect
 from navi.adapters.postgres.log import statements
 from navi.adapters.postgres.log.tail import Tail
 from navi.adapters.postgres.log.writer import Writer
-from navi.ports import WakeUps
+from navi.ports.wake_ups import WakeUps
 
 log = structlog.get_logger()
 

@@ -13,7 +13,7 @@ from navi.adapters.postgres.transaction import answering
 from navi.domain.errors import AlreadyThere
 from navi.domain.export import StoredEvent
 from navi.domain.ids import SessionId
-from navi.ports import RestoredSession
+from navi.ports.log_admin import RestoredSession
 
 STATEMENT_SECONDS = 900.0  # for the one that moves all rows into the log
 

@@ -6,7 +6,7 @@ from itertools import islice
 
 from navi.adapters.postgres.log.watchers import weight
 from navi.domain.ids import SessionId
-from navi.ports import Recorded
+from navi.ports.event_log import Recorded
 
 MAX_ROWS = 20_000
 MAX_BYTES = 32 * 1024 * 1024

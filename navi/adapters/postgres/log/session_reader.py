@@ -14,7 +14,8 @@ from navi.domain.errors import LogDamaged, LogUnavailable
 from navi.domain.event_codec import decode_data
 from navi.domain.events import DELTA_TYPES, Origin, UserMessageReceived
 from navi.domain.ids import MessageId, Owner, SessionId, is_uuid
-from navi.ports import Recorded, SessionHead
+from navi.ports.event_log import Recorded
+from navi.ports.log_admin import SessionHead
 
 READ_ROWS = 1000  # a batch of a session's rows
 BATCH_BYTES = 8 * 1024 * 1024  # what a batch of a session's rows should not exceed, about

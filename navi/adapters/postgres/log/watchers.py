@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
-from navi.ports import Recorded
+from navi.ports.event_log import Recorded
 
 MAX_WAITING_ROWS = 1000
 MAX_WAITING_BYTES = 4 * 1024 * 1024

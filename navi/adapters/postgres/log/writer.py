@@ -18,7 +18,7 @@ from navi.adapters.postgres.log import statements
 from navi.domain.errors import BadInput, LogUnavailable
 from navi.domain.ids import Owner, SessionId
 from navi.failpoints import FailpointRaised, committed, failpoint
-from navi.ports import Recorded
+from navi.ports.event_log import Recorded
 
 log = structlog.get_logger()
 

@@ -12,7 +12,8 @@ from navi.adapters.postgres.transaction import LentConnection, answering, transa
 from navi.domain.ids import Owner, SessionId, is_uuid
 from navi.domain.memory import MAX_QUERY, Memory, fuse
 from navi.domain.tool_output import clean_text
-from navi.ports import Embedders, Recorded
+from navi.ports.embedding import Embedders
+from navi.ports.event_log import Recorded
 
 PROJECTION = ("memories", 1)  # name and version in navi.checkpoint
 

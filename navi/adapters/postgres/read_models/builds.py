@@ -6,7 +6,7 @@ import asyncpg
 
 from navi.adapters.postgres.connect import Pool, fetch
 from navi.adapters.postgres.transaction import LentConnection, answering, transaction
-from navi.ports import Build
+from navi.ports.read_models import Build
 
 _BUILDS = """
     select b.projection, b.number, b.version, b.state, c.partition, c.position

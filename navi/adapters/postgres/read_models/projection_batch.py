@@ -6,7 +6,8 @@ from navi.adapters.postgres.transaction import LentConnection, answering
 from navi.domain.errors import LogDamaged
 from navi.domain.ids import SessionId
 from navi.domain.projection import Change, Hide, Put, Show
-from navi.ports import ParkedEvent, SessionChanges, StoredState
+from navi.ports.read_model_builds import SessionChanges
+from navi.ports.read_models import ParkedEvent, StoredState
 
 _MOVE_CHECKPOINT = """
     update navi.checkpoint set position = $5

@@ -11,7 +11,8 @@ from navi.adapters.postgres.read_models.builds import PostgresBuilds
 from navi.adapters.postgres.read_models.projection_batch import PostgresProjectionBatch
 from navi.adapters.postgres.transaction import answering, transaction
 from navi.domain.ids import Owner, SessionId
-from navi.ports import ParkedEvent, ProjectionBatch, StoredState
+from navi.ports.read_model_builds import ProjectionBatch
+from navi.ports.read_models import ParkedEvent, StoredState
 
 _LOCK_CHECKPOINT = """
     select position from navi.checkpoint

@@ -15,7 +15,7 @@ from navi.adapters.tools.arguments import schema_of
 from navi.adapters.tools.own_tools.wire import Source
 from navi.domain.events import Json, JsonObject
 from navi.domain.tool_output import clean_text
-from navi.ports import ToolDescription
+from navi.ports.tools import ToolDescription
 
 CONTEXT = "context"  # the parameter that gets the ToolContext
 SAFE_TO_REPEAT = "SAFE_TO_REPEAT"

@@ -21,7 +21,7 @@ from navi.adapters.tools.own_tools.process import FileEndedProcess, OwnToolsProc
 from navi.adapters.tools.own_tools.wire import Call, Ended, Load, Loaded, LoadProblem, Source
 from navi.adapters.tools.program import clean_environment
 from navi.domain.events import JsonObject
-from navi.ports import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
 MAX_PROCESSES = 16  # calls of own tools at the same time
 MAX_IDLE = 2  # processes that wait for the next call

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.domain.events import JsonObject, ToolOutcome
-from navi.ports import ToolDescription
+from navi.ports.tools import ToolDescription
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # the sources of all tools go to the process in one frame
 MAX_ANSWER_BYTES = 4 * 1024 * 1024  # from the process: output is cut there, descriptions are short

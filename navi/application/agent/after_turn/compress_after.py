@@ -8,7 +8,8 @@ from navi.application.agent.model_calls.ask_model import Question
 from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.session.record import Record
 from navi.domain.ids import NodeId
-from navi.ports import Profiles, ToolBox
+from navi.ports.profiles import Profiles
+from navi.ports.tools import ToolBox
 
 
 class CompressAfter:

@@ -13,7 +13,8 @@ from navi.domain.answer_bounds import NAME
 from navi.domain.events import ModelReplied, SessionRenamed
 from navi.domain.ids import NodeId
 from navi.domain.naming import clean_name, is_named, naming_question
-from navi.ports import Profiles, ToolBox
+from navi.ports.profiles import Profiles
+from navi.ports.tools import ToolBox
 
 TEMPERATURE = 0.3
 

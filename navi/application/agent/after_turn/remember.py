@@ -16,7 +16,10 @@ from navi.domain.ids import NodeId
 from navi.domain.messages import Message
 from navi.domain.remembering import facts_of, is_enough, memory_question
 from navi.domain.session import FollowUp
-from navi.ports import Ids, Memories, Profiles, ToolBox
+from navi.ports.clock import Ids
+from navi.ports.memories import Memories
+from navi.ports.profiles import Profiles
+from navi.ports.tools import ToolBox
 from navi.projections.context import ContextState
 
 TEMPERATURE = 0.2

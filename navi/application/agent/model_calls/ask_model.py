@@ -25,14 +25,10 @@ from navi.domain.secrets import Secrets
 from navi.domain.turn import Attempt
 from navi.domain.window import Fitted, Window
 from navi.failpoints import failpoint
-from navi.ports import (
-    Clock,
-    FinalChunk,
-    Ids,
-    ModelServers,
-    Target,
-    TextStore,
-)
+from navi.ports.clock import Clock, Ids
+from navi.ports.language_model import FinalChunk
+from navi.ports.model_servers import ModelServers, Target
+from navi.ports.text_store import TextStore
 
 
 class Question(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ from navi.domain import model_choice
 from navi.domain.errors import ModelFailure
 from navi.domain.events import ModelWaiting, Purpose
 from navi.domain.model_choice import Failure
-from navi.ports import Clock, ModelServers, Target
+from navi.ports.clock import Clock
+from navi.ports.model_servers import ModelServers, Target
 
 
 class AwaitServer:

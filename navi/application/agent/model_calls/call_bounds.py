@@ -20,7 +20,7 @@ from navi.domain.window import (
     sizes_of,
     why_too_large,
 )
-from navi.ports import ModelServers, Target
+from navi.ports.model_servers import ModelServers, Target
 
 # Of the window: how large a request was that was refused by a server which does not say it.
 UNCOUNTED_OVERFLOW = 1.1

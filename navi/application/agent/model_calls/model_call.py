@@ -21,10 +21,9 @@ from navi.domain.secrets import Secrets
 from navi.domain.turn import FOR_LENGTH, INVALID_ARGUMENTS
 from navi.domain.written_calls import HeldCalls, written_calls
 from navi.failpoints import failpoint
-from navi.ports import (
-    Clock,
+from navi.ports.clock import Clock, Ids
+from navi.ports.language_model import (
     FinalChunk,
-    Ids,
     ModelChunk,
     RequestedCall,
     TextChunk,

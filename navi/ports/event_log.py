@@ -1,0 +1,158 @@
+"""The event log by session: append, read, watch."""
+
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from datetime import datetime
+from functools import cached_property
+from typing import Protocol
+
+from msgspec import Struct
+
+from navi.domain.errors import LogDamaged
+from navi.domain.event_codec import decode_data, encode_envelope
+from navi.domain.events import AgentEvent, Envelope, UserMessageReceived
+from navi.domain.ids import EventId, MessageId, Owner, SessionId, SubagentId, TurnId
+
+
+class NewEvent(Struct, frozen=True, kw_only=True):
+    """An event that wants to be appended; ``id`` makes the append idempotent."""
+
+    id: EventId
+    at: datetime
+    turn_id: TurnId | None
+    subagent_id: SubagentId | None
+    event: AgentEvent
+
+
+class Append(Struct, frozen=True, kw_only=True):
+    """Consecutive events of one session, appended all or none.
+
+    Attributes:
+        expected: seq of the last event the caller has seen; 0 for a new session.
+    """
+
+    session_id: SessionId
+    owner: Owner
+    expected: int
+    events: tuple[NewEvent, ...]
+
+
+class Recorded(Struct, frozen=True, kw_only=True, dict=True):
+    """An event as the log holds it: place in session and partition, bytes, links of the hash chain.
+
+    Attributes:
+        position: place in the log partition: 1, 2, 3, ... without a hole, in order of commits.
+        data: payload as JSON, verbatim.
+        digest: sha256(salt + data), 32 bytes.
+        hash: sha256 over the previous event's hash and the length-prefixed header, 32 bytes.
+    """
+
+    partition: int
+    position: int
+    owner: Owner
+    session_id: SessionId
+    seq: int
+    id: EventId
+    type: str
+    v: int
+    at: datetime
+    turn_id: TurnId | None
+    subagent_id: SubagentId | None
+    data: bytes
+    salt: bytes | None
+    digest: bytes
+    hash: bytes
+
+    @cached_property
+    def envelope(self) -> Envelope:
+        """The event, decoded once."""
+        return Envelope(
+            session_id=self.session_id,
+            seq=self.seq,
+            id=self.id,
+            at=self.at,
+            turn_id=self.turn_id,
+            subagent_id=self.subagent_id,
+            event=decode_data(self.type, self.v, self.data),
+        )
+
+    def decode(self) -> Envelope:
+        """``envelope``, for those who are ready for a damaged payload.
+
+        Raises:
+            LogDamaged: the payload is not what its type says.
+        """
+        return self.envelope
+
+    @property
+    def readable(self) -> AgentEvent | None:
+        """The event; None where its payload is not what its type says."""
+        with suppress(LogDamaged):
+            return self.envelope.event
+        return None
+
+    @cached_property
+    def wire(self) -> bytes:
+        """The envelope as JSON bytes, the same for every reader, encoded once."""
+        return encode_envelope(
+            session_id=self.session_id,
+            seq=self.seq,
+            id=self.id,
+            type=self.type,
+            v=self.v,
+            at=self.at,
+            turn_id=self.turn_id,
+            subagent_id=self.subagent_id,
+            data=self.data,
+        )
+
+
+class EventLog(Protocol):
+    """The only truth, as those see it who write to a session and read one."""
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        """Record events at the end of a session, all or none, durably.
+
+        Appending the same events (by id) at the same place again gives the first answer.
+
+        Raises:
+            ConcurrentAppend: the session is at another seq.
+            EventTooLarge: an envelope would be above the limit; nothing is stored.
+            LogUnavailable: Postgres does not answer; the outcome is unknown.
+        """
+        ...
+
+    async def head(self, session_id: SessionId) -> int:
+        """The seq of the session's last event; 0 where there is no such session."""
+        ...
+
+    async def owner_of(self, session_id: SessionId) -> Owner | None:
+        """Whose session it is; None where there is no such session."""
+        ...
+
+    def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        deltas: bool = True,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        """The events with ``after`` < seq <= ``until``, in order, in batches that are never empty."""
+        ...
+
+    async def find_receipt(
+        self, session_id: SessionId, message_id: MessageId
+    ) -> tuple[int, UserMessageReceived] | None:
+        """The receipt of a message and its seq, found by the client's id."""
+        ...
+
+    def watch(
+        self, session_id: SessionId, *, after: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        """Every event behind ``after``: first from the log, then live, no seam, none twice.
+
+        Endless; the caller closes it. A watcher that does not keep up is served from the log again,
+        so that what waits in memory for it is bounded.
+        """
+        ...

@@ -1,0 +1,64 @@
+"""The log on a message bus."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from navi.domain.ids import EventId
+from navi.ports.event_log import Recorded
+
+
+class EventStream(Protocol):
+    """The log's partitions on the bus: a message's sequence number is its position in the log.
+
+    Every implementation passes ``tests/contracts/event_stream.py``.
+    """
+
+    async def open(self, partition: int) -> int:
+        """The position at which the stream ends, 0 where it is new.
+
+        A missing stream is made, one whose settings were changed by hand is set right.
+
+        Raises:
+            BusUnavailable: NATS does not answer.
+            StreamRefused: the stream belongs to another log, or NATS will not keep it.
+        """
+        ...
+
+    async def event_at(self, partition: int, position: int) -> EventId | None:
+        """Which event stands at a position; None where the stream does not keep it any more.
+
+        Raises:
+            BusUnavailable: NATS does not answer.
+            StreamRefused: what stands there is no event of navi's.
+        """
+        ...
+
+    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+        """Store consecutive rows, the first one at the end of the stream; durably, in order.
+
+        A failure may leave the first few of them stored.
+
+        Raises:
+            StreamMoved: the stream ends elsewhere or is gone.
+            BusUnavailable: NATS does not answer; how many were stored is unknown.
+            StreamRefused: NATS will not store them.
+        """
+        ...
+
+    async def erase(self, partition: int, positions: Sequence[int]) -> None:
+        """Overwrite what stands at those positions and leave holes; what is gone already stays gone.
+
+        Raises:
+            BusUnavailable: NATS does not answer; again.
+            StreamRefused: NATS will not.
+        """
+        ...
+
+    async def recreate(self, partition: int, *, first_position: int) -> None:
+        """Throw the stream away, whosever it is, and make it anew: it goes on at ``first_position``.
+
+        Raises:
+            BusUnavailable: NATS does not answer.
+            StreamRefused: NATS will not make it.
+        """
+        ...

@@ -1,0 +1,19 @@
+"""A lock that one process of the service holds at a time."""
+
+from typing import Protocol
+
+
+class Turnstile(Protocol):
+    """Lets one process of the service through at a time."""
+
+    async def enter(self) -> bool:
+        """Whether this process is through, until it leaves or Postgres goes away.
+
+        Raises:
+            LogUnavailable: Postgres does not answer; nobody is through.
+        """
+        ...
+
+    def leave(self) -> None:
+        """Make way for another."""
+        ...

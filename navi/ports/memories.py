@@ -1,0 +1,59 @@
+"""What is remembered about each user."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from navi.domain.ids import Owner
+from navi.domain.memory import Memory
+from navi.ports.event_log import Recorded
+
+
+class Memories(Protocol):
+    """What is remembered about each user: a read model of the log, safe to throw away.
+
+    Every implementation passes ``tests/contracts/memories.py``. An owner sees and forgets its own only.
+    """
+
+    async def position(self, partition: int) -> int:
+        """Everything in the partition up to here is in the read model.
+
+        Raises:
+            LogUnavailable: Postgres does not answer; so does every method.
+        """
+        ...
+
+    async def apply(
+        self, partition: int, rows: Sequence[Recorded], *, after: int, position: int
+    ) -> bool:
+        """Store what events did to memories, and that the read model is at ``position`` now.
+
+        Both or neither; other events may be among them. Any process may apply: False, and nothing is
+        stored, where the read model is no longer at ``after``.
+        """
+        ...
+
+    async def all(self, owner: Owner, *, limit: int | None = None) -> tuple[Memory, ...]:
+        """The owner's memories, newest first."""
+        ...
+
+    async def find(self, owner: Owner, memory_id: str) -> Memory | None:
+        """One memory of the owner; None where there is none of that id."""
+        ...
+
+    async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:
+        """What answers a question, best first; nothing for an empty one.
+
+        Found by its words always, and by its meaning where an embedding model answers at once.
+        """
+        ...
+
+    async def embed_missing(self) -> int:
+        """Embed a batch of memories that the present model has not; gives how many are done.
+
+        0 where nothing is to be done or no model answers: worth another try after a while.
+        """
+        ...
+
+    async def reset(self) -> None:
+        """Forget all that is stored; it is built again from the beginning of the log."""
+        ...

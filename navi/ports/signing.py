@@ -1,0 +1,54 @@
+"""Signatures of exports and of the log's heads, and where heads are kept."""
+
+from typing import Protocol
+
+from navi.domain.heads import SignedHead
+
+
+class Signer(Protocol):
+    """Who signs exports and heads: the owner of a data directory, by an Ed25519 key."""
+
+    @property
+    def public_key(self) -> str:
+        """The public key, 32 bytes, in hex."""
+        ...
+
+    def sign(self, message: bytes) -> bytes:
+        """The signature of a message, 64 bytes."""
+        ...
+
+
+class HeadsJournal(Protocol):
+    """Signed heads of one log on disk; lines are only ever added."""
+
+    async def last(self) -> tuple[SignedHead, bytes] | None:
+        """The last line, read and as it stands; None where there is none."""
+        ...
+
+    async def append(self, line: bytes) -> None:
+        """Add a line, with its line break, durably."""
+        ...
+
+    async def end_of(self, line: bytes | None) -> int:
+        """The offset behind a line; of the end where it is not there, 0 for None."""
+        ...
+
+    async def read(self, offset: int) -> tuple[tuple[bytes, ...], int]:
+        """Some of the lines from an offset on, and the offset behind them; itself at the end."""
+        ...
+
+
+class HeadsBus(Protocol):
+    """Signed heads on the bus, so that a copy is out of reach of whoever has the file."""
+
+    async def last(self) -> bytes | None:
+        """The last line that it keeps; None where it keeps none.
+
+        Raises:
+            BusUnavailable: NATS does not answer, or keeps no heads.
+        """
+        ...
+
+    async def publish(self, line: bytes) -> None:
+        """Keep a line, durably; raises as `last`."""
+        ...

@@ -1,0 +1,123 @@
+"""Tools of the agent, and everything that a call of one is given."""
+
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from navi.domain.events import JsonObject, TodoItem, ToolOutcome
+from navi.domain.ids import CallId, Owner, SessionId
+
+
+class StopSignal(Protocol):
+    """Tells a running tool that it should end."""
+
+    def is_set(self) -> bool: ...
+
+    async def wait(self) -> object: ...
+
+
+class TodoList(Protocol):
+    """The session's todo list as a tool sees it; each change is an event."""
+
+    def items(self) -> tuple[TodoItem, ...]:
+        """The list now."""
+        ...
+
+    async def replace(self, items: tuple[TodoItem, ...]) -> None:
+        """Another list from now on.
+
+        Raises:
+            BadInput: the profile asks for more than that, such as a validation of what is done.
+        """
+        ...
+
+
+class ToolResult(Struct, frozen=True, kw_only=True):
+    """How a tool call ended; ``output`` is what the model reads.
+
+    Attributes:
+        truncated: the tool has cut its output itself, and kept the whole of it as a session file.
+    """
+
+    outcome: ToolOutcome
+    output: str
+    truncated: bool = False
+
+
+class AgentActions(Protocol):
+    """What a tool may do to the agent that runs it; each is recorded as events."""
+
+    async def spawn(self, task: str, profile_id: str | None) -> ToolResult:
+        """Have a subagent do a task, and wait for it; the same call again goes on where it was."""
+        ...
+
+    async def switch_profile(self, profile_id: str, reason: str) -> ToolResult:
+        """Let another profile answer from the next model call on."""
+        ...
+
+
+class ToolContext(Struct, frozen=True, kw_only=True):
+    """Everything a tool may know and do, handed over explicitly."""
+
+    session_id: SessionId
+    user_id: Owner
+    call_id: CallId
+    workspace: Path  # the session's own directory; exists
+    stop: StopSignal
+    todo: TodoList
+    agent: AgentActions
+
+
+class ToolDescription(Struct, frozen=True, kw_only=True):
+    """A tool as the model and ``GET /tools`` see it; ``parameters`` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+    safe_to_repeat: bool
+    source: str  # "built-in", or the file it is from
+
+
+class Tool(Protocol):
+    """Something the agent can do."""
+
+    @property
+    def description(self) -> ToolDescription: ...
+
+    def check(self, arguments: JsonObject) -> str | None:
+        """What is wrong with the arguments, in words the model can act on; None when they are fine."""
+        ...
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+        """Do it. What the model can mend is a result with outcome ``error``, not an exception.
+
+        Ends soon after ``context.stop`` is set.
+        """
+        ...
+
+
+class ToolBox(Protocol):
+    """The tools this process offers."""
+
+    def all(self) -> tuple[Tool, ...]: ...
+
+    def find(self, name: str) -> Tool | None: ...
+
+
+class BoundOutput(Struct, frozen=True, kw_only=True):
+    """Tool output as it fits into an event; ``truncated`` where only its beginning does."""
+
+    text: str
+    truncated: bool
+
+
+class Outputs(Protocol):
+    """Where tool output that is too long for an event is kept whole."""
+
+    async def bound(self, output: str, *, call_id: CallId, workspace: Path) -> BoundOutput:
+        """The output, clean and within the limits of an event.
+
+        What is cut is kept in the workspace, and the text says where, or that it could not be kept.
+        """
+        ...

@@ -1,0 +1,115 @@
+"""Uploaded files: drafts, what is in place, what is served."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from msgspec import Struct
+
+from navi.domain.ids import SessionId
+from navi.domain.uploads import Upload
+
+
+class Digest(Struct, frozen=True, kw_only=True):
+    """What a file is, to the byte."""
+
+    size_bytes: int
+    sha256: str
+
+
+class Draft(Protocol):
+    """An upload that is on its way in; nobody sees it, and no other process touches it."""
+
+    async def write(self, data: bytes) -> None:
+        """Add bytes.
+
+        Raises:
+            DiskFull: no room is left.
+            FilesUnavailable: it cannot be written.
+        """
+        ...
+
+    async def finish(self) -> Digest:
+        """Make it durable; raises as ``write``."""
+        ...
+
+    def leave(self) -> None:
+        """Keep it whatever happens here: its event is in the log, or may be; see ``Shelf.settle``."""
+        ...
+
+
+class OpenUpload(Protocol):
+    """The bytes of an upload, as they were when it was opened; whoever opens it closes it."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The next bytes, in parts of some hundred KiB, to the end."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Shelf(Protocol):
+    """The uploads of one session on disk, while no other process changes them.
+
+    The log decides what is an upload. All methods raise ``FilesUnavailable`` where the disk does not
+    do what it should, and ``RuleBroken`` where a tool has put something in the way.
+    """
+
+    async def check(self, name: str) -> None:
+        """See that a file can be put there."""
+        ...
+
+    async def put(self, draft: Draft, name: str) -> None:
+        """Put a durable draft in place, where it replaces an earlier file."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Remove a file; nothing where there is none."""
+        ...
+
+    async def lost(self, uploads: Sequence[Upload]) -> tuple[str, ...]:
+        """The names of those whose bytes are not there, or are others."""
+        ...
+
+    async def settle(self, uploads: Sequence[Upload]) -> None:
+        """Finish what a crash has cut off: put drafts of these uploads in place, drop the others."""
+        ...
+
+    async def clear(self) -> None:
+        """Remove all of them, and drafts that nobody is writing."""
+        ...
+
+
+class UploadStore(Protocol):
+    """Where uploads are; shared by all nodes."""
+
+    def draft(self, session_id: SessionId) -> AbstractAsyncContextManager[Draft]:
+        """An empty file to write to; dropped at the end where it was neither put nor left."""
+        ...
+
+    def shelf(self, session_id: SessionId) -> AbstractAsyncContextManager[Shelf]:
+        """The session's uploads, for whoever changes them, one at a time over all nodes.
+
+        Raises:
+            FilesUnavailable: another process has held them for too long.
+        """
+        ...
+
+    async def open(self, session_id: SessionId, name: str) -> OpenUpload | None:
+        """An upload; None where it is not there, or is not a plain file any more."""
+        ...
+
+    async def sessions(self) -> Mapping[SessionId, bool]:
+        """The sessions that may have uploads, and whether drafts of theirs are there."""
+        ...
+
+    async def forget(self, session_id: SessionId) -> None:
+        """Leave a session out of ``sessions`` until it has a draft again; not while it has one."""
+        ...
+
+    def sweep(self) -> AbstractAsyncContextManager[bool]:
+        """Whether it is this process's turn to look after all sessions; until the end of the block."""
+        ...

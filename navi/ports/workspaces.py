@@ -1,0 +1,33 @@
+"""Directories of sessions."""
+
+from pathlib import Path
+from typing import Protocol
+
+from navi.domain.ids import SessionId
+
+
+class Workspaces(Protocol):
+    """Where sessions keep their files."""
+
+    async def of(self, session_id: SessionId) -> Path:
+        """The session's own directory; it exists."""
+        ...
+
+    async def copy(self, origin: SessionId, to: SessionId) -> int:
+        """Give a session the files that another one has now; gives how many were left out.
+
+        Bounded in number and bytes; links, pipes and what is beyond the bounds are left out.
+        """
+        ...
+
+    async def count(self, session_id: SessionId) -> int:
+        """How many files the session has."""
+        ...
+
+    async def remove(self, session_id: SessionId) -> int:
+        """Remove the session's directory and all in it; gives how many files there were.
+
+        Raises:
+            StoreRefused: something in it cannot be removed.
+        """
+        ...
