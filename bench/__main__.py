@@ -11,9 +11,9 @@ import structlog
 
 from bench import append, delta, fork, load, relay, turn, websocket
 from bench.measure import FULL, QUICK, SHORTEST, Figure, Pace
-from bench.servers import Scene, open_scene
+from bench.servers import Servers, open_servers
 
-Benchmark = Callable[[Scene, Pace], Awaitable[list[Figure]]]
+Benchmark = Callable[[Servers, Pace], Awaitable[list[Figure]]]
 
 ROWS: dict[int, Benchmark] = {
     1: append.batches,
@@ -64,10 +64,10 @@ def main() -> int:
 
 async def _measure(rows: Sequence[int], pace: Pace) -> list[Figure]:
     figures: list[Figure] = []
-    async with open_scene() as scene:
+    async with open_servers() as servers:
         for row in rows:
             started = time.monotonic()
-            figures += await ROWS[row](scene, pace)
+            figures += await ROWS[row](servers, pace)
             print(f"row {row}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     return figures
 

@@ -6,7 +6,7 @@ import time
 
 from bench.measure import Figure, Pace, at_least, in_turns, ratios
 from bench.raw import RawStreams, open_raw
-from bench.servers import Scene, Store, new_id, open_store
+from bench.servers import Servers, Store, new_id, open_store
 from bench.workload import AT
 from navi.domain.event_codec import encode_data
 from navi.domain.events import AgentEvent, TextDelta, ToolFinished
@@ -20,10 +20,10 @@ SMALL = TextDelta(call_id=CALL, text="x" * 60)  # a piece of text
 LARGE = ToolFinished(call_id=CALL, name="read", outcome="ok", output="x" * 230)  # 373 bytes a row
 
 
-async def batches(scene: Scene, pace: Pace) -> list[Figure]:
+async def batches(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 1: ten and more events an append, two writer connections, one a partition."""
     async with (
-        scene.database() as dsn,
+        servers.database() as dsn,
         open_store(dsn, partitions=2) as store,
         open_raw(dsn) as raw,
     ):
@@ -41,9 +41,9 @@ async def batches(scene: Scene, pace: Pace) -> list[Figure]:
     ]
 
 
-async def singles(scene: Scene, pace: Pace) -> list[Figure]:
+async def singles(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 2: every event awaited by itself."""
-    async with scene.database() as dsn, open_store(dsn) as store, open_raw(dsn) as raw:
+    async with servers.database() as dsn, open_store(dsn) as store, open_raw(dsn) as raw:
         rates = await in_turns(
             pace.rounds,
             {

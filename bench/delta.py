@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from bench.measure import QUICK, SHORTEST, Figure, Pace, at_most, in_turns
-from bench.servers import Scene, new_id
+from bench.servers import Servers, new_id
 from bench.socket_clients import DIGITS, Job
 from bench.socket_server import PATH, Socket, app_of, clients, serving_as_navi
 from bench.workload import outcomes
@@ -71,14 +71,14 @@ class Service(Struct, frozen=True, kw_only=True):
     speakers: tuple[Speaker, ...]
 
 
-async def run(scene: Scene, pace: Pace) -> list[Figure]:
+async def run(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 9: delays at several loads, through all of navi and through its sockets alone."""
     levels = SHORTEST_LEVELS if pace is SHORTEST else QUICK_LEVELS if pace is QUICK else LEVELS
     figures: list[Figure] = []
     most = max(sessions for sessions, _ in levels)
     async with AsyncExitStack() as stack:
-        dsn = await stack.enter_async_context(scene.database())
-        whole = await stack.enter_async_context(_navi(scene, dsn, sessions=most))
+        dsn = await stack.enter_async_context(servers.database())
+        whole = await stack.enter_async_context(_navi(servers, dsn, sessions=most))
         floor = await stack.enter_async_context(_floor(sessions=most))
         for sessions, rate in levels:
             found = await in_turns(
@@ -156,10 +156,10 @@ async def _speak(send: Send, first: float, interval: float, until: float) -> Non
 
 
 @asynccontextmanager
-async def _navi(scene: Scene, dsn: str, *, sessions: int) -> AsyncGenerator[Service, None]:
+async def _navi(servers: Servers, dsn: str, *, sessions: int) -> AsyncGenerator[Service, None]:
     """A node as ``navi serve`` runs it: HTTP, projectors and relay; the text is put in by the bench."""
     async with AsyncExitStack() as stack:
-        node = await stack.enter_async_context(_node(scene.directory, dsn, scene.nats_url))
+        node = await stack.enter_async_context(_node(servers.directory, dsn, servers.nats_url))
         app = create_app(services_of(node, Draining()), host="127.0.0.1")
         address = await stack.enter_async_context(serving(app, host="127.0.0.1", port=0))
         # Not the node's own id: it would run the turns.
@@ -221,7 +221,7 @@ async def _open_call(record: Record, speaker: NodeId) -> Speaker:
 
     async def send(text: str) -> None:
         delta = TextDelta(call_id=call_id, text=text)
-        await record.execute(RecordOutcome(runner=runner, events=(delta,)), patient=True)
+        await record.execute(RecordOutcome(runner=runner, events=(delta,)), retry=True)
 
     return Speaker(path=lambda: f"{PATH.format(record.id)}?after={record.seq}", send=send)
 

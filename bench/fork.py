@@ -9,13 +9,13 @@ from pathlib import Path
 import asyncpg
 
 from bench.measure import Figure, Pace, at_most, in_turns, ratios
-from bench.servers import Scene, Store, open_store
+from bench.servers import Servers, Store, open_store
 from bench.turn import PROJECTIONS
 from bench.workload import EVENTS, fill
-from navi.adapters.files.uploads import Uploads
-from navi.adapters.files.workspaces import Workspaces
+from navi.adapters.files.uploads import FolderUploads
+from navi.adapters.files.workspaces import FolderWorkspaces
 from navi.adapters.system import RandomIds, SystemClock
-from navi.application.commands.fork_session import ForkSession
+from navi.application.commands.fork_session import SessionForker
 from navi.application.followers.project import Projector
 from navi.domain.ids import SessionId
 
@@ -24,9 +24,9 @@ BEFORE_END = 40  # events; among the tools of the last turn, so that the fork is
 FORKS = 15  # in one measurement, whose median counts
 
 
-async def run(scene: Scene, pace: Pace) -> list[Figure]:
+async def run(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 11: milliseconds and bytes of WAL of a fork, with nothing remembered of the origin."""
-    async with scene.database() as dsn:
+    async with servers.database() as dsn:
         async with open_store(dsn) as writer:
             events = min(LONG, pace.long * EVENTS)
             long, short = await _filled(writer, events), await _filled(writer, SHORT)
@@ -36,7 +36,7 @@ async def run(scene: Scene, pace: Pace) -> list[Figure]:
             async with open_store(dsn) as store:  # another process: nothing is in its memory
                 forks = {"long": long, "short": short}
                 measures: dict[str, Callable[[], Awaitable[float]]] = {
-                    name: partial(_milliseconds, store, scene.directory, *origin)
+                    name: partial(_milliseconds, store, servers.directory, *origin)
                     for name, origin in forks.items()
                 }
                 await measures["short"]()  # connections prepare statements
@@ -80,12 +80,12 @@ async def _filled(store: Store, events: int) -> tuple[SessionId, int]:
 async def _milliseconds(store: Store, files: Path, session_id: SessionId, at: int) -> float:
     times: list[float] = []
     for _ in range(FORKS):
-        fork = ForkSession(
+        fork = SessionForker(
             store.log,
             store.read_models,
             store.records(),
-            Workspaces(files),
-            Uploads(files, SystemClock()),
+            FolderWorkspaces(files),
+            FolderUploads(files, SystemClock()),
             RandomIds(),
         )
         started = time.perf_counter()

@@ -5,7 +5,7 @@ import time
 
 from bench.measure import Figure, Pace, at_most, in_turns, ratios
 from bench.raw import RawStreams, encode_steps, open_raw
-from bench.servers import Scene, Store, new_id, open_store
+from bench.servers import Servers, Store, new_id, open_store
 from bench.turn import PROJECTIONS, compressed
 from bench.workload import fill, whole_turn
 from navi.adapters.system import SystemClock
@@ -19,9 +19,9 @@ SESSIONS = 3  # of each length, opened one after another
 REPEATS = 5  # in one measurement, whose median counts
 
 
-async def run(scene: Scene, pace: Pace) -> list[Figure]:
+async def run(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 7: milliseconds to a context, from the log and from read models."""
-    async with scene.database() as dsn, open_raw(dsn) as raw:
+    async with servers.database() as dsn, open_raw(dsn) as raw:
         async with open_store(dsn) as writer:
             session_id = (await writer.create()).id
             await fill(writer, session_id, turns=pace.long)

@@ -9,40 +9,40 @@ from typing import Any
 import nats
 
 from bench.measure import Figure, Pace, at_least, in_turns, ratios
-from bench.servers import Scene, new_id, open_store
+from bench.servers import Servers, new_id, open_store
 from bench.workload import append_many
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.application.followers.relay import Following, Relay
-from navi.application.followers.relay import Pace as RelayPace
+from navi.application.followers.relay import RelayDelays as RelayPace
 from navi.domain.events import TextDelta
 from navi.domain.ids import CallId, SessionId
 from navi.ports.event_log import Recorded
 
 PAGE = 500
 OUTSTANDING = 1000
-PATIENCE = 60.0  # seconds for a measurement
+TIMEOUT = 60.0  # seconds for a measurement
 DELTA = TextDelta(call_id=CallId("call_0123456789ab"), text="x" * 60)
 
 
-async def run(scene: Scene, pace: Pace) -> list[Figure]:
+async def run(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 8: messages a second from the log to a stream, of the same messages from memory."""
     events = int(pace.seconds * 10_000)
-    async with scene.database() as dsn:
+    async with servers.database() as dsn:
         async with open_store(dsn) as writer:
             await append_many(writer, SessionId(new_id()), DELTA, count=events)
         # Another process: what it relays comes from Postgres.
-        async with open_store(dsn) as store, connect(scene.nats_url, name="bench") as connection:
+        async with open_store(dsn) as store, connect(servers.nats_url, name="bench") as connection:
             stream = JetStream(connection, log_id=store.log.log_id, partitions=1, max_age_hours=1)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while connection.trouble is not None:  # noqa: ASYNC110 - a bench looks
                     await asyncio.sleep(0.01)
             rows = await _read(store.log, events)
             rates = await in_turns(
                 pace.rounds,
                 {
-                    "raw": lambda: _publish_async(scene.nats_url, stream, rows),
+                    "raw": lambda: _publish_async(servers.nats_url, stream, rows),
                     "navi": lambda: _relay(store.log, stream, events),
                 },
             )
@@ -84,7 +84,7 @@ async def _publish_async(url: str, stream: JetStream, rows: list[Recorded]) -> f
                     "Nats-Expected-Last-Sequence": str(row.position - 1),
                 },
             )
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await context.publish_async_completed()
         return len(rows) / (time.perf_counter() - started)
     finally:
@@ -97,7 +97,7 @@ async def _relay(log: PostgresEventLog, stream: JetStream, events: int) -> float
     started = time.perf_counter()
     task = asyncio.create_task(relay.run())
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while relay.state != Following(position=events, head=events):  # noqa: ASYNC110 - a bench looks
                 await asyncio.sleep(0.002)
         return events / (time.perf_counter() - started)

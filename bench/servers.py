@@ -22,7 +22,7 @@ from navi.domain.secrets import Secrets
 from tests.support.servers import PostgresServer
 
 
-class Scene(Struct, frozen=True, kw_only=True):
+class Servers(Struct, frozen=True, kw_only=True):
     """The servers of a run."""
 
     directory: Path
@@ -41,7 +41,7 @@ class Scene(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_scene() -> AsyncGenerator[Scene, None]:
+async def open_servers() -> AsyncGenerator[Servers, None]:
     """A real Postgres (``fsync`` on, navi's own settings) and a real NATS, gone with the block."""
     with tempfile.TemporaryDirectory(prefix="navi-bench-") as name:
         directory = Path(name)
@@ -50,7 +50,7 @@ async def open_scene() -> AsyncGenerator[Scene, None]:
         ) as servers:
             assert servers.addresses.database_url is not None
             assert servers.addresses.nats_url is not None
-            yield Scene(
+            yield Servers(
                 directory=directory,
                 nats_url=servers.addresses.nats_url,
                 postgres=PostgresServer(servers.addresses.database_url),

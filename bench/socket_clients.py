@@ -16,7 +16,7 @@ from bench.measure import quantile
 
 MARK = b'"text":"@'  # what follows is the moment at which the text was made: 20 digits, nanoseconds
 DIGITS = 20
-PATIENCE = 60.0  # seconds
+TIMEOUT = 60.0  # seconds
 _REQUEST = (
     "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -125,13 +125,13 @@ async def watch(job: Job) -> Seen:
             lambda path=path: Client(clients, path, job.port), "127.0.0.1", job.port
         )
         opened.append(transport)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await client.open
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     if job.expected_bytes:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await clients.done.wait()
     else:
         await ended

@@ -11,7 +11,7 @@ import uvicorn
 from litestar import Litestar, WebSocket, websocket
 from litestar.datastructures import State
 
-from bench.socket_clients import PATIENCE, Job, Seen
+from bench.socket_clients import TIMEOUT, Job, Seen
 from navi.http.server.serve import serving
 
 PATH = "/ws/sessions/{}"
@@ -80,7 +80,7 @@ class RunningClients:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             line = await self._process.stdout.readline()
             await self._process.wait()
         assert line, f"the clients ended with status {self._process.returncode}"
@@ -96,7 +96,7 @@ async def clients(job: Job) -> AsyncGenerator[RunningClients, None]:
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await process.stdout.readline() == b"ready\n"
         yield RunningClients(process)
     finally:

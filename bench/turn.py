@@ -11,7 +11,7 @@ import asyncpg
 
 from bench.measure import Figure, Pace, at_least, at_most, in_turns, ratios
 from bench.raw import EncodedStep, RawStreams, encode_steps, open_raw
-from bench.servers import Scene, Store, new_id, open_store
+from bench.servers import Servers, Store, new_id, open_store
 from bench.workload import append_many, fill, payload_bytes, run_turn, whole_turn
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
@@ -30,9 +30,9 @@ Turn = Callable[[], Awaitable[None]]
 PROJECTIONS = (Sessions(), Messages(), Context(), Todo())
 
 
-async def single(scene: Scene, pace: Pace) -> list[Figure]:
+async def single(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 3: milliseconds of a turn, each step awaited."""
-    async with scene.database() as dsn, open_store(dsn) as store, open_raw(dsn) as raw:
+    async with servers.database() as dsn, open_store(dsn) as store, open_raw(dsn) as raw:
         record = await store.create()
         stream = RawStream(raw)
         times = await in_turns(
@@ -53,10 +53,10 @@ async def single(scene: Scene, pace: Pace) -> list[Figure]:
     ]
 
 
-async def sixteen(scene: Scene, pace: Pace) -> list[Figure]:
+async def sixteen(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 4: turns a second of sixteen sessions that each await every step."""
     async with AsyncExitStack() as stack:
-        dsn = await stack.enter_async_context(scene.database())
+        dsn = await stack.enter_async_context(servers.database())
         store = await stack.enter_async_context(open_store(dsn))
         records = [await store.create() for _ in range(AT_ONCE)]
         streams: list[RawStream] = []
@@ -81,7 +81,7 @@ async def sixteen(scene: Scene, pace: Pace) -> list[Figure]:
     ]
 
 
-async def growth(scene: Scene, pace: Pace) -> list[Figure]:
+async def growth(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 5: turn 300 against turn 1, kept in memory; and with nothing remembered, against turn 11.
 
     A process that has forgotten a session (or is another one) opens it for the turn: then the context
@@ -89,7 +89,7 @@ async def growth(scene: Scene, pace: Pace) -> list[Figure]:
     """
     kept: list[float] = []
     opened: list[float] = []
-    async with scene.database() as dsn, open_store(dsn) as store:
+    async with servers.database() as dsn, open_store(dsn) as store:
         old = await store.create()
         await fill(store, old.id, turns=pace.long - 1)
         await old.refresh()
@@ -166,10 +166,10 @@ async def compressed(store: Store, turns: int) -> SessionId:
     return record.id
 
 
-async def written_ahead(scene: Scene, pace: Pace) -> list[Figure]:
+async def written_ahead(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 6: bytes of WAL a turn, as a multiple of its payload."""
     turns, payload = pace.turns * 2, payload_bytes()
-    async with scene.database() as dsn, open_store(dsn) as store, open_raw(dsn) as raw:
+    async with servers.database() as dsn, open_store(dsn) as store, open_raw(dsn) as raw:
         record, stream = await store.create(), RawStream(raw)
         projector = Projector(store.log, store.read_models, PROJECTIONS, SystemClock())
         observer = await asyncpg.connect(dsn)

@@ -10,7 +10,7 @@ from typing import Any
 from litestar import Litestar
 
 from bench.measure import Figure, Pace, at_least, in_turns, ratios
-from bench.servers import Scene
+from bench.servers import Servers
 from bench.socket_clients import Job
 from bench.socket_server import (
     PATH,
@@ -33,9 +33,9 @@ FRAMES_A_SECOND = 60_000  # about: how many frames make up a measurement of a se
 Serving = Callable[[Litestar], AbstractAsyncContextManager[int]]
 
 
-async def run(scene: Scene, pace: Pace) -> list[Figure]:
+async def run(servers: Servers, pace: Pace) -> list[Figure]:
     """Row 10: frames a second to a hundred clients, one or twenty a client and wake."""
-    del scene
+    del servers
     figures: list[Figure] = []
     for burst, target in ((1, 0.9), (BURST, 5.0)):
         wakes = int(FRAMES_A_SECOND * pace.seconds / CLIENTS / (1 if burst == 1 else BURST / 4))

@@ -113,9 +113,9 @@ async def run_turn(record: Record, node: NodeId) -> None:
     runner = record.runner()
     assert runner is not None
     for events in outcomes():
-        await record.execute(RecordOutcome(runner=runner, events=events), patient=True)
+        await record.execute(RecordOutcome(runner=runner, events=events), retry=True)
     ending = Completed(limit_reached=False)
-    await record.execute(EndTurn(runner=runner, ending=ending, partial_texts={}), patient=True)
+    await record.execute(EndTurn(runner=runner, ending=ending, partial_texts={}), retry=True)
 
 
 async def fill(store: Store, session_id: SessionId, *, turns: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def first_of(*works: Coroutine[Any, Any, T]) -> T:
+async def race(*works: Coroutine[Any, Any, T]) -> T:
     """The result, or the exception, of the first one to end; the others are cancelled and awaited.
 
     Where several end in the same moment, the one that stands first counts.

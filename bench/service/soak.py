@@ -51,7 +51,7 @@ FILL_AT_ONCE = 20
 TURNS = (3, 10)  # of a session
 PIECES = (5, 80)
 RATES = (10.0, 20.0, 40.0)
-PATIENCE = 20.0  # seconds; the longest answer takes 8, and 10 more where the client does not read
+TIMEOUT = 20.0  # seconds; the longest answer takes 8, and 10 more where the client does not read
 REST_SECONDS = 20.0
 
 
@@ -214,7 +214,7 @@ async def _turns(
             await asked(client, "POST", f"/sessions/{first.session_id}/stop")
             counts.done["stops"] += 1
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await first.ended(number + 1)
         except TimeoutError:
             # It was written into a connection that was being cut.

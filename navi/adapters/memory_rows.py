@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from navi.domain.errors import LogDamaged
 from navi.domain.ids import Owner
-from navi.domain.memory import MEMORY_TYPES, Keep, memory_change, version_of
+from navi.domain.memory import MEMORY_TYPES, Keep, memory_change, memory_version
 from navi.ports.event_log import Recorded
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ def memory_changes(rows: Sequence[Recorded]) -> MemoryChanges:
             case Keep():
                 key = (row.owner, change.memory.id)
                 before = kept.get(key)
-                if before is None or version_of(before) < version_of(change):
+                if before is None or memory_version(before) < memory_version(change):
                     kept[key] = change
             case _:
                 forgotten[row.owner, change.memory_id] = None

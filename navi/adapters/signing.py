@@ -81,7 +81,7 @@ def known_keys(keys_dir: Path) -> tuple[KnownKey, ...]:
     return tuple(found)
 
 
-def verify(public_key: str, signature: bytes, message: bytes) -> bool:
+def verify_signature(public_key: str, signature: bytes, message: bytes) -> bool:
     """Whether the message was signed with the private key that belongs to ``public_key`` (hex)."""
     if _PUBLIC_KEY.fullmatch(public_key) is None:
         return False

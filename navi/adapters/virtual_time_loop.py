@@ -8,7 +8,7 @@ from typing import Any
 class _Selector(selectors.DefaultSelector):
     """Never waits: it tells the loop that there is nothing to do but to wait."""
 
-    loop: "StillLoop"
+    loop: "VirtualTimeLoop"
 
     def select(self, timeout: float | None = None) -> list[Any]:
         """What is ready now."""
@@ -18,7 +18,7 @@ class _Selector(selectors.DefaultSelector):
         return ready
 
 
-class StillLoop(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """Time stands still while somebody can go on; for programs that wait for nothing outside.
 
     What ran in it once runs in it again in the same order, as fast as the machine can.

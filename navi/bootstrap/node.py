@@ -12,15 +12,15 @@ from navi import failpoints
 from navi.adapters.embedded.servers import Addresses
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.files.heads_file import HeadsFile
-from navi.adapters.files.uploads import Uploads
-from navi.adapters.files.workspaces import Workspaces
+from navi.adapters.files.uploads import FolderUploads
+from navi.adapters.files.workspaces import FolderWorkspaces
 from navi.adapters.llm.detect import Detected, ModelSettings, detect
 from navi.adapters.llm.embedders import FoundEmbedders
 from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.heads_stream import HeadsStream
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.nats.wake_ups import wake_ups
-from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLock
+from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLeaderLock
 from navi.adapters.postgres.memories.memories import PostgresMemories
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.signing import open_signer
@@ -42,23 +42,17 @@ from navi.application.agent.running_turn import Agent
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.agent.take_over import TakeOver
 from navi.application.audit.sign_heads import SignHeads
-from navi.application.commands.fork_session import ForkSession
+from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.followers.project import Projector
-from navi.application.followers.relay import (
-    Following,
-    Pace,
-    Relay,
-    RelayState,
-    StandingBy,
-)
+from navi.application.followers.relay import Following, Relay, RelayDelays, RelayState, StandingBy
 from navi.application.memory.erase_memory import EraseMemory
 from navi.application.memory.keep_memories import KeepMemories
 from navi.application.memory.manage_memories import AgentMemories, ManageMemories
 from navi.application.session.record import Records
 from navi.application.uploads.expire_uploads import ExpireUploads
-from navi.application.uploads.manage_uploads import KeepUploads
+from navi.application.uploads.manage_uploads import ManageUploads
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.store import Store, open_store
 from navi.domain.errors import Unavailable
@@ -95,10 +89,10 @@ class Node(Struct, frozen=True, kw_only=True):
     models: Detected
     runs: SessionRuns
     sessions: ManageSessions
-    fork_session: ForkSession
+    fork_session: SessionForker
     contexts: ManageContext
     memories: ManageMemories
-    uploads: KeepUploads
+    uploads: ManageUploads
     expire_uploads: ExpireUploads
     keeper: KeepMemories
     after_turn: AfterTurn
@@ -236,8 +230,8 @@ async def open_node(
             partitions=settings.log_partitions,
             max_age_hours=settings.stream_max_age_hours,
         )
-        workspaces = Workspaces(settings.files_dir)
-        uploads = Uploads(settings.files_dir, clock)
+        workspaces = FolderWorkspaces(settings.files_dir)
+        uploads = FolderUploads(settings.files_dir, clock)
         run_tool = RunToolOnce(tools, workspaces, KeptOutputs(), clock)
         stack.push_async_callback(run_tool.close)
         bounds = CallBounds(models.servers)
@@ -278,12 +272,12 @@ async def open_node(
             models=models,
             runs=runs,
             sessions=ManageSessions(store.log, records, runs, profiles, ids, node_id, secrets),
-            fork_session=ForkSession(
+            fork_session=SessionForker(
                 store.log, store.read_models, records, workspaces, uploads, ids
             ),
             contexts=ManageContext(records, compress, profiles, tools, node_id),
             memories=manage_memories,
-            uploads=KeepUploads(
+            uploads=ManageUploads(
                 records,
                 uploads,
                 secrets,
@@ -308,7 +302,7 @@ async def open_node(
             heads=await _sign_heads(settings, store, nats, clock),
             projector=Projector(store.log, store.read_models, PROJECTIONS, clock, rest=BUILD_REST),
             relays=tuple(
-                Relay(store.log, stream, partition, Pace())
+                Relay(store.log, stream, partition, RelayDelays())
                 for partition in range(settings.log_partitions)
             ),
         )
@@ -323,7 +317,7 @@ async def _sign_heads(
         HeadsFile(settings.data_dir / HEADS_FILE, log_id=log_id),
         HeadsStream(nats),
         await asyncio.to_thread(open_signer, settings.keys_dir),
-        PostgresLock(store.database_url, HEADS_LOCK),
+        PostgresLeaderLock(store.database_url, HEADS_LOCK),
         clock,
         log_id=log_id,
     )

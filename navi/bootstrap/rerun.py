@@ -12,8 +12,8 @@ from navi.adapters.in_memory.recorded_log import RecordedLog
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.system import RandomIds
-from navi.adapters.tools.spawn_agent import SpawnAgent
-from navi.adapters.virtual_time_loop import StillLoop
+from navi.adapters.tools.spawn_agent import SpawnAgentTool
+from navi.adapters.virtual_time_loop import VirtualTimeLoop
 from navi.application.rerun.gate import Gate
 from navi.application.rerun.load import load_export
 from navi.application.rerun.node import Parts
@@ -35,7 +35,7 @@ def rerun(
     Runs a loop of its own to its end: not for a thread in which one runs already.
     """
     recording = Recording(envelopes, texts)
-    with asyncio.Runner(loop_factory=StillLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(_rerun(recording, recording.last if until is None else until))
 
 
@@ -54,7 +54,7 @@ def rerun_file(path: Path) -> Difference | None:
 
 async def _rerun(recording: Recording, until: int) -> Difference | None:
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, StillLoop)  # noqa: S101 - made above
+    assert isinstance(loop, VirtualTimeLoop)  # noqa: S101 - made above
     gate = Gate(recording)
     parts = Parts(
         event_log=RecordedLog(recording.envelopes),
@@ -63,7 +63,7 @@ async def _rerun(recording: Recording, until: int) -> Difference | None:
         recalled=_Remembered(lambda: remembered(recording, gate.seq)),
         known=_Remembered(lambda: dict(enumerate_texts(known_already(recording, gate.seq)))),
         renderers=KnownRenderers(),
-        spawn=SpawnAgent(),
+        spawn=SpawnAgentTool(),
         clock=_Clock(gate, loop),
         ids=RandomIds(),
     )
@@ -78,7 +78,7 @@ def enumerate_texts(texts: Sequence[str]) -> list[tuple[str, str]]:
 class _Clock:
     """The port ``Clock``: the moments of the recording, and the time of the loop."""
 
-    def __init__(self, gate: Gate, loop: StillLoop) -> None:
+    def __init__(self, gate: Gate, loop: VirtualTimeLoop) -> None:
         self._gate = gate
         self._loop = loop
 

@@ -24,7 +24,7 @@ HOLDS, DOES_NOT_HOLD, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130  # exit statuses
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class Failed(click.ClickException):
+class CommandFailed(click.ClickException):
     """Ends the command with one line on standard error: looked, and it does not hold."""
 
     exit_code = DOES_NOT_HOLD
@@ -34,7 +34,7 @@ class Failed(click.ClickException):
         click.echo(f"navi: {self.format_message()}", file=file, err=file is None)
 
 
-class WrongUsage(Failed):
+class WrongUsage(CommandFailed):
     """The same for an option or a setting that cannot be right."""
 
     exit_code = WRONG_USAGE
@@ -98,7 +98,7 @@ def run(
     except BadInput as error:
         raise WrongUsage(str(error)) from error
     except (NaviError, EmbeddedServerError) as error:
-        raise Failed(str(error)) from error
+        raise CommandFailed(str(error)) from error
     except BrokenPipeError:
         leave_quietly()
     except OSError as error:
@@ -119,10 +119,10 @@ def leave_quietly() -> NoReturn:
     raise click.exceptions.Exit(HOLDS)
 
 
-def cannot_write(error: OSError) -> Failed:
+def cannot_write(error: OSError) -> CommandFailed:
     """The end of a command whose standard output cannot be written, as on a full disk."""
     drop_output()
-    return Failed(f"standard output cannot be written: {error.strerror}")
+    return CommandFailed(f"standard output cannot be written: {error.strerror}")
 
 
 def drop_output() -> None:

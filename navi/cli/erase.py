@@ -9,14 +9,14 @@ import click
 from msgspec import Struct
 
 from navi import failpoints
-from navi.adapters.files.uploads import Uploads
-from navi.adapters.files.workspaces import Workspaces
+from navi.adapters.files.uploads import FolderUploads
+from navi.adapters.files.workspaces import FolderWorkspaces
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.system import SystemClock
 from navi.application.audit.erase_sessions import Erasable, EraseSessions
 from navi.application.followers.project import Projector
-from navi.application.followers.relay import Pace, Relay
+from navi.application.followers.relay import Relay, RelayDelays
 from navi.bootstrap.node import PROJECTIONS
 from navi.bootstrap.store import Attached, Store, attached_servers, store_on
 from navi.cli.command import (
@@ -105,8 +105,8 @@ def _erasing(settings: Settings, store: Store) -> EraseSessions:
         store.read_models,
         records_of(settings, store),
         memories_of(settings, store),
-        Workspaces(settings.files_dir),
-        Uploads(settings.files_dir, SystemClock()),
+        FolderWorkspaces(settings.files_dir),
+        FolderUploads(settings.files_dir, SystemClock()),
         Projector(store.log, store.read_models, PROJECTIONS, SystemClock()),
     )
 
@@ -145,7 +145,7 @@ async def _nats_follows(servers: Attached, settings: Settings, store: Store) -> 
             max_age_hours=settings.stream_max_age_hours,
         )
         tasks = [
-            asyncio.create_task(Relay(store.log, stream, number, Pace()).run())
+            asyncio.create_task(Relay(store.log, stream, number, RelayDelays()).run())
             for number in range(store.log.partitions)
         ]
         try:

@@ -15,7 +15,7 @@ from navi.application.session.record import Records
 from navi.bootstrap.store import Store, attached_store
 from navi.cli.command import (
     HOLDS,
-    Failed,
+    CommandFailed,
     data_dir_option,
     json_option,
     log_to_stderr,
@@ -28,7 +28,7 @@ from navi.cli.printable import one_line
 from navi.domain.errors import NotFound
 from navi.domain.ids import LOCAL_OWNER, NodeId
 from navi.domain.secrets import Secrets
-from navi.http.api.memories import MemoryList, shown
+from navi.http.api.memories import MemoryList, memory_answer
 from navi.settings import Settings
 
 TEXT_CHARACTERS = 200  # of a memory on its line
@@ -95,7 +95,7 @@ async def _list(settings: Settings, *, query: str | None, as_json: bool) -> int:
     async with _opened(settings) as manage:
         found = await manage.list(LOCAL_OWNER, query=query)
     if as_json:
-        print_json(MemoryList(memories=tuple(shown(memory) for memory in found)))
+        print_json(MemoryList(memories=tuple(memory_answer(memory) for memory in found)))
     elif not found:
         click.echo("Nothing is remembered yet.")
     for memory in () if as_json else found:
@@ -111,9 +111,9 @@ async def _change(settings: Settings, memory_id: str | None, text: str, *, as_js
             else:
                 memory = await manage.change(LOCAL_OWNER, memory_id, text)
         except NotFound as error:
-            raise Failed(str(error)) from error
+            raise CommandFailed(str(error)) from error
     if as_json:
-        print_json(shown(memory))
+        print_json(memory_answer(memory))
     else:
         print_line(memory.id.encode())
     return HOLDS
@@ -124,7 +124,7 @@ async def _forget(settings: Settings, memory_id: str) -> int:
         try:
             await manage.forget(LOCAL_OWNER, memory_id)
         except NotFound as error:
-            raise Failed(str(error)) from error
+            raise CommandFailed(str(error)) from error
     return HOLDS
 
 

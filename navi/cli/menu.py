@@ -34,7 +34,7 @@ Exit status: 0 success; 1 looked, and it does not hold; 2 wrong usage.
 """
 
 
-class Entry(Struct, frozen=True):
+class MenuEntry(Struct, frozen=True):
     """A command, the module it is in, and its line in the menu."""
 
     name: str
@@ -42,38 +42,38 @@ class Entry(Struct, frozen=True):
     line: str
 
 
-SECTIONS: Mapping[str, tuple[Entry, ...]] = {
+SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
     "Start": (
-        Entry("serve", "serve", "Start navi: chat, Postgres and NATS, all in one."),
-        Entry("chat", "chat.chat", "Talk to a running navi in the terminal."),
-        Entry("fork", "fork", "Go on from any event of a session, in a new one."),
-        Entry("status", "status", "Say where navi runs, and with which model."),
-        Entry("doctor", "doctor", "Look for what is wrong or missing."),
+        MenuEntry("serve", "serve", "Start navi: chat, Postgres and NATS, all in one."),
+        MenuEntry("chat", "chat.chat", "Talk to a running navi in the terminal."),
+        MenuEntry("fork", "fork", "Go on from any event of a session, in a new one."),
+        MenuEntry("status", "status", "Say where navi runs, and with which model."),
+        MenuEntry("doctor", "doctor", "Look for what is wrong or missing."),
     ),
     "Read the log": (
-        Entry("sessions", "reading", "List the sessions."),
-        Entry("events", "reading", "Print the events of a session, and follow them."),
-        Entry("replay", "reading", "Fold a session's log into what was said."),
-        Entry("diff", "diff", "Show what changed between two moments."),
-        Entry("rerun", "rerun", "Run a session again offline, and compare event by event."),
-        Entry("request", "request", "Print what a model server was sent, to the byte."),
-        Entry("verify", "verify", "Check that nobody changed history."),
-        Entry("export", "transfer", "Write sessions as signed JSON Lines."),
-        Entry("import", "transfer", "Take in the sessions of an export."),
-        Entry("keys", "transfer", "Print who signs here, and who is trusted."),
+        MenuEntry("sessions", "reading", "List the sessions."),
+        MenuEntry("events", "reading", "Print the events of a session, and follow them."),
+        MenuEntry("replay", "reading", "Fold a session's log into what was said."),
+        MenuEntry("diff", "diff", "Show what changed between two moments."),
+        MenuEntry("rerun", "rerun", "Run a session again offline, and compare event by event."),
+        MenuEntry("request", "request", "Print what a model server was sent, to the byte."),
+        MenuEntry("verify", "verify", "Check that nobody changed history."),
+        MenuEntry("export", "transfer", "Write sessions as signed JSON Lines."),
+        MenuEntry("import", "transfer", "Take in the sessions of an export."),
+        MenuEntry("keys", "transfer", "Print who signs here, and who is trusted."),
     ),
     "Upkeep": (
-        Entry("memories", "memories", "Look after what navi remembers about you."),
-        Entry("projections", "projections", "Look after the read models."),
-        Entry("publish", "upkeep", "Fill a NATS stream again from the log."),
-        Entry("erase", "erase", "Take the words out of a session, for good."),
-        Entry("prune", "prune", "Take away text that only showed replies in the making."),
-        Entry("migrate", "upkeep", "Bring the database up to date."),
+        MenuEntry("memories", "memories", "Look after what navi remembers about you."),
+        MenuEntry("projections", "projections", "Look after the read models."),
+        MenuEntry("publish", "upkeep", "Fill a NATS stream again from the log."),
+        MenuEntry("erase", "erase", "Take the words out of a session, for good."),
+        MenuEntry("prune", "prune", "Take away text that only showed replies in the making."),
+        MenuEntry("migrate", "upkeep", "Bring the database up to date."),
     ),
-    "Learn": (Entry("demo-script", "upkeep", "Print what the demo model obeys."),),
+    "Learn": (MenuEntry("demo-script", "upkeep", "Print what the demo model obeys."),),
 }
 
-COMMANDS: Mapping[str, Entry] = {
+COMMANDS: Mapping[str, MenuEntry] = {
     entry.name: entry for entries in SECTIONS.values() for entry in entries
 }
 

@@ -17,7 +17,7 @@ from navi.bootstrap.store import Store, attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,
     HOLDS,
-    Failed,
+    CommandFailed,
     data_dir_option,
     json_option,
     log_to_stderr,
@@ -230,7 +230,7 @@ async def _watch(store: Store, projection: Projection[Any], building: asyncio.Ta
                     if not console.is_terminal:
                         click.echo(f"{far.position} of {total} events", err=True)
         except TimeoutError as error:
-            raise Failed(
+            raise CommandFailed(
                 f"{projection.name} is not built after {REBUILD_SECONDS:g} s; "
                 "the server goes on, and so does the same command"
             ) from error

@@ -19,7 +19,7 @@ from navi.cli.command import (
     run,
     settings_of,
 )
-from navi.cli.reading import find
+from navi.cli.reading import find_session
 from navi.domain.event_codec import format_at
 from navi.settings import Settings
 
@@ -100,7 +100,7 @@ async def _prune(
 ) -> int:
     before = SystemClock().now() - older_than
     async with attached_store(settings) as store:
-        session_id = None if session is None else (await find(store.log, session))[0]
+        session_id = None if session is None else (await find_session(store.log, session))[0]
         done = await prune_deltas(store.log, before=before, session_id=session_id, dry_run=dry_run)
     if as_json:
         print_json(

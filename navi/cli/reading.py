@@ -96,7 +96,7 @@ async def _events(
     settings: Settings, session: str, *, after: int, follow: bool, as_json: bool
 ) -> int:
     async with attached_store(settings) as store:
-        session_id, _ = await find(store.log, session)
+        session_id, _ = await find_session(store.log, session)
         source = (
             store.log.watch(session_id, after=after)
             if follow
@@ -156,7 +156,7 @@ async def _replay(
     settings: Settings, session: str, *, buffer: Buffer, at: int | None, as_json: bool
 ) -> int:
     async with attached_store(settings) as store:
-        session_id, head = await find(store.log, session)
+        session_id, head = await find_session(store.log, session)
         if at is not None and at > head:
             raise BadInput("--at", f"the session has events 1 to {head}")
         answer = await replayed(
@@ -207,7 +207,7 @@ def _print_message(message: Message) -> None:
         click.echo(f"        {line}")
 
 
-async def find(log: EventLog, session: str) -> tuple[SessionId, int]:
+async def find_session(log: EventLog, session: str) -> tuple[SessionId, int]:
     """The session that an argument names, and the seq of its last event; also of a deleted one.
 
     Raises:

@@ -21,7 +21,7 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.printable import printable
-from navi.cli.reading import find
+from navi.cli.reading import find_session
 from navi.domain.ids import CallId
 from navi.settings import Settings
 
@@ -53,7 +53,7 @@ async def _request(
     settings: Settings, session: str, call: str, *, as_body: bool, as_json: bool
 ) -> int:
     async with attached_store(settings) as store:
-        session_id, _ = await find(store.log, session)
+        session_id, _ = await find_session(store.log, session)
         rendered = await render_call(
             store.log, store.texts, KnownRenderers(), session_id, CallId(call)
         )

@@ -7,7 +7,7 @@ import click
 import msgspec
 from msgspec import Raw, Struct
 
-from navi.application.rerun.load import Loaded, load
+from navi.application.rerun.load import LoadedRecording, load_recording
 from navi.application.rerun.rerun import Difference
 from navi.bootstrap.rerun import rerun as run_again
 from navi.bootstrap.store import attached_store
@@ -124,7 +124,7 @@ async def _rerun(
     session_id = session_of(session)
     saved: Saved | None = None
     async with attached_store(settings) as store:
-        loaded = await load(store.log, store.texts, session_id, until=until)
+        loaded = await load_recording(store.log, store.texts, session_id, until=until)
         end = len(loaded.envelopes) if until is None else until
         difference = await _difference(loaded, end)
         if place is not None and difference is None:
@@ -138,7 +138,7 @@ async def _rerun(
     return HOLDS if difference is None else DOES_NOT_HOLD
 
 
-async def _difference(loaded: Loaded, until: int) -> Difference | None:
+async def _difference(loaded: LoadedRecording, until: int) -> Difference | None:
     return await asyncio.to_thread(run_again, loaded.envelopes, loaded.texts, until=until)
 
 

@@ -14,7 +14,7 @@ from navi.bootstrap.store import attached_servers
 from navi.cli.command import (
     DOES_NOT_HOLD,
     HOLDS,
-    Failed,
+    CommandFailed,
     WrongUsage,
     environment,
     print_json,
@@ -83,7 +83,7 @@ async def rerun_live(settings: Settings, session: str, changed: Changed, *, as_j
                 again = RerunLive(node.store.log, node.sessions, node.fork_session)
                 ran = await again(session_id, from_seq=changed.from_seq, profile_id=changed.profile)
             except TimeoutError as error:
-                raise Failed("the turn takes too long: it goes on by itself") from error
+                raise CommandFailed("the turn takes too long: it goes on by itself") from error
             finally:
                 await node.runs.drain(0)
                 await node.store.nodes.leave()

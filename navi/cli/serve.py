@@ -17,7 +17,7 @@ from navi.bootstrap.node import Node, open_node
 from navi.bootstrap.servers import addresses_of, open_servers, reviving_nats
 from navi.cli.command import (
     HOLDS,
-    Failed,
+    CommandFailed,
     data_dir_option,
     environment,
     log_to_stderr,
@@ -28,11 +28,11 @@ from navi.cli.model import Model, model_in_use
 from navi.domain.errors import BusUnavailable, LogUnavailable
 from navi.http.app import create_app
 from navi.http.requests.services import Draining
-from navi.http.server.connection_limit import take_files
+from navi.http.server.connection_limit import raise_file_limit
 from navi.http.server.serve import serving
 from navi.settings import Settings
 
-POSTGRES_PATIENCE = 30.0  # seconds for a given Postgres that is not there yet, as in a new pod
+POSTGRES_TIMEOUT = 30.0  # seconds for a given Postgres that is not there yet, as in a new pod
 RETRY_SECONDS = 0.5
 FIRST_WORD = 2.0  # seconds after which the user is told what is waited for
 NATS_SECONDS = 1.0  # for its version in the banner
@@ -106,7 +106,7 @@ async def _serve(settings: Settings) -> int:
 
 
 async def _run(settings: Settings, ending: Ending) -> int:
-    take_files()
+    raise_file_limit()
     await model_settings(settings)  # what cannot be right is told before servers are started
     async with open_servers(settings) as servers:
         addresses = addresses_of(settings, servers)
@@ -156,8 +156,8 @@ async def _wait_for_postgres(database_url: str) -> None:
         except LogUnavailable as error:
             reason = reason_of(error)
             waited = time.monotonic() - started
-            if reason.is_final or waited > POSTGRES_PATIENCE:
-                raise Failed(
+            if reason.is_final or waited > POSTGRES_TIMEOUT:
+                raise CommandFailed(
                     f"Postgres at {name_of(database_url)} cannot be used: {reason.text}"
                 ) from error
             if waited > FIRST_WORD and not told:
@@ -165,7 +165,7 @@ async def _wait_for_postgres(database_url: str) -> None:
                     "waiting_for_postgres",
                     server=name_of(database_url),
                     reason=reason.text,
-                    seconds=POSTGRES_PATIENCE,
+                    seconds=POSTGRES_TIMEOUT,
                 )
                 told = True
             await asyncio.sleep(RETRY_SECONDS)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from navi import __version__
 from navi.adapters.files.export_file import lines_of, whole_file
-from navi.adapters.signing import KnownKey, known_keys, open_signer, verify
+from navi.adapters.signing import KnownKey, known_keys, open_signer, verify_signature
 from navi.adapters.system import SystemClock
 from navi.application.audit.export_sessions import ExportSessions
 from navi.application.audit.import_sessions import Imported, ImportSessions
@@ -136,7 +136,7 @@ def import_(file: Path, data_dir: str | None, as_json: bool) -> None:
 
 async def _import(settings: Settings, file: Path, *, as_json: bool) -> int:
     async with attached_store(settings) as store:
-        importing = ImportSessions(store.log, store.texts, verify)
+        importing = ImportSessions(store.log, store.texts, verify_signature)
         imported = await importing.import_(partial(lines_of, file))
     await warn_of_stranger(settings, imported.signer)
     if as_json:

@@ -13,7 +13,7 @@ from navi.application.followers.relay import republish
 from navi.bootstrap.store import attached_servers, store_on
 from navi.cli.command import (
     HOLDS,
-    Failed,
+    CommandFailed,
     data_dir_option,
     json_option,
     log_to_stderr,
@@ -122,7 +122,7 @@ async def _connected(nats: NatsConnection) -> None:
             while nats.trouble is not None:  # noqa: ASYNC110 - a value, looked at a few times
                 await asyncio.sleep(0.02)
     except TimeoutError:
-        raise Failed(f"NATS is not reachable: {nats.trouble}") from None
+        raise CommandFailed(f"NATS is not reachable: {nats.trouble}") from None
 
 
 class _Progress:

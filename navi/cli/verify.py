@@ -9,7 +9,7 @@ from navi.adapters.files.export_file import lines_of
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.files.heads_file import heads_of
 from navi.adapters.signing import known_keys, open_signer
-from navi.adapters.signing import verify as verify_signature
+from navi.adapters.signing import verify_signature as verify_signature
 from navi.application.audit.verify_log import verify_log, verify_session
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
@@ -25,7 +25,7 @@ from navi.cli.command import (
 from navi.cli.transfer import warn_of_stranger
 from navi.domain.check_export import ExportCheck
 from navi.domain.errors import NotFound
-from navi.domain.heads import Witness
+from navi.domain.heads import HeadsCheck
 from navi.domain.ids import is_uuid
 from navi.domain.verdict import Verdict
 from navi.http.requests.validation import session_of
@@ -72,18 +72,18 @@ async def _verify(
 async def _verify_stored(settings: Settings, what: str | None, heads: Path | None) -> Verdict:
     async with attached_store(settings) as store:
         # Before the log is looked at: what is signed meanwhile is none of this.
-        witness = await asyncio.to_thread(_witness, settings, heads, store.log.log_id)
-        if witness.lines == 0:
+        signed = await asyncio.to_thread(_signed_heads, settings, heads, store.log.log_id)
+        if signed.lines == 0:
             click.echo(
                 "navi: nothing of this log is signed yet: what was cut off at its end cannot be seen",
                 err=True,
             )
         if what is None:
-            return await verify_log(store.log, witness, texts=store.texts)
+            return await verify_log(store.log, signed, texts=store.texts)
         session_id = session_of(what)
-        if await store.log.head(session_id) == 0 and not witness.knows(session_id):
+        if await store.log.head(session_id) == 0 and not signed.knows(session_id):
             raise NotFound(f"no session {session_id}")
-        return await verify_session(store.log, session_id, witness, texts=store.texts)
+        return await verify_session(store.log, session_id, signed, texts=store.texts)
 
 
 async def _verify_export(settings: Settings, file: Path, heads: Path | None) -> Verdict:
@@ -95,21 +95,21 @@ async def _verify_export(settings: Settings, file: Path, heads: Path | None) -> 
 
 def _check_export(settings: Settings, file: Path, heads: Path | None) -> ExportCheck:
     check = ExportCheck(verify_signature)
-    witness: Witness | None = None
+    signed: HeadsCheck | None = None
     for event in check.read(lines_of(file)):
-        if witness is None and check.header is not None:
-            witness = _witness(settings, heads, check.header.log_id)
-        if witness is not None:
-            check.found(witness.see(event.session_id, event.seq, event.hash))
+        if signed is None and check.header is not None:
+            signed = _signed_heads(settings, heads, check.header.log_id)
+        if signed is not None:
+            check.found(signed.see(event.session_id, event.seq, event.hash))
     return check
 
 
-def _witness(settings: Settings, heads: Path | None, log_id: str) -> Witness:
+def _signed_heads(settings: Settings, heads: Path | None, log_id: str) -> HeadsCheck:
     """The signed heads of a log: those of this navi, or in the file that was named."""
     lines = heads_of(heads or settings.data_dir / HEADS_FILE)
     trusted = (key.public_key for key in known_keys(settings.keys_dir))
     own = open_signer(settings.keys_dir).public_key
-    return Witness(lines, log_id=log_id, verify=verify_signature, trusted={own, *trusted})
+    return HeadsCheck(lines, log_id=log_id, verify=verify_signature, trusted={own, *trusted})
 
 
 def _print(verdict: Verdict, *, whole: str, as_json: bool) -> None:

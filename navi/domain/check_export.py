@@ -13,9 +13,9 @@ from navi.domain.events import Origin, SessionCreated
 from navi.domain.export import (
     MAX_EVENT_LINE_BYTES,
     MAX_HEADER_BYTES,
+    ExportedEvent,
     ExportedSession,
     Header,
-    StoredEvent,
     decode_end,
     decode_event,
     decode_header,
@@ -25,7 +25,7 @@ from navi.domain.export import (
 )
 from navi.domain.hash_chain import GENESIS, verify_chain
 from navi.domain.ids import SessionId, is_uuid
-from navi.domain.verdict import MAX_PROBLEMS, Problem, Verdict, verdict_of
+from navi.domain.verdict import MAX_PROBLEMS, Damage, Verdict, verdict_of
 
 Verify = Callable[[str, bytes, bytes], bool]  # public key (hex), signature, message
 
@@ -46,7 +46,7 @@ class ExportCheck:
 
     def __init__(self, verify: Verify) -> None:
         self._verify = verify
-        self._problems: list[Problem] = []
+        self._problems: list[Damage] = []
         self._bytes = sha256()
         self._lines = 0
         self._ended = False
@@ -57,7 +57,7 @@ class ExportCheck:
         self.header: Header | None = None
         self.events = 0
 
-    def read(self, lines: Iterable[bytes]) -> Iterator[StoredEvent]:
+    def read(self, lines: Iterable[bytes]) -> Iterator[ExportedEvent]:
         """Check the lines, each with its line break; gives the events of those that are one."""
         for line in lines:
             if len(self._problems) >= MAX_PROBLEMS:
@@ -73,7 +73,7 @@ class ExportCheck:
         sessions = () if self.header is None else self.header.sessions
         return verdict_of(sessions=len(sessions), events=self.events, problems=self._problems)
 
-    def found(self, problem: Problem | None) -> None:
+    def found(self, problem: Damage | None) -> None:
         """Take in what somebody else found wrong with an event, if anything."""
         if problem is not None:
             self._problems.append(problem)
@@ -91,7 +91,7 @@ class ExportCheck:
 
     # --- lines ---
 
-    def _take(self, line: bytes) -> StoredEvent | None:
+    def _take(self, line: bytes) -> ExportedEvent | None:
         self._lines += 1
         if self._lines == 1:
             self._take_header(line)
@@ -142,7 +142,7 @@ class ExportCheck:
         elif not self._verify(end.public_key, _bytes_of(end.signature), signed_text(end.sha256)):
             self._report("the signature is not the signer's")
 
-    def _take_event(self, line: bytes) -> StoredEvent | None:
+    def _take_event(self, line: bytes) -> ExportedEvent | None:
         here = self._session
         if here is not None and self._seq >= here.last_seq:
             self._finish_session(here)
@@ -168,7 +168,7 @@ class ExportCheck:
         self._follow(here, event)
         return event
 
-    def _follow(self, session: ExportedSession, event: StoredEvent) -> None:
+    def _follow(self, session: ExportedSession, event: ExportedEvent) -> None:
         for seq, reason in verify_chain((event,), after=self._seq, previous=self._hash):
             self._report(reason, session, seq)
         for reason in _faults_of_event(event, session):
@@ -234,7 +234,7 @@ class ExportCheck:
         self, reason: str, session: ExportedSession | None = None, seq: int | None = None
     ) -> None:
         session_id = None if session is None else session.session_id
-        self._problems.append(Problem(session_id=session_id, seq=seq, reason=reason))
+        self._problems.append(Damage(session_id=session_id, seq=seq, reason=reason))
 
 
 def check_export(lines: Iterable[bytes], verify: Verify) -> ExportCheck:
@@ -277,7 +277,7 @@ def _faults_of(header: Header) -> Iterator[str]:
             yield f"the text {name[:64]!r} has another hash"
 
 
-def _faults_of_event(event: StoredEvent, session: ExportedSession) -> Iterator[str]:
+def _faults_of_event(event: ExportedEvent, session: ExportedSession) -> Iterator[str]:
     """What a log would not have stored, whoever signed it."""
     if not is_uuid(event.id) or (event.turn_id is not None and not is_uuid(event.turn_id)):
         yield "an id is not a UUID in lower case"

@@ -75,7 +75,7 @@ class End(Struct, frozen=True, kw_only=True):
     signature: str
 
 
-class StoredEvent(Struct, frozen=True, kw_only=True):
+class ExportedEvent(Struct, frozen=True, kw_only=True):
     """An event with its links of the chain, apart from any place in a log."""
 
     session_id: SessionId
@@ -165,7 +165,7 @@ def decode_end(line: bytes) -> End:
     return end
 
 
-def decode_event(line: bytes) -> StoredEvent:
+def decode_event(line: bytes) -> ExportedEvent:
     """The event of a line, its payload as the bytes that stand there.
 
     Raises:
@@ -184,9 +184,9 @@ def decode_event(line: bytes) -> StoredEvent:
     return written[0]
 
 
-def _written(read: _Line) -> tuple[StoredEvent, bytes]:
+def _written(read: _Line) -> tuple[ExportedEvent, bytes]:
     """The event of a line, and the line as it has to be."""
-    event = StoredEvent(
+    event = ExportedEvent(
         session_id=read.session_id,
         seq=read.seq,
         id=read.id,
@@ -204,7 +204,7 @@ def _written(read: _Line) -> tuple[StoredEvent, bytes]:
     return event, line
 
 
-def wire_of(event: StoredEvent) -> bytes:
+def wire_of(event: ExportedEvent) -> bytes:
     """The envelope of an event, as it is on the wire."""
     return encode_envelope(
         session_id=event.session_id,

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from navi.domain.ids import SessionId
 from navi.domain.subjects import format_position
-from navi.domain.verdict import Problem
+from navi.domain.verdict import Damage
 
 FIRST = "0" * 64  # what the first line of a log follows
 MAX_SESSIONS = 500  # a line; where more have grown, there are more lines
@@ -72,7 +72,7 @@ def decode_head(line: bytes) -> SignedHead:
         raise ValueError(str(error)) from error
 
 
-class Witness:
+class HeadsCheck:
     """What the heads of a log say, held against what the log holds now.
 
     Args:
@@ -83,14 +83,14 @@ class Witness:
     def __init__(
         self, lines: Iterable[bytes], *, log_id: str, verify: Verify, trusted: Collection[str]
     ) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[Damage] = []
         self.lines = 0
         self._marks: dict[SessionId, deque[tuple[int, str, str]]] = {}
         self._positions: dict[int, int] = {}
         self._seen: dict[SessionId, int] = {}  # the last seq that is as it was signed
         self._read(lines, log_id, verify, trusted)
 
-    def see(self, session_id: SessionId, seq: int, link: bytes) -> Problem | None:
+    def see(self, session_id: SessionId, seq: int, link: bytes) -> Damage | None:
         """Take the next event of a session; what is wrong, where it was signed with another hash."""
         marks = self._marks.get(session_id)
         if not marks or seq < marks[0][0]:
@@ -102,11 +102,11 @@ class Witness:
             return None
         marks.clear()  # whatever follows has other hashes, too
         reason = f"seq {before + 1} to {signed} are not what was signed at {at}"
-        return Problem(session_id=session_id, seq=before + 1, reason=reason)
+        return Damage(session_id=session_id, seq=before + 1, reason=reason)
 
     def missing(
         self, ends: Mapping[SessionId, int], *, only: SessionId | None = None
-    ) -> Iterator[Problem]:
+    ) -> Iterator[Damage]:
         """The sessions that end before they were signed.
 
         Args:
@@ -121,16 +121,16 @@ class Witness:
             reason = f"cut off: the session went up to seq {signed} at {at}"
             if end == 0:
                 reason = f"removed: the session went up to seq {signed} at {at}"
-            yield Problem(session_id=session_id, seq=end + 1, reason=reason)
+            yield Damage(session_id=session_id, seq=end + 1, reason=reason)
 
-    def cut_off(self, heads: Mapping[int, int]) -> Iterator[Problem]:
+    def cut_off(self, heads: Mapping[int, int]) -> Iterator[Damage]:
         """The partitions that end before they were signed; ``heads`` are their last positions now."""
         for partition, signed in self._positions.items():
             end = heads.get(partition, 0)
             if end < signed:
                 ends, was = format_position(partition, end), format_position(partition, signed)
                 reason = f"the log ends at position {ends} and was signed up to {was}"
-                yield Problem(session_id=None, seq=None, reason=reason)
+                yield Damage(session_id=None, seq=None, reason=reason)
 
     def knows(self, session_id: SessionId) -> bool:
         """Whether a session was ever signed."""
@@ -176,4 +176,4 @@ class Witness:
 
     def _report(self, number: int, reason: str) -> None:
         text = f"line {number} of the signed heads {reason}"
-        self.problems.append(Problem(session_id=None, seq=None, reason=text))
+        self.problems.append(Damage(session_id=None, seq=None, reason=text))

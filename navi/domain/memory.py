@@ -85,7 +85,7 @@ def memory_change(owner: Owner, envelope: Envelope) -> MemoryChange | None:
             return None
 
 
-def version_of(keep: Keep) -> tuple[datetime, SessionId, int]:
+def memory_version(keep: Keep) -> tuple[datetime, SessionId, int]:
     """What the later of two versions of a memory is larger in, in whichever order they are read."""
     return (keep.memory.at, keep.memory.session_id, keep.seq)
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from navi.domain.errors import BadInput
-from navi.domain.validation_errors import misfit
+from navi.domain.validation_errors import validation_error
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Prompt = Annotated[str, Meta(max_length=100_000)]  # characters
@@ -84,7 +84,7 @@ def parse_profile(config: bytes, *, system: str = "", subagent: str = "") -> Pro
     try:
         profile = msgspec.json.decode(config, type=Profile)
     except msgspec.ValidationError as error:
-        raise misfit(error, whole="config.json") from error
+        raise validation_error(error, whole="config.json") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput("config.json", f"is not JSON: {error}") from error
     return msgspec.structs.replace(

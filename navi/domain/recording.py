@@ -45,7 +45,7 @@ class Placed(Struct, frozen=True):
     event: AgentEvent
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class RecordedCall(Struct, frozen=True, kw_only=True):
     """A model call of the recording.
 
     Attributes:
@@ -127,18 +127,18 @@ class Recording:
 
     # --- model calls ---
 
-    def call_at(self, seq: int) -> Call | None:
+    def call_at(self, seq: int) -> RecordedCall | None:
         """The model call that begins at a seq."""
         return self._by_seq.get(seq)
 
-    def next_call(self, after: int, subagent_id: SubagentId | None) -> Call | None:
+    def next_call(self, after: int, subagent_id: SubagentId | None) -> RecordedCall | None:
         """The next call of an actor of a turn."""
         for call in self.calls:
             if call.seq > after and not call.aside and call.subagent_id == subagent_id:
                 return call
         return None
 
-    def last_call(self, until: int, subagent_id: SubagentId | None) -> Call | None:
+    def last_call(self, until: int, subagent_id: SubagentId | None) -> RecordedCall | None:
         """The latest call of purpose ``turn`` of an actor, up to a seq."""
         found = None
         for call in self.calls:
@@ -147,7 +147,7 @@ class Recording:
                 found = call
         return found
 
-    def next_aside(self, after: int, purposes: frozenset[str]) -> Call | None:
+    def next_aside(self, after: int, purposes: frozenset[str]) -> RecordedCall | None:
         """The next call beside the turns for one of some purposes, before another turn is completed."""
         for envelope in self.after(after):
             if isinstance(envelope.event, TurnCompleted):
@@ -157,7 +157,7 @@ class Recording:
                 return call
         return None
 
-    def deltas(self, call: Call) -> list[Placed]:
+    def deltas(self, call: RecordedCall) -> list[Placed]:
         """What was shown of a call while it came, in order."""
         end = call.ended_at or self.last
         return [
@@ -180,7 +180,7 @@ class Recording:
             return False
         return first.call_id in self._asides
 
-    def is_by_hand(self, call: Call) -> bool:
+    def is_by_hand(self, call: RecordedCall) -> bool:
         """Whether a call for a summary beside the turns was asked for by a person."""
         if isinstance(call.reply, ModelCallFailed) and call.reply.kind == "preempted":
             return False
@@ -236,19 +236,19 @@ class Recording:
         return any(isinstance(envelope.event, ends) for envelope in self.batch(start))
 
 
-def _calls(envelopes: Sequence[Envelope]) -> tuple[Call, ...]:
+def _calls(envelopes: Sequence[Envelope]) -> tuple[RecordedCall, ...]:
     ends: dict[CallId, Envelope] = {}
     for envelope in envelopes:
         if isinstance(envelope.event, ModelReplied | ModelCallFailed):
             ends.setdefault(envelope.event.call_id, envelope)
-    found: list[Call] = []
+    found: list[RecordedCall] = []
     for envelope in envelopes:
         if not isinstance(envelope.event, ModelCalled):
             continue
         end = ends.get(envelope.event.call_id)
         reply = None if end is None else end.event
         found.append(
-            Call(
+            RecordedCall(
                 seq=envelope.seq,
                 called=envelope.event,
                 subagent_id=envelope.subagent_id,

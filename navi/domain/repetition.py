@@ -18,7 +18,7 @@ _NUMBERING = re.compile(r"\A\s*(?:\(?\d{1,6}[.):]|[-*•+])\s*")
 _LETTERS = re.compile(r"[^\W\d_]")
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class RepetitionLimits(Struct, frozen=True, kw_only=True):
     """How much of the same is enough.
 
     Attributes:
@@ -32,21 +32,21 @@ class Patience(Struct, frozen=True, kw_only=True):
     lines: int
 
 
-FOR_PEOPLE = Patience(characters=6_000, blanks=2_000, lines=150)
+FOR_PEOPLE = RepetitionLimits(characters=6_000, blanks=2_000, lines=150)
 # Nobody wants a name, a plan or a summary that says the same thing twice.
-FOR_FOLLOW_UPS = Patience(characters=600, blanks=200, lines=8)
+FOR_FOLLOW_UPS = RepetitionLimits(characters=600, blanks=200, lines=8)
 
 
-def repetition_in(text: str, patience: Patience) -> str | None:
+def repetition_in(text: str, limits: RepetitionLimits) -> str | None:
     """What the end of a text repeats, in a few words; None where it is going somewhere.
 
     Its cost does not grow with the text: only the end is looked at.
     """
-    if len(text) >= patience.blanks and not text[-patience.blanks :].strip():
+    if len(text) >= limits.blanks and not text[-limits.blanks :].strip():
         return "blanks"
-    if (period := _period(text, patience.characters)) is not None:
+    if (period := _period(text, limits.characters)) is not None:
         return _quoted(text[-period:])
-    lines = _same_lines(text, patience.lines)
+    lines = _same_lines(text, limits.lines)
     return None if lines is None else _quoted(lines)
 
 

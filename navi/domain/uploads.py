@@ -52,7 +52,7 @@ def path_of(name: str) -> str:
     return f"{DIRECTORY}/{name}"
 
 
-def check_name(field: str, name: str) -> None:
+def check_upload_name(field: str, name: str) -> None:
     """Refuse what is not the plain name of a file.
 
     Raises:

@@ -11,7 +11,7 @@ _MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]*)`$")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>[^`]*)`$")
 
 
-def misfit(error: msgspec.ValidationError, *, whole: str = "value") -> BadInput:
+def validation_error(error: msgspec.ValidationError, *, whole: str = "value") -> BadInput:
     """The field that does not fit and why, out of msgspec's message.
 
     Args:

@@ -7,7 +7,7 @@ from navi.domain.ids import SessionId
 MAX_PROBLEMS = 1_000  # a chain that is broken at its beginning has one for each event
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class Damage(Struct, frozen=True, kw_only=True):
     """Something that does not hold; ``session_id`` is null for a damage of the log itself."""
 
     session_id: SessionId | None
@@ -21,10 +21,10 @@ class Verdict(Struct, frozen=True, kw_only=True):
     ok: bool
     sessions: int
     events: int
-    problems: tuple[Problem, ...]
+    problems: tuple[Damage, ...]
 
 
-def verdict_of(*, sessions: int, events: int, problems: list[Problem]) -> Verdict:
+def verdict_of(*, sessions: int, events: int, problems: list[Damage]) -> Verdict:
     """The verdict, with the first of the problems where there are too many."""
     return Verdict(
         ok=not problems,

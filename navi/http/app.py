@@ -29,7 +29,7 @@ from navi.http.requests.errors import EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, Services
 from navi.http.schemas.schema_routes import get_asyncapi, get_event_schema, get_openapi
-from navi.http.server.connection_limit import Crowd
+from navi.http.server.connection_limit import ConnectionLimit
 from navi.http.server.guard import Guard
 from navi.http.server.request_form import RequestForm, options_routes
 
@@ -104,5 +104,5 @@ def create_app(services: Services, *, host: str, allowed_hosts: Iterable[str] = 
         logging_config=None,
         debug=False,
     )
-    guarded = Guard(Crowd(app), host=host, allowed_hosts=allowed_hosts)
+    guarded = Guard(ConnectionLimit(app), host=host, allowed_hosts=allowed_hosts)
     return RequestForm(guarded)

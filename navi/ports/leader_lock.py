@@ -3,10 +3,10 @@
 from typing import Protocol
 
 
-class Turnstile(Protocol):
+class LeaderLock(Protocol):
     """Lets one process of the service through at a time."""
 
-    async def enter(self) -> bool:
+    async def acquire(self) -> bool:
         """Whether this process is through, until it leaves or Postgres goes away.
 
         Raises:
@@ -14,6 +14,6 @@ class Turnstile(Protocol):
         """
         ...
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Make way for another."""
         ...

@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from navi.domain.events import Origin
-from navi.domain.export import StoredEvent
+from navi.domain.export import ExportedEvent
 from navi.domain.ids import Owner, SessionId
 from navi.ports.event_log import EventLog
 from navi.ports.log_partitions import Page, PartitionedLog
@@ -133,7 +133,7 @@ class LogRestore(LogRegistry, Protocol):
     async def restore(
         self,
         sessions: Sequence[RestoredSession],
-        events: AsyncGenerator[Sequence[StoredEvent], None],
+        events: AsyncGenerator[Sequence[ExportedEvent], None],
     ) -> int:
         """Record sessions as they were somewhere else, all of it or nothing; gives how many events.
 

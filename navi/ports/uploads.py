@@ -34,7 +34,7 @@ class Draft(Protocol):
         ...
 
     def leave(self) -> None:
-        """Keep it whatever happens here: its event is in the log, or may be; see ``Shelf.settle``."""
+        """Keep it whatever happens here: its event is in the log, or may be; see ``SessionUploads.settle``."""
         ...
 
 
@@ -51,7 +51,7 @@ class OpenUpload(Protocol):
     async def close(self) -> None: ...
 
 
-class Shelf(Protocol):
+class SessionUploads(Protocol):
     """The uploads of one session on disk, while no other process changes them.
 
     The log decides what is an upload. All methods raise ``FilesUnavailable`` where the disk does not
@@ -90,7 +90,7 @@ class UploadStore(Protocol):
         """An empty file to write to; dropped at the end where it was neither put nor left."""
         ...
 
-    def shelf(self, session_id: SessionId) -> AbstractAsyncContextManager[Shelf]:
+    def session_uploads(self, session_id: SessionId) -> AbstractAsyncContextManager[SessionUploads]:
         """The session's uploads, for whoever changes them, one at a time over all nodes.
 
         Raises:

@@ -25,7 +25,12 @@ from navi.domain.ids import SubagentId, TurnId
 from navi.domain.messages import Message
 from navi.domain.projection import Change, Hide, Put, Show
 from navi.projections.json_form import JsonForm
-from navi.projections.message_rows import OpenSpeech, evolve_speech, said_by_agent, take_waiting
+from navi.projections.message_rows import (
+    OpenMessages,
+    agent_message,
+    evolve_open_messages,
+    take_waiting,
+)
 
 
 class Compression(Struct, frozen=True, kw_only=True):
@@ -50,7 +55,7 @@ class ContextState(Struct, frozen=True, kw_only=True):
         recall: of the last turn that was told of memories beside its message.
     """
 
-    speech: OpenSpeech = OpenSpeech()
+    speech: OpenMessages = OpenMessages()
     token_count: int | None = None
     compressions: tuple[Compression, ...] = ()
     recall: RecallPlace | None = None
@@ -78,7 +83,7 @@ class Context(JsonForm[ContextState]):
         self, state: ContextState, envelope: Envelope
     ) -> tuple[ContextState, tuple[Change, ...]]:
         """The buffer after an event; what other actors do is not in it."""
-        after = replace(state, speech=evolve_speech(state.speech, envelope))
+        after = replace(state, speech=evolve_open_messages(state.speech, envelope))
         if envelope.subagent_id != self._subagent_id:
             return after, ()
         match envelope.event:
@@ -99,9 +104,9 @@ class Context(JsonForm[ContextState]):
                     return after, ()
                 if event.usage.prompt_tokens is not None:
                     after = replace(after, token_count=event.usage.prompt_tokens)
-                return after, (Put(key=envelope.seq, row=said_by_agent(envelope, event)),)
+                return after, (Put(key=envelope.seq, row=agent_message(envelope, event)),)
             case ToolFinished() | PlanReady() as event:
-                return after, (Put(key=envelope.seq, row=said_by_agent(envelope, event)),)
+                return after, (Put(key=envelope.seq, row=agent_message(envelope, event)),)
             case GuidanceGiven(content=content):
                 row = _as_user(envelope, content, is_guidance=True)
                 return after, (Put(key=envelope.seq, row=row),)

@@ -17,7 +17,7 @@ from navi.domain.ids import CallId
 from navi.domain.messages import Message
 
 
-class OpenSpeech(Struct, frozen=True, kw_only=True):
+class OpenMessages(Struct, frozen=True, kw_only=True):
     """What later events refer to: messages that wait, and model calls without an answer.
 
     Attributes:
@@ -28,11 +28,11 @@ class OpenSpeech(Struct, frozen=True, kw_only=True):
     calls: dict[CallId, Purpose] = {}
 
 
-def evolve_speech(speech: OpenSpeech, envelope: Envelope) -> OpenSpeech:
+def evolve_open_messages(speech: OpenMessages, envelope: Envelope) -> OpenMessages:
     """What is still open after an event; deliveries and withdrawals are the caller's to take out."""
     match envelope.event:
         case UserMessageReceived():
-            message = said_by_user(envelope, envelope.event)
+            message = user_message(envelope, envelope.event)
             return replace(speech, waiting={**speech.waiting, envelope.seq: message})
         case ModelCalled(call_id=call_id, purpose=purpose):
             return replace(speech, calls={**speech.calls, call_id: purpose})
@@ -43,13 +43,13 @@ def evolve_speech(speech: OpenSpeech, envelope: Envelope) -> OpenSpeech:
             return speech
 
 
-def take_waiting(speech: OpenSpeech, seq: int) -> tuple[OpenSpeech, Message | None]:
+def take_waiting(speech: OpenMessages, seq: int) -> tuple[OpenMessages, Message | None]:
     """A waiting message, and what is open without it."""
     rest = {key: value for key, value in speech.waiting.items() if key != seq}
     return replace(speech, waiting=rest), speech.waiting.get(seq)
 
 
-def said_by_user(envelope: Envelope, event: UserMessageReceived) -> Message:
+def user_message(envelope: Envelope, event: UserMessageReceived) -> Message:
     """The message of a receipt; its turn is the one that delivers it, so none yet."""
     return Message(
         seq=envelope.seq,
@@ -62,7 +62,7 @@ def said_by_user(envelope: Envelope, event: UserMessageReceived) -> Message:
     )
 
 
-def said_by_agent(
+def agent_message(
     envelope: Envelope, event: ModelReplied | ToolFinished | PlanReady | ModelCallFailed
 ) -> Message:
     """The message of a reply, a tool's result, a plan, or the text of a call that was cut off."""

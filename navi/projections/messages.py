@@ -19,33 +19,35 @@ from navi.domain.messages import Message
 from navi.domain.projection import Change, Put
 from navi.projections.json_form import JsonForm
 from navi.projections.message_rows import (
-    OpenSpeech,
-    evolve_speech,
-    said_by_agent,
-    said_by_user,
+    OpenMessages,
+    agent_message,
+    evolve_open_messages,
     take_waiting,
+    user_message,
 )
 
 
-class Messages(JsonForm[OpenSpeech]):
+class Messages(JsonForm[OpenMessages]):
     """Rows: messages by the seq of the event that brought them about."""
 
     name = "messages"
     version = 2
 
     def __init__(self) -> None:
-        super().__init__(OpenSpeech, Message)
+        super().__init__(OpenMessages, Message)
 
-    def initial(self) -> OpenSpeech:
+    def initial(self) -> OpenMessages:
         """Nothing was said yet."""
-        return OpenSpeech()
+        return OpenMessages()
 
-    def fold(self, state: OpenSpeech, envelope: Envelope) -> tuple[OpenSpeech, tuple[Change, ...]]:
+    def fold(
+        self, state: OpenMessages, envelope: Envelope
+    ) -> tuple[OpenMessages, tuple[Change, ...]]:
         """The buffer after an event."""
-        after = evolve_speech(state, envelope)
+        after = evolve_open_messages(state, envelope)
         match envelope.event:
             case UserMessageReceived() as event:
-                return after, (Put(key=envelope.seq, row=said_by_user(envelope, event)),)
+                return after, (Put(key=envelope.seq, row=user_message(envelope, event)),)
             case MessageDelivered(message_seq=seq):
                 after, message = take_waiting(after, seq)
                 if message is None:
@@ -57,13 +59,13 @@ class Messages(JsonForm[OpenSpeech]):
                     return after, ()
                 return after, (Put(key=seq, row=replace(message, is_withdrawn=True)),)
             case ModelReplied(call_id=call_id) as event if state.calls.get(call_id) == "turn":
-                return after, (Put(key=envelope.seq, row=said_by_agent(envelope, event)),)
+                return after, (Put(key=envelope.seq, row=agent_message(envelope, event)),)
             case ModelCallFailed(call_id=call_id) as event if (
                 event.partial_text and state.calls.get(call_id) == "turn"
             ):
-                return after, (Put(key=envelope.seq, row=said_by_agent(envelope, event)),)
+                return after, (Put(key=envelope.seq, row=agent_message(envelope, event)),)
             case ToolFinished() | PlanReady() as event:
-                return after, (Put(key=envelope.seq, row=said_by_agent(envelope, event)),)
+                return after, (Put(key=envelope.seq, row=agent_message(envelope, event)),)
             case SubagentStarted(task=task) if envelope.subagent_id is not None:
                 return after, (Put(key=envelope.seq, row=_task(envelope, task)),)
             case ContextCompressed(summary=summary):

@@ -8,7 +8,7 @@ from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
 
-from navi.cli.chat.conversation import Conversation, Happening, Lost, Ready
+from navi.cli.chat.conversation import Connected, Conversation, Disconnected, Update
 from navi.domain.ids import MessageId, SessionId
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")
@@ -45,12 +45,10 @@ class Server:
             yield f"http://127.0.0.1:{port}"
 
 
-async def next_of(
-    happenings: AsyncGenerator[Happening, None], wanted: Callable[[Happening], bool]
-) -> None:
+async def next_of(updates: AsyncGenerator[Update, None], wanted: Callable[[Update], bool]) -> None:
     async with asyncio.timeout(10):
-        async for happening in happenings:
-            if wanted(happening):
+        async for update in updates:
+            if wanted(update):
                 return
 
 
@@ -62,13 +60,13 @@ async def test_a_message_that_no_server_saw_is_taken_back_by_a_stop() -> None:
         return addresses[0]
 
     conversation = Conversation(SESSION, locate, after=None)
-    async with server.running() as address, aclosing(conversation.happenings()) as happenings:
-        await next_of(happenings, lambda it: isinstance(it, Lost))
+    async with server.running() as address, aclosing(conversation.updates()) as updates:
+        await next_of(updates, lambda it: isinstance(it, Disconnected))
         await conversation.say("hello", message_id=MESSAGE)
 
         stopping = await conversation.stop()
         addresses[0] = address
-        await next_of(happenings, lambda it: isinstance(it, Ready))
+        await next_of(updates, lambda it: isinstance(it, Connected))
         await conversation.say("later", message_id=MessageId("n"))
         await server.arrived.wait()
 
@@ -87,16 +85,16 @@ async def test_a_stop_without_a_connection_is_sent_with_the_next_one() -> None:
             return address if there.is_set() else None
 
         conversation = Conversation(SESSION, locate, after=None)
-        async with aclosing(conversation.happenings()) as happenings:
-            await next_of(happenings, lambda it: isinstance(it, Ready))
+        async with aclosing(conversation.updates()) as updates:
+            await next_of(updates, lambda it: isinstance(it, Connected))
             server.cut_at_the_next_frame()
             await conversation.say("hello", message_id=MESSAGE)
             there.clear()
-            await next_of(happenings, lambda it: isinstance(it, Lost))
+            await next_of(updates, lambda it: isinstance(it, Disconnected))
 
             stopping = await conversation.stop()
             there.set()
-            await next_of(happenings, lambda it: isinstance(it, Ready))
+            await next_of(updates, lambda it: isinstance(it, Connected))
             async with asyncio.timeout(10):
                 while len(server.taken) < 3:
                     server.arrived.clear()

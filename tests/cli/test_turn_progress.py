@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from navi.cli.chat.turn_progress import Noted, Said, Shown, TurnProgress, describe_call
+from navi.cli.chat.turn_progress import AgentText, Shown, StatusLine, TurnProgress, describe_call
 from navi.cli.printable import one_line, printable
 from navi.domain.events import (
     AgentEvent,
@@ -138,20 +138,20 @@ def test_text_is_live_until_the_reply_is_whole() -> None:
     live = scene.progress.text
     scene.see(TextDelta(call_id=CALL, text="lo"), replied("Hello"))
 
-    assert (live, scene.progress.text, scene.shown) == ("Hel", "", [Said("Hello")])
+    assert (live, scene.progress.text, scene.shown) == ("Hel", "", [AgentText("Hello")])
 
 
 def test_a_tool_that_has_ended_is_one_line() -> None:
     scene = Scene().see(STARTED, READING, finished("a\nb\nc"))
 
-    assert scene.shown == [Noted(text="filesystem read notes.txt · 3 lines · 0.1 s")]
+    assert scene.shown == [StatusLine(text="filesystem read notes.txt · 3 lines · 0.1 s")]
 
 
 def test_a_tool_that_failed_says_why() -> None:
     scene = Scene().see(STARTED, READING, finished("no such file", outcome="error"))
 
     assert scene.shown == [
-        Noted(text="filesystem read notes.txt · error: no such file", good=False)
+        StatusLine(text="filesystem read notes.txt · error: no such file", good=False)
     ]
 
 
@@ -165,13 +165,13 @@ def test_a_stopped_turn_keeps_what_was_said() -> None:
     scene.see(failed, TurnStopped(by="user"))
 
     assert status == "call 1/20 · stopping · 0 s"
-    assert scene.shown == [Said("So far …"), Noted(text="stopped", good=False)]
+    assert scene.shown == [AgentText("So far …"), StatusLine(text="stopped", good=False)]
 
 
 def test_a_turn_that_failed_says_why() -> None:
     scene = Scene().see(STARTED, TurnFailed(kind="model", error="no model answers"))
 
-    assert scene.shown == [Noted(text="failed: no model answers", good=False)]
+    assert scene.shown == [StatusLine(text="failed: no model answers", good=False)]
 
 
 def test_a_call_is_described_by_its_telling_argument() -> None:
@@ -200,14 +200,14 @@ def test_an_error_that_ends_a_turn_is_told_once() -> None:
 
     scene = Scene().see(called(), failed, TurnFailed(kind="http", error="status 500"))
 
-    told = [shown.text for shown in scene.shown if isinstance(shown, Noted)]
+    told = [shown.text for shown in scene.shown if isinstance(shown, StatusLine)]
     assert told == ["the model server failed: status 500", "the turn failed"]
 
 
 def test_another_error_is_told_as_well() -> None:
     scene = Scene().see(TurnFailed(kind="crash_loop", error="three processes died"))
 
-    assert scene.shown == [Noted(text="failed: three processes died", good=False)]
+    assert scene.shown == [StatusLine(text="failed: three processes died", good=False)]
 
 
 def test_an_answer_that_was_cut_off_for_length_says_so() -> None:
@@ -217,6 +217,6 @@ def test_an_answer_that_was_cut_off_for_length_says_so() -> None:
     scene = Scene().see(goes_on, ended)
 
     assert scene.shown == [
-        Noted(text="the answer was cut off for length; it goes on"),
-        Noted(text="the answer was cut off for length: ask for the rest", good=False),
+        StatusLine(text="the answer was cut off for length; it goes on"),
+        StatusLine(text="the answer was cut off for length: ask for the rest", good=False),
     ]

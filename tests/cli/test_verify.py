@@ -8,15 +8,15 @@ import pytest
 
 from navi.adapters.in_memory.heads_bus import InMemoryHeadsBus
 from navi.adapters.postgres.log.event_log import PostgresEventLog
-from navi.adapters.signing import verify
+from navi.adapters.signing import verify_signature
 from navi.application.audit.sign_heads import SignHeads
 from navi.application.audit.verify_log import verify_log, verify_session
 from navi.domain.hash_chain import digest_of, hash_of
-from navi.domain.heads import SignedHead, Witness, decode_head
+from navi.domain.heads import HeadsCheck, SignedHead, decode_head
 from navi.domain.ids import SessionId
-from navi.domain.verdict import Problem, Verdict
+from navi.domain.verdict import Damage, Verdict
 from tests.contracts.event_log import batch, created, forked, named, new_id
-from tests.support.manual_clock import WoundClock
+from tests.support.manual_clock import ManualClock
 from tests.support.signing import signer_of
 
 Database: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -53,7 +53,7 @@ async def found(dsn: str, statement: str, *, session_id: SessionId | None = None
         return await verify_session(event_log, session_id)
 
 
-def verdict(*problems: Problem, sessions: int = 2, events: int = 6) -> Verdict:
+def verdict(*problems: Damage, sessions: int = 2, events: int = 6) -> Verdict:
     return Verdict(ok=not problems, sessions=sessions, events=events, problems=problems)
 
 
@@ -75,7 +75,7 @@ async def test_changed_data_are_found_in_their_place(
              where session_id = '{second}' and seq = 2""",  # noqa: S608  # an id of our own
     )
 
-    assert verified == verdict(Problem(session_id=second, seq=2, reason=CHANGED))
+    assert verified == verdict(Damage(session_id=second, seq=2, reason=CHANGED))
 
 
 async def test_a_changed_header_breaks_the_chain(
@@ -88,7 +88,7 @@ async def test_a_changed_header_breaks_the_chain(
         f"update navi.event set at = at + '1 s' where session_id = '{first}' and seq = 3",  # noqa: S608  # an id of our own
     )
 
-    assert verified == verdict(Problem(session_id=first, seq=3, reason=UNCHAINED))
+    assert verified == verdict(Damage(session_id=first, seq=3, reason=UNCHAINED))
 
 
 async def test_a_changed_event_is_none_of_another_sessions_business(
@@ -114,8 +114,8 @@ async def test_a_removed_event_leaves_a_hole_in_the_log_and_in_its_session(
     whole = await found(database, removal)
     one = await found(database, "select 1", session_id=first)
 
-    hole = Problem(session_id=None, seq=None, reason="position 0-2 is missing")
-    missing = Problem(session_id=first, seq=2, reason="seq 2 is missing")
+    hole = Damage(session_id=None, seq=None, reason="position 0-2 is missing")
+    missing = Damage(session_id=first, seq=2, reason="seq 2 is missing")
     assert whole == verdict(hole, missing, events=5)
     assert one == verdict(missing, sessions=1, events=2)
 
@@ -124,12 +124,12 @@ async def test_a_removed_event_leaves_a_hole_in_the_log_and_in_its_session(
 
 
 class AlwaysOpen:
-    """A turnstile for one."""
+    """A lock for one."""
 
-    async def enter(self) -> bool:
+    async def acquire(self) -> bool:
         return True
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Nothing to let go of."""
 
 
@@ -138,7 +138,7 @@ async def signed(log: PostgresEventLog) -> list[bytes]:
     bus = InMemoryHeadsBus()
     journal = HeadsInMemory()
     signing = SignHeads(
-        log, journal, bus, signer_of(), AlwaysOpen(), WoundClock(), log_id=log.log_id
+        log, journal, bus, signer_of(), AlwaysOpen(), ManualClock(), log_id=log.log_id
     )
     await signing.sign()
     return bus.lines
@@ -307,7 +307,7 @@ async def test_a_chain_that_was_written_anew_is_not_what_was_signed(
 
     assert (await found(database, "select 1")).ok  # the chain alone says nothing
     assert (await with_heads(database, heads)).problems == (
-        Problem(
+        Damage(
             session_id=two[1],
             seq=1,
             reason="seq 1 to 3 are not what was signed at 2026-11-20T12:00:00.000000Z",
@@ -327,10 +327,10 @@ async def test_what_was_appended_after_the_heads_is_as_good(
 
 async def with_heads(dsn: str, heads: list[bytes]) -> Verdict:
     async with PostgresEventLog.open(dsn, allow_unsafe_durability=True) as event_log:
-        witness = Witness(
+        signed = HeadsCheck(
             heads,
             log_id=event_log.log_id,
-            verify=verify,
+            verify=verify_signature,
             trusted={signer_of().public_key},
         )
-        return await verify_log(event_log, witness)
+        return await verify_log(event_log, signed)

@@ -23,7 +23,7 @@ from navi.domain.events import (
     ThinkingDelta,
     UserMessageReceived,
 )
-from navi.domain.export import StoredEvent
+from navi.domain.export import ExportedEvent
 from navi.domain.hash_chain import verify_chain
 from navi.domain.ids import CallId, EventId, MessageId, Owner, SessionId, uuid7
 from navi.ports.event_log import Append, NewEvent, Recorded
@@ -133,11 +133,11 @@ async def whole_partition(log: LogBackend, *, deltas: bool = True, limit: int = 
 
 async def moved_from(
     log: LogBackend, *session_ids: SessionId
-) -> tuple[list[RestoredSession], AsyncGenerator[Sequence[StoredEvent], None]]:
+) -> tuple[list[RestoredSession], AsyncGenerator[Sequence[ExportedEvent], None]]:
     """What ``restore`` takes: sessions of another log, each in batches of its own events."""
     heads = {head.session_id: head for head in await log.sessions(session_ids)}
 
-    async def events() -> AsyncGenerator[Sequence[StoredEvent], None]:
+    async def events() -> AsyncGenerator[Sequence[ExportedEvent], None]:
         for session_id in session_ids:
             async for rows in log.read(session_id):
                 yield [stored(row) for row in rows if row.session_id == session_id]
@@ -153,8 +153,8 @@ async def moved_from(
     ], events()
 
 
-def stored(row: Recorded) -> StoredEvent:
-    return StoredEvent(**{name: getattr(row, name) for name in StoredEvent.__struct_fields__})
+def stored(row: Recorded) -> ExportedEvent:
+    return ExportedEvent(**{name: getattr(row, name) for name in ExportedEvent.__struct_fields__})
 
 
 def seqs(rows: Sequence[Recorded]) -> list[int]:
@@ -808,7 +808,7 @@ class EventLogContract:
             await log.restore(*await moved_from(elsewhere, new, there))
         sessions, events = await moved_from(elsewhere, new)
 
-        async def broken() -> AsyncGenerator[Sequence[StoredEvent], None]:
+        async def broken() -> AsyncGenerator[Sequence[ExportedEvent], None]:
             async for some in events:
                 yield some
             raise ZeroDivisionError

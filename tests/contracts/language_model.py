@@ -34,7 +34,7 @@ from tests.support.model_wire import (
 )
 
 CALL = CallId("0199aaaa-0000-7000-8000-000000000001")
-PATIENCE = 20.0  # seconds: a real server has one thread, and may have to share its core
+TIMEOUT = 20.0  # seconds: a real server has one thread, and may have to share its core
 TOO_LONG = (
     "request (6031 tokens) exceeds the available context size (1024 tokens), try increasing it"
 )
@@ -89,7 +89,7 @@ def put_together(chunks: Sequence[ModelChunk]) -> Reply:
 async def collect(model: LanguageModel, body: bytes) -> list[ModelChunk]:
     """All chunks of a reply."""
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TIMEOUT),
         aclosing(model.stream(body, purpose="turn", call_id=CALL)) as chunks,
     ):
         return [chunk async for chunk in chunks]
@@ -99,7 +99,7 @@ async def failure_of(model: LanguageModel, body: bytes) -> tuple[list[ModelChunk
     """What came of a reply before it failed, and how it failed."""
     came: list[ModelChunk] = []
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TIMEOUT),
         aclosing(model.stream(body, purpose="turn", call_id=CALL)) as chunks,
     ):
         try:
@@ -139,7 +139,7 @@ class LanguageModelContract:
     ) -> None:
         stream = model.stream(model.render(lasting), purpose="turn", call_id=CALL)
 
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             first = await anext(stream)
             await stream.aclose()
 
@@ -154,7 +154,7 @@ class LanguageModelContract:
         waiting = asyncio.ensure_future(anext(stream, None))
         await asyncio.wait({waiting}, timeout=0.05)
         waiting.cancel()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await asyncio.wait({waiting})
             await stream.aclose()
 

@@ -37,10 +37,10 @@ async def put(store: UploadStore, session_id: SessionId, name: str, data: bytes)
     async with store.draft(session_id) as draft:
         await draft.write(data)
         await draft.finish()
-        async with store.shelf(session_id) as shelf:
-            await shelf.check(name)
+        async with store.session_uploads(session_id) as session_uploads:
+            await session_uploads.check(name)
             draft.leave()
-            await shelf.put(draft, name)
+            await session_uploads.put(draft, name)
 
 
 async def left(store: UploadStore, session_id: SessionId, data: bytes) -> None:
@@ -121,9 +121,9 @@ class UploadStoreContract:
         await put(store, A, "a.txt", HELLO)
         await put(store, A, "b.txt", HELLO)
 
-        async with store.shelf(A) as shelf:
-            await shelf.remove("a.txt")
-            await shelf.remove("never there")
+        async with store.session_uploads(A) as session_uploads:
+            await session_uploads.remove("a.txt")
+            await session_uploads.remove("never there")
 
         assert [await read(store, A, name) for name in ("a.txt", "b.txt")] == [None, HELLO]
 
@@ -131,8 +131,10 @@ class UploadStoreContract:
         await put(store, A, "same", HELLO)
         await put(store, A, "other", b"x" * len(HELLO))
 
-        async with store.shelf(A) as shelf:
-            lost = await shelf.lost([upload(name, HELLO) for name in ("same", "other", "none")])
+        async with store.session_uploads(A) as session_uploads:
+            lost = await session_uploads.lost(
+                [upload(name, HELLO) for name in ("same", "other", "none")]
+            )
 
         assert lost == ("other", "none")
 
@@ -142,8 +144,8 @@ class UploadStoreContract:
         await put(store, A, "a.txt", b"old")
         await left(store, A, HELLO)
 
-        async with elsewhere.shelf(A) as shelf:
-            await shelf.settle([upload("a.txt", HELLO), upload("c", b"c")])
+        async with elsewhere.session_uploads(A) as session_uploads:
+            await session_uploads.settle([upload("a.txt", HELLO), upload("c", b"c")])
 
         assert await read(store, A, "a.txt") == HELLO
         assert await store.sessions() == {A: False}
@@ -152,8 +154,8 @@ class UploadStoreContract:
         await left(store, A, HELLO)
         await left(store, A, HELLO)
 
-        async with store.shelf(A) as shelf:
-            await shelf.settle([upload("a", HELLO), upload("b", HELLO)])
+        async with store.session_uploads(A) as session_uploads:
+            await session_uploads.settle([upload("a", HELLO), upload("b", HELLO)])
 
         assert [await read(store, A, name) for name in ("a", "b")] == [HELLO, HELLO]
 
@@ -164,9 +166,9 @@ class UploadStoreContract:
             await draft.write(HELLO)
             await draft.finish()
 
-            async with elsewhere.shelf(A) as shelf:
-                await shelf.settle([upload("a", HELLO)])
-                await shelf.clear()
+            async with elsewhere.session_uploads(A) as session_uploads:
+                await session_uploads.settle([upload("a", HELLO)])
+                await session_uploads.clear()
 
             assert await store.sessions() == {A: True}
             assert await read(store, A, "a") is None
@@ -177,12 +179,12 @@ class UploadStoreContract:
         order: list[str] = []
 
         async def other() -> None:
-            async with elsewhere.shelf(A):
+            async with elsewhere.session_uploads(A):
                 order.append("other")
 
-        async with store.shelf(A):
+        async with store.session_uploads(A):
             waiting = asyncio.create_task(other())
-            async with elsewhere.shelf(B):  # of another session it is free
+            async with elsewhere.session_uploads(B):  # of another session it is free
                 order.append("mine")
         await waiting
 
@@ -195,8 +197,8 @@ class UploadStoreContract:
 
         await store.forget(A)
         assert await store.sessions() == {A: True, B: False}
-        async with store.shelf(A) as shelf:
-            await shelf.clear()
+        async with store.session_uploads(A) as session_uploads:
+            await session_uploads.clear()
         await store.forget(A)
 
         assert await store.sessions() == {B: False}

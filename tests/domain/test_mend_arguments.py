@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.adapters.tools.filesystem import Filesystem
+from navi.adapters.tools.filesystem import FilesystemTool
 from navi.domain.json_schema import fits
 from navi.domain.mend_arguments import mend
 
@@ -131,7 +131,7 @@ def test_no_text_breaks_it(raw: str) -> None:
 
 
 def test_a_tool_takes_what_was_mended_for_it() -> None:
-    tool = Filesystem()
+    tool = FilesystemTool()
 
     mended = mend({"action": "read", "path": "a", "lines": "3"}, "", tool.description.parameters)
 

@@ -8,11 +8,11 @@ from navi.domain.repetition import (
     FOR_FOLLOW_UPS,
     FOR_PEOPLE,
     TIMES,
-    Patience,
+    RepetitionLimits,
     repetition_in,
 )
 
-PATIENCES = (FOR_PEOPLE, FOR_FOLLOW_UPS)
+LIMITS = (FOR_PEOPLE, FOR_FOLLOW_UPS)
 
 HEY = "Na na na na-na-na na\nNa-na-na na, hey Jude\n" * 16
 TABLE = "| name | size |\n|------|------|\n" + "".join(
@@ -50,11 +50,11 @@ def test_what_people_ask_for_is_left_alone(text: str) -> None:
         "I will now look at the file and then I will think about it. " * 3,
     ],
 )
-@pytest.mark.parametrize("patience", PATIENCES)
-def test_the_same_without_end_is_found(piece: str, patience: Patience) -> None:
-    text = "Well, let us see.\n" + piece * (1 + 2 * patience.characters // len(piece))
+@pytest.mark.parametrize("limits", LIMITS)
+def test_the_same_without_end_is_found(piece: str, limits: RepetitionLimits) -> None:
+    text = "Well, let us see.\n" + piece * (1 + 2 * limits.characters // len(piece))
 
-    assert repetition_in(text, patience) is not None
+    assert repetition_in(text, limits) is not None
 
 
 def test_lines_that_differ_in_their_numbers_alone_are_the_same() -> None:

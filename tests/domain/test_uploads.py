@@ -31,7 +31,7 @@ from navi.domain.session import Session
 from navi.domain.uploads import (
     MAX_UPLOADS,
     MEBIBYTE,
-    check_name,
+    check_upload_name,
     due,
     free_name,
     media_type_of,
@@ -84,7 +84,7 @@ def say(*files: str) -> ReceiveMessage:
     ],
 )
 def test_plain_names_are_taken(name: str) -> None:
-    check_name("filename", name)
+    check_upload_name("filename", name)
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ def test_plain_names_are_taken(name: str) -> None:
 )
 def test_other_names_are_refused_with_the_cause(name: str, cause: str) -> None:
     with pytest.raises(BadInput, match=cause):
-        check_name("filename", name)
+        check_upload_name("filename", name)
 
 
 @cases(st.text())
 def test_a_name_that_is_taken_is_one_component_of_a_path(name: str) -> None:
     try:
-        check_name("filename", name)
+        check_upload_name("filename", name)
     except BadInput:
         return
     assert "/" not in name
@@ -171,13 +171,13 @@ def test_a_taken_name_gets_a_number_before_its_suffix(name: str, numbered: str) 
 )
 def test_a_numbered_name_is_free_and_a_name(name: str, taken: int) -> None:
     try:
-        check_name("filename", name)
+        check_upload_name("filename", name)
     except BadInput:
         return
     names: set[str] = set()
     for _ in range(taken + 1):
         names.add(found := free_name(name, names))
-        check_name("filename", found)
+        check_upload_name("filename", found)
 
     assert len(names) == taken + 1
 

@@ -30,7 +30,7 @@ BRIEF: dict[str, Any] = {**PLAIN, "max_answer_tokens": 16}  # for turns that com
 STORY = "Tell me a long story about a ship."
 WORDS = "Some words about many things. "
 PAUSE = 0.05  # seconds between two looks
-PATIENCE = 40.0  # seconds: one thread, which may have to share its core
+TIMEOUT = 40.0  # seconds: one thread, which may have to share its core
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -63,7 +63,7 @@ def navi_on(
 
 async def outcome_of(navi: NaviProcess, session_id: str) -> str:
     """How the only turn of a session ends."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             types = await navi.types(session_id)
             for end in ("turn_completed", "turn_stopped", "turn_failed"):
@@ -163,7 +163,7 @@ async def test_memories_are_found_by_the_vectors_of_a_real_server(
         navi_on(llama, tmp_path, NAVI_EMBEDDING_MODEL=NAME) as navi,
     ):
         kept = await navi.post("/memories", {"text": "The cat sleeps on the sofa"})
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not (found := await navi.get("/memories?query=feline+pets"))["memories"]:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(PAUSE)
 

@@ -9,7 +9,7 @@ import msgspec
 from navi.adapters.files.export_file import lines_of
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.text_store import InMemoryTextStore
-from navi.adapters.signing import verify
+from navi.adapters.signing import verify_signature
 from navi.application.audit.import_sessions import ImportSessions
 from navi.application.reading.read_session import replay_session
 from navi.domain.ids import SessionId
@@ -49,7 +49,9 @@ def logs() -> tuple[Path, ...]:
 async def imported(path: Path) -> Taken:
     """A recorded log, checked and taken in."""
     log = InMemoryEventLog()
-    taken = await ImportSessions(log, InMemoryTextStore(), verify).import_(lambda: lines_of(path))
+    taken = await ImportSessions(log, InMemoryTextStore(), verify_signature).import_(
+        lambda: lines_of(path)
+    )
     return Taken(log, taken.sessions)
 
 

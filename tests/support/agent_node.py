@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from navi.adapters.files.uploads import Uploads
-from navi.adapters.files.workspaces import Workspaces
+from navi.adapters.files.uploads import FolderUploads
+from navi.adapters.files.workspaces import FolderWorkspaces
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.nodes import InMemoryNodes
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.llm.ollama import Ollama
-from navi.adapters.llm.servers import Server, ServerPool
+from navi.adapters.llm.servers import PooledServer, ServerPool
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
@@ -32,7 +32,7 @@ from navi.application.agent.run_tool import RunToolOnce
 from navi.application.agent.running_turn import Agent
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.agent.take_over import TakeOver
-from navi.application.commands.fork_session import ForkSession
+from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions, Receipt
 from navi.application.followers.project import Projector
@@ -41,7 +41,7 @@ from navi.application.memory.keep_memories import KeepMemories
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.reading.await_turn import TurnOutcome, await_turn
 from navi.application.session.record import Records
-from navi.application.uploads.manage_uploads import KeepUploads
+from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.events import AgentEvent, Mode
 from navi.domain.ids import MessageId, NodeId, SessionId
 from navi.domain.secrets import Secrets
@@ -58,7 +58,7 @@ from navi.projections.sessions import Sessions
 from navi.projections.todo import Todo
 
 WINDOW = 8192  # tokens
-PATIENCE = 10.0  # seconds a test waits for what must come
+TIMEOUT = 10.0  # seconds a test waits for what must come
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024
 PROJECTIONS = (Sessions(), Messages(), Context(), Todo(), PlanningLog())
 
@@ -103,7 +103,7 @@ class World:
 
     async def seen(self, session_id: SessionId, type_: str, count: int = 1) -> Recorded:
         """The ``count``-th event of a type, waited for."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             left = count
             async for rows in self.log.watch(session_id, after=0):
                 for row in rows:
@@ -124,10 +124,10 @@ class AgentNode:
         self.sessions = sessions
         self.take_over = take_over
         self.runs: SessionRuns
-        self.fork_session: ForkSession
+        self.fork_session: SessionForker
         self.contexts: ManageContext
         self.memories: ManageMemories
-        self.uploads: KeepUploads
+        self.uploads: ManageUploads
         self.agent: Agent
         self.servers: ServerPool
 
@@ -156,7 +156,7 @@ class AgentNode:
 
     async def outcome(self, session_id: SessionId, receipt: Receipt) -> TurnOutcome:
         """How the turn of a message ended."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await await_turn(self.world.log, session_id, message_seq=receipt.seq)
 
     async def ask(self, session_id: SessionId, content: str) -> TurnOutcome:
@@ -189,7 +189,7 @@ async def agent_node(
         for place, url in enumerate(urls)
     ]
     pool = ServerPool(
-        [Server(model=model, models=(), num_ctx=window) for model in models],
+        [PooledServer(model=model, models=(), num_ctx=window) for model in models],
         default_model=None,
         clock=clock,
         settings=Capacity(slots=slots),
@@ -197,7 +197,7 @@ async def agent_node(
     nodes = InMemoryNodes(world.cluster)
     await nodes.join(node_id)
     async with Tools(own_tools=files / "no-tools", environment={}, more=tools) as toolbox:
-        workspaces = Workspaces(files)
+        workspaces = FolderWorkspaces(files)
         run_tool = RunToolOnce(toolbox, workspaces, KeptOutputs(), clock)
         profile_folder = FolderProfiles(profiles or files / "no-profiles")
         ask_model = AskModelOnce(
@@ -257,11 +257,11 @@ async def agent_node(
         keeper = KeepMemories(world.log, world.memories)
         erase = EraseMemory(world.log, world.texts, records, world.read_models)
         node.memories = ManageMemories(records, world.memories, keeper, erase, ids)
-        uploads = Uploads(files, clock)
-        node.fork_session = ForkSession(
+        uploads = FolderUploads(files, clock)
+        node.fork_session = SessionForker(
             world.log, world.read_models, records, workspaces, uploads, ids
         )
-        node.uploads = KeepUploads(
+        node.uploads = ManageUploads(
             records,
             uploads,
             world.secrets,

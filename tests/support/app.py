@@ -21,7 +21,7 @@ from navi.ports.log_partitions import Page
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 
-PATIENCE = 10.0  # seconds a test waits for what must come
+TIMEOUT = 10.0  # seconds a test waits for what must come
 
 
 class SwitchedLog(InMemoryEventLog):
@@ -91,7 +91,7 @@ class RunningApp:
         self.address = address
         self.switches = switches
         self.files = files
-        self.client = httpx.AsyncClient(base_url=address.url, timeout=PATIENCE, trust_env=False)
+        self.client = httpx.AsyncClient(base_url=address.url, timeout=TIMEOUT, trust_env=False)
 
     async def session(self, **body: Any) -> SessionId:
         """A new session."""

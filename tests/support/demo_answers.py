@@ -63,18 +63,18 @@ def _parts(request: ModelRequest, purpose: Purpose) -> Iterator[Part]:
             case demo_script.Results():
                 yield Say(("\n" if spoken else "") + demo.results(request.messages))
                 spoken = True
-            case demo_script.Call(name=name, arguments=arguments):
+            case demo_script.CallTool(name=name, arguments=arguments):
                 wanted = requested_call(name, arguments)
                 called.append(
                     (name, wanted.raw_arguments if wanted.arguments is None else wanted.arguments)
                 )
             case demo_script.Sleep(seconds=seconds):
                 yield Sleep(seconds)
-            case demo_script.Pace():
+            case demo_script.SetPace():
                 pass
             case demo_script.Count(prompt=prompt, answer=answer):
                 done = Done(reason=done.reason, prompt=prompt, completion=answer)
-            case demo_script.Finish(reason=reason):
+            case demo_script.ReportFinish(reason=reason):
                 done = Done(reason=reason, prompt=done.prompt, completion=done.completion)
             case demo_script.Fail(kind=kind):
                 if kind == "http":

@@ -31,7 +31,7 @@ import msgspec
 from navi.adapters.embedded.nats import free_port
 from tests.support.llama_program import HOST, LlamaOptions
 
-PATIENCE = 40.0  # seconds: one thread, which may have to share its core
+TIMEOUT = 40.0  # seconds: one thread, which may have to share its core
 PAUSE = 0.02  # seconds between two looks
 WINDOW = 2048
 ROOT = Path(__file__).parents[2]  # of the repository
@@ -132,13 +132,13 @@ class LlamaProcess:
 
     async def _until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         assert self._process is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not await holds():
                 assert self._process.returncode is None, f"ended: {self._process.returncode}"
                 await asyncio.sleep(PAUSE)
 
     def _client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, timeout=PATIENCE, trust_env=False)
+        return httpx.AsyncClient(base_url=self.url, timeout=TIMEOUT, trust_env=False)
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 
-class WoundClock:
+class ManualClock:
     """The port ``Clock``, at noon of some day."""
 
     def __init__(self) -> None:

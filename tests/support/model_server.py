@@ -35,7 +35,7 @@ from tests.support.demo_answers import demo_answer
 from tests.support.model_answer import Answer, give
 from tests.support.model_wire import OllamaWire, OpenAIWire, Part, Raw, Stall, Wire
 
-PATIENCE = 10.0  # seconds that a test waits for what must come
+TIMEOUT = 10.0  # seconds that a test waits for what must come
 MAX_BODY_BYTES = 64 * 1024 * 1024
 DIMENSIONS = 64
 VERSION = "0.33.0"
@@ -65,7 +65,7 @@ class Received:
 
     async def end(self) -> None:
         """Wait until the answer is over or the client has left."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await self.ended.wait()
 
 
@@ -129,7 +129,7 @@ class ModelServer:
 
     async def chat(self, number: int = 1) -> Received:
         """The n-th chat request, waited for."""
-        async with asyncio.timeout(PATIENCE), self._arrived:
+        async with asyncio.timeout(TIMEOUT), self._arrived:
             await self._arrived.wait_for(lambda: len(self.chats) >= number)
         return self.chats[number - 1]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from navi.application.rerun.load import load
+from navi.application.rerun.load import load_recording
 from navi.application.rerun.rerun import Difference
 from navi.bootstrap.rerun import rerun
 from navi.domain.ids import SessionId
@@ -21,5 +21,5 @@ async def run_again(
     world: World, session_id: SessionId, *, until: int | None = None
 ) -> Difference | None:
     """The first difference of a session that is run again from its log."""
-    loaded = await load(world.log, world.texts, session_id, until=until)
+    loaded = await load_recording(world.log, world.texts, session_id, until=until)
     return await asyncio.to_thread(rerun, loaded.envelopes, loaded.texts, until=until)

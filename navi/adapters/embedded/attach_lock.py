@@ -7,24 +7,24 @@ from pathlib import Path
 FILE_NAME = "guests.lock"
 
 
-class GuestLock:
+class AttachLock:
     """A shared lock for each guest; who gets it alone knows that there is none."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
 
     @classmethod
-    def enter(cls, data_dir: Path) -> "GuestLock | None":
+    def acquire(cls, data_dir: Path) -> "AttachLock | None":
         """A guest's lock, or None where the owner is just ending."""
         return cls._take(data_dir, fcntl.LOCK_SH)
 
     @classmethod
-    def close(cls, data_dir: Path) -> "GuestLock | None":
+    def close(cls, data_dir: Path) -> "AttachLock | None":
         """The owner's lock, which keeps guests out, or None while there are some."""
         return cls._take(data_dir, fcntl.LOCK_EX)
 
     @classmethod
-    def _take(cls, data_dir: Path, kind: int) -> "GuestLock | None":
+    def _take(cls, data_dir: Path, kind: int) -> "AttachLock | None":
         descriptor = os.open(data_dir / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)

@@ -98,11 +98,11 @@ class Child:
             except TimeoutError:
                 continue
         if self.exit_status is None:
-            await asyncio.to_thread(kill_family, self.pid)
+            await asyncio.to_thread(kill_process_tree, self.pid)
         await self.wait()
 
 
-def kill_family(pid: int) -> None:
+def kill_process_tree(pid: int) -> None:
     """End a process and its children; a postmaster alone would leave backends that hold memory."""
     try:
         parent = psutil.Process(pid)
@@ -120,14 +120,14 @@ def log_tail(log: Path) -> str:
         return ""
 
 
-def put_aside(log: Path) -> None:
+def rotate_log(log: Path) -> None:
     """Keep one older log when it has grown large."""
     if log.exists() and log.stat().st_size > LOG_LIMIT:
         log.replace(log.with_name(f"{log.name}.1"))
 
 
 def _open_log(log: Path) -> int:
-    put_aside(log)
+    rotate_log(log)
     return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 

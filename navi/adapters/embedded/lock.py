@@ -8,7 +8,7 @@ from pathlib import Path
 FILE_NAME = "navi.lock"
 
 # `is_held` takes the lock for a moment, which must not look like an owner to one who is starting.
-PATIENCE = 0.5  # seconds
+TIMEOUT = 0.5  # seconds
 
 
 class DirectoryLock:
@@ -19,9 +19,9 @@ class DirectoryLock:
 
     @classmethod
     def acquire(cls, data_dir: Path) -> "DirectoryLock | None":
-        """The lock, or None where another process holds it. Blocks up to `PATIENCE`."""
+        """The lock, or None where another process holds it. Blocks up to `TIMEOUT`."""
         descriptor = os.open(data_dir / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o600)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,7 +15,7 @@ from nats import errors
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
-from navi.adapters.embedded.child import Child, Identity, kill_family, log_tail
+from navi.adapters.embedded.child import Child, Identity, kill_process_tree, log_tail
 from navi.adapters.embedded.errors import ServerDidNotStart
 
 LOOPBACK = "127.0.0.1"
@@ -141,7 +141,7 @@ class NatsServer:
             deadline = time.monotonic() + STOP_STEPS[0][1]
             while self._is_ours(pid):
                 if time.monotonic() > deadline:
-                    kill_family(pid)
+                    kill_process_tree(pid)
                 time.sleep(0.02)
         self._pid_file.unlink(missing_ok=True)
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import asyncpg
 import psutil
 
-from navi.adapters.embedded.child import Child, Identity, kill_family, log_tail, put_aside
+from navi.adapters.embedded.child import Child, Identity, kill_process_tree, log_tail, rotate_log
 from navi.adapters.embedded.errors import ServerDidNotStart, UnsuitableCluster
 from navi.adapters.embedded.identity import hand_over
 
@@ -163,7 +163,7 @@ class PostgresServer:
 
     def _clear_the_way(self) -> int | None:
         """Deal with what an earlier run left behind; gives a foreign process that has its pid."""
-        put_aside(self._log)
+        rotate_log(self._log)
         pid_file = self._cluster / "postmaster.pid"
         try:
             first_line = pid_file.read_text().partition("\n")[0].strip()
@@ -177,15 +177,15 @@ class PostgresServer:
         if not _is_postmaster(pid, self._cluster):
             return pid if psutil.pid_exists(pid) else None
         # Its navi was killed a moment ago, and it is shutting down; make sure that it does.
-        for number, patience in ((None, 1.0), (signal.SIGINT, PREDECESSOR_TIMEOUT)):
+        for number, seconds in ((None, 1.0), (signal.SIGINT, PREDECESSOR_TIMEOUT)):
             if number is not None:
                 psutil.Process(pid).send_signal(number)
-            deadline = time.monotonic() + patience
+            deadline = time.monotonic() + seconds
             while time.monotonic() < deadline:
                 if not _is_postmaster(pid, self._cluster):
                     return None
                 time.sleep(0.02)
-        kill_family(pid)
+        kill_process_tree(pid)
         return None
 
     async def _failure(self, reason: str) -> ServerDidNotStart:

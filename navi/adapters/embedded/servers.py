@@ -12,7 +12,7 @@ from typing import Protocol, Self
 import structlog
 from msgspec import Struct
 
-from navi.adapters.embedded.attach_lock import GuestLock
+from navi.adapters.embedded.attach_lock import AttachLock
 from navi.adapters.embedded.binaries import nats_program, postgres_directory
 from navi.adapters.embedded.child import Child
 from navi.adapters.embedded.errors import DataDirectoryInUse, EmbeddedServerError
@@ -39,7 +39,7 @@ class Addresses(Struct, frozen=True, kw_only=True):
     nats_url: str | None = None
 
 
-class Server(Protocol):
+class EmbeddedServer(Protocol):
     """A server that can be started any number of times, always at the same address."""
 
     name: str
@@ -53,7 +53,7 @@ class Server(Protocol):
 
 
 class EmbeddedServers:
-    """The servers of a data directory, as their owner or as a guest of the process that is.
+    """The servers of a data directory, as their owner or as a attached of the process that is.
 
     The loop has to run on a thread that outlives the servers, best the main thread: they end with
     the thread that started them.
@@ -64,20 +64,20 @@ class EmbeddedServers:
         data_dir: Path,
         addresses: Addresses,
         lock: DirectoryLock | None,
-        guest: GuestLock | None = None,
+        attached: AttachLock | None = None,
     ) -> None:
         self.data_dir = data_dir
         self.addresses = addresses
         self._lock = lock
-        self._guest = guest
+        self._attached = attached
         self.waits_for_guests = False
         self._keepers: list[asyncio.Task[None]] = []
-        self._running: dict[str, tuple[Server, Child]] = {}
+        self._running: dict[str, tuple[EmbeddedServer, Child]] = {}
         self._stopping = asyncio.Event()
 
     @property
     def is_owner(self) -> bool:
-        """Whether the servers are this process's own; a guest leaves them running."""
+        """Whether the servers are this process's own; a attached leaves them running."""
         return self._lock is not None
 
     @classmethod
@@ -109,7 +109,7 @@ class EmbeddedServers:
             raise DataDirectoryInUse(data_dir, await asyncio.to_thread(read_run, data_dir))
         servers = cls(data_dir, Addresses(), lock)
         try:
-            wanted: list[Server] = []
+            wanted: list[EmbeddedServer] = []
             if postgres:
                 cluster = await PostgresServer.prepare(
                     data_dir / "postgres",
@@ -159,16 +159,16 @@ class EmbeddedServers:
         await asyncio.to_thread(record_run, self.data_dir, run)
 
     async def stop(self) -> None:
-        """Stop the servers, wait for their end and let the next owner in. A guest only leaves."""
-        if self._guest is not None:
-            self._guest.release()
-            self._guest = None
+        """Stop the servers, wait for their end and let the next owner in. A attached only leaves."""
+        if self._attached is not None:
+            self._attached.release()
+            self._attached = None
         if self._lock is None:
             return
         with contextlib.suppress(FileNotFoundError):
             await asyncio.to_thread(forget_run, self.data_dir)
         if self.waits_for_guests:
-            await self._wait_for_guests()
+            await self._wait_for_attached()
         self._stopping.set()
         # The last one started is the first to stop: NATS before Postgres, which is the truth.
         for keeper in reversed(self._keepers):
@@ -184,11 +184,11 @@ class EmbeddedServers:
             server, child = self._running[name]
             await server.stop(child)
 
-    async def _wait_for_guests(self) -> None:
+    async def _wait_for_attached(self) -> None:
         """Let those finish that came in before the record was removed; nobody comes in any more."""
         deadline = time.monotonic() + GUESTS_TIMEOUT
         while time.monotonic() < deadline:
-            closed = await asyncio.to_thread(GuestLock.close, self.data_dir)
+            closed = await asyncio.to_thread(AttachLock.close, self.data_dir)
             if closed is not None:
                 closed.release()
                 return
@@ -206,7 +206,7 @@ class EmbeddedServers:
     ) -> None:
         await self.stop()
 
-    async def _start_all(self, wanted: list[Server]) -> None:
+    async def _start_all(self, wanted: list[EmbeddedServer]) -> None:
         started = await asyncio.gather(
             *(server.start() for server in wanted), return_exceptions=True
         )
@@ -221,7 +221,7 @@ class EmbeddedServers:
         if failures:
             raise failures[0]
 
-    async def _keep(self, server: Server, child: Child) -> None:
+    async def _keep(self, server: EmbeddedServer, child: Child) -> None:
         """Start the server again whenever it ends, until it is to stop; then stop it."""
         pause = FIRST_PAUSE
         running: Child | None = child
@@ -229,13 +229,13 @@ class EmbeddedServers:
         while not self._stopping.is_set():
             if running is not None:
                 self._running[server.name] = server, running
-                await _first_of(running.wait(), self._stopping.wait())
+                await _race(running.wait(), self._stopping.wait())
                 del self._running[server.name]
                 if self._stopping.is_set():
                     break
                 log.warning("embedded_server_ended", server=server.name, status=running.exit_status)
                 pause = FIRST_PAUSE if time.monotonic() - since > STEADY else pause
-            await _first_of(asyncio.sleep(pause), self._stopping.wait())
+            await _race(asyncio.sleep(pause), self._stopping.wait())
             pause = min(pause * 2, LONGEST_PAUSE)
             if self._stopping.is_set():
                 break
@@ -278,39 +278,39 @@ async def open_or_attach(
                 nats_bin=nats_bin,
             )
         except DataDirectoryInUse as busy:
-            run, guest = await asyncio.to_thread(_visit, busy.data_dir)
-            if run is None or guest is None:  # just starting, or just ending: it is over soon
+            run, attached = await asyncio.to_thread(_attach, busy.data_dir)
+            if run is None or attached is None:  # just starting, or just ending: it is over soon
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(0.05)
                 continue
             if (postgres and run.database_url is None) or (nats and run.nats_url is None):
-                guest.release()
+                attached.release()
                 raise
             addresses = Addresses(
                 database_url=run.database_url if postgres else None,
                 nats_url=run.nats_url if nats else None,
             )
-            return EmbeddedServers(busy.data_dir, addresses, None, guest)
+            return EmbeddedServers(busy.data_dir, addresses, None, attached)
         else:
             servers.waits_for_guests = True
             return servers
 
 
-def _visit(data_dir: Path) -> tuple[RunRecord | None, GuestLock | None]:
-    """Become a guest of whoever owns the directory; None where it has no servers to show (any more).
+def _attach(data_dir: Path) -> tuple[RunRecord | None, AttachLock | None]:
+    """Become a attached of whoever owns the directory; None where it has no servers to show (any more).
 
     An owner that ends removes its record and then looks for guests: who is one and still finds the
     record was seen.
     """
-    guest = GuestLock.enter(data_dir)
-    if guest is None:
+    attached = AttachLock.acquire(data_dir)
+    if attached is None:
         return None, None
     run = read_run(data_dir)
     if run is None:
-        guest.release()
+        attached.release()
         return None, None
-    return run, guest
+    return run, attached
 
 
 def _own(data_dir: Path) -> DirectoryLock | None:
@@ -324,7 +324,7 @@ def _own(data_dir: Path) -> DirectoryLock | None:
     return lock
 
 
-async def _first_of(*waits: Awaitable[object]) -> None:
+async def _race(*waits: Awaitable[object]) -> None:
     """Wait until one has ended, and give up the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:

@@ -92,7 +92,7 @@ class FileDraft:
         return digest
 
 
-class LeftDraft:
+class AbandonedDraft:
     """A draft that no process holds any more."""
 
     def __init__(self, name: str, directory: int, *, changed: float) -> None:
@@ -108,7 +108,7 @@ class LeftDraft:
             os.unlink(self.name, dir_fd=self.directory)
 
 
-def drafts_in(directory: Path) -> Generator[LeftDraft, None, None]:
+def drafts_in(directory: Path) -> Generator[AbandonedDraft, None, None]:
     """The drafts that no process holds, each locked until the next is asked for; blocks."""
     try:
         opened = os.open(directory, _DIRECTORY)
@@ -118,7 +118,7 @@ def drafts_in(directory: Path) -> Generator[LeftDraft, None, None]:
         for name in sorted(os.listdir(opened)):  # noqa: PTH208 - by descriptor
             with _locked(name, opened) as status:
                 if status is not None:
-                    yield LeftDraft(name, opened, changed=status.st_mtime)
+                    yield AbandonedDraft(name, opened, changed=status.st_mtime)
     finally:
         os.close(opened)
 

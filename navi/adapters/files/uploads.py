@@ -31,7 +31,7 @@ GRACE_SECONDS = 60.0
 READ_BYTES = 256 * 1024
 
 
-class Uploads:
+class FolderUploads:
     """On the files directory, which all nodes share."""
 
     def __init__(self, files: Path, clock: Clock) -> None:
@@ -49,8 +49,10 @@ class Uploads:
             await finished(draft.end)
 
     @asynccontextmanager
-    async def shelf(self, session_id: SessionId) -> AsyncGenerator["FileShelf", None]:
-        """As ``UploadStore.shelf``."""
+    async def session_uploads(
+        self, session_id: SessionId
+    ) -> AsyncGenerator["FolderSessionUploads", None]:
+        """As ``UploadStore.session_uploads``."""
         # The last digits of a UUIDv7 are random: sessions share 256 locks, which are never removed.
         path = self._own / "locks" / _checked(session_id)[-2:]
         deadline = self._clock.monotonic() + LOCK_SECONDS
@@ -60,7 +62,9 @@ class Uploads:
             await asyncio.sleep(LOCK_LOOK)
         try:
             await finished(_make, self._marker(session_id))
-            yield FileShelf(self._files / session_id, self._marker(session_id), self._clock)
+            yield FolderSessionUploads(
+                self._files / session_id, self._marker(session_id), self._clock
+            )
         finally:
             os.close(lock)
 
@@ -91,8 +95,8 @@ class Uploads:
         return self._own / "sessions" / _checked(session_id)
 
 
-class FileShelf:
-    """The port ``Shelf``."""
+class FolderSessionUploads:
+    """The port ``SessionUploads``."""
 
     def __init__(self, workspace: Path, marker: Path, clock: Clock) -> None:
         self._workspace = workspace
@@ -100,28 +104,28 @@ class FileShelf:
         self._clock = clock
 
     async def check(self, name: str) -> None:
-        """As ``Shelf.check``."""
+        """As ``SessionUploads.check``."""
         await finished(self._check, name)
 
     async def put(self, draft: Draft, name: str) -> None:
-        """As ``Shelf.put``."""
+        """As ``SessionUploads.put``."""
         assert isinstance(draft, FileDraft)  # noqa: S101 - both are of this store
         await finished(self._adopt, name, *draft.place)
 
     async def remove(self, name: str) -> None:
-        """As ``Shelf.remove``."""
+        """As ``SessionUploads.remove``."""
         await finished(self._remove, name)
 
     async def lost(self, uploads: Sequence[Upload]) -> tuple[str, ...]:
-        """As ``Shelf.lost``."""
+        """As ``SessionUploads.lost``."""
         return await finished(self._lost, uploads)
 
     async def settle(self, uploads: Sequence[Upload]) -> None:
-        """As ``Shelf.settle``."""
+        """As ``SessionUploads.settle``."""
         await finished(self._settle, uploads)
 
     async def clear(self) -> None:
-        """As ``Shelf.clear``."""
+        """As ``SessionUploads.clear``."""
         await finished(self._clear)
 
     # --- in a thread ---

@@ -1,4 +1,4 @@
-"""The port ``Workspaces``: one directory a session, ``<files>/<session id>/``."""
+"""The port ``FolderWorkspaces``: one directory a session, ``<files>/<session id>/``."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from navi.domain.errors import StoreRefused
 from navi.domain.ids import SessionId, is_uuid
 
 
-class Workspaces:
+class FolderWorkspaces:
     """Makes directories below the files directory, which all nodes share."""
 
     def __init__(self, files: Path) -> None:

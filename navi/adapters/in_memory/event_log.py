@@ -21,7 +21,7 @@ from navi.domain.events import (
     ThinkingDelta,
     UserMessageReceived,
 )
-from navi.domain.export import StoredEvent
+from navi.domain.export import ExportedEvent
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import MessageId, Owner, SessionId
 from navi.ports.event_log import Append, Recorded
@@ -117,7 +117,7 @@ class InMemoryEventLog:
     async def restore(
         self,
         sessions: Sequence[RestoredSession],
-        events: AsyncGenerator[Sequence[StoredEvent], None],
+        events: AsyncGenerator[Sequence[ExportedEvent], None],
     ) -> int:
         batches = [tuple(batch) async for batch in events]
         for session in sessions:
@@ -134,7 +134,7 @@ class InMemoryEventLog:
         self._grown = asyncio.Event()
         return sum(map(len, batches))
 
-    def _restore(self, event: StoredEvent, owner: Owner) -> None:
+    def _restore(self, event: ExportedEvent, owner: Owner) -> None:
         rows = self._sessions[event.session_id]
         if not rows and (origin := self._origins.get(event.session_id)) is not None:
             rows.extend(self._sessions[origin.session_id][: origin.seq])

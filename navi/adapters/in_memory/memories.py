@@ -13,8 +13,8 @@ from navi.domain.memory import (
     Memory,
     Vector,
     fuse,
+    memory_version,
     similarity,
-    version_of,
 )
 from navi.ports.embedding import Embedders
 from navi.ports.event_log import Recorded
@@ -48,7 +48,9 @@ class InMemoryMemories:
         for keep in changes.kept:
             key = (keep.owner, keep.memory.id)
             before = self._kept.get(key)
-            if key in self._forgotten or (before and version_of(before) >= version_of(keep)):
+            if key in self._forgotten or (
+                before and memory_version(before) >= memory_version(keep)
+            ):
                 continue
             self._drop(key)
             self._kept[key] = keep

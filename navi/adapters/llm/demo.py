@@ -10,14 +10,14 @@ import msgspec
 from navi.adapters.llm import demo_script
 from navi.adapters.llm.demo_script import (
     Action,
-    Call,
+    CallTool,
     Count,
     Fail,
-    Finish,
-    Pace,
+    ReportFinish,
     Results,
     Say,
     Script,
+    SetPace,
     Sleep,
     Think,
 )
@@ -100,18 +100,18 @@ class DemoModel:
             match action:
                 case Sleep(seconds=seconds):
                     await asyncio.sleep(seconds)
-                case Pace(seconds=seconds):
+                case SetPace(seconds=seconds):
                     reply.pace = seconds
                 case Think() | Say() | Results():
                     for chunk in reply.speak(action, request.messages):
                         yield chunk
                         await asyncio.sleep(reply.pace)
-                case Call(name=name, arguments=arguments):
+                case CallTool(name=name, arguments=arguments):
                     reply.calls.append(requested_call(name, arguments))
                     yield ToolCallChunk()
                 case Count(prompt=prompt, answer=answer):
                     reply.counted = Usage(prompt_tokens=prompt, completion_tokens=answer)
-                case Finish(reason=reason):
+                case ReportFinish(reason=reason):
                     reply.finish_reason = reason
                 case Fail(kind=kind, status=status):
                     raise ModelFailure(
@@ -238,20 +238,20 @@ def _turn(request: ModelRequest) -> Sequence[Action]:
     if not demo_script.is_script(said):
         return (Say(GREETING.format(said=said.replace("\n", "\n> "))),)
     try:
-        script = demo_script.parse(said)
+        script = demo_script.parse_script(said)
     except BadInput as error:
         return (Say(f"I do not understand this line of the script: {error}"),)
     due = sum(bool(message.tool_calls) for message in request.messages[last:])
     reply = script.replies[due] if due < len(script.replies) else ()
-    if not request.tools and any(isinstance(action, Call) for action in reply):
-        spoken = [action for action in reply if not isinstance(action, Call)]
+    if not request.tools and any(isinstance(action, CallTool) for action in reply):
+        spoken = [action for action in reply if not isinstance(action, CallTool)]
         return (*spoken, Say("(No tools are offered, so none is called.)"))
     return reply or ((Say("The tools gave back:"), Results()) if due else (Say("Done."),))
 
 
 def _script_or_nothing(text: str) -> Script:
     try:
-        return demo_script.parse(text)
+        return demo_script.parse_script(text)
     except BadInput:
         return Script(replies=(), plan=(), facts=())
 

@@ -68,7 +68,7 @@ class Results(Struct, frozen=True):
     """Say what the tools called last gave back."""
 
 
-class Call(Struct, frozen=True):
+class CallTool(Struct, frozen=True):
     """Call a tool; the arguments are as they stand in the script."""
 
     name: str
@@ -81,7 +81,7 @@ class Sleep(Struct, frozen=True):
     seconds: float
 
 
-class Pace(Struct, frozen=True):
+class SetPace(Struct, frozen=True):
     """Change the pause between two pieces of text."""
 
     seconds: float
@@ -94,7 +94,7 @@ class Count(Struct, frozen=True):
     answer: int
 
 
-class Finish(Struct, frozen=True):
+class ReportFinish(Struct, frozen=True):
     """Report a reason for the end."""
 
     reason: str
@@ -107,7 +107,7 @@ class Fail(Struct, frozen=True):
     status: int | None
 
 
-Action = Think | Say | Results | Call | Sleep | Pace | Count | Finish | Fail
+Action = Think | Say | Results | CallTool | Sleep | SetPace | Count | ReportFinish | Fail
 
 
 class Script(Struct, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ def is_script(text: str) -> bool:
     return any(line.lstrip().startswith("!") for line in text.split("\n"))
 
 
-def parse(text: str) -> Script:
+def parse_script(text: str) -> Script:
     """The script in a message.
 
     Raises:
@@ -169,15 +169,15 @@ def _action(word: str, rest: str) -> Action:
             name, _, arguments = rest.partition(" ")
             if not name:
                 raise ValueError("names no tool")
-            return Call(name, arguments.strip())
+            return CallTool(name, arguments.strip())
         case "sleep":
             return Sleep(_seconds(rest))
         case "pace":
-            return Pace(_seconds(rest))
+            return SetPace(_seconds(rest))
         case "usage":
             return Count(*_two_numbers(rest.split()))
         case "finish":
-            return Finish(rest or "stop")
+            return ReportFinish(rest or "stop")
         case "fail":
             return _failure(rest.split())
         case _:

@@ -12,7 +12,7 @@ from navi.adapters.llm.demo import DemoModel
 from navi.adapters.llm.embeddings import EmbeddingServer
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
-from navi.adapters.llm.servers import ASSUMED_SLOTS, Server, ServerPool
+from navi.adapters.llm.servers import ASSUMED_SLOTS, PooledServer, ServerPool
 from navi.domain.errors import BadInput
 from navi.ports.clock import Clock
 from navi.ports.language_model import Capacity
@@ -152,7 +152,7 @@ def _detected(
     entries = {"ollama": settings.ollama_backends, "openai": settings.openai_backends, "demo": ()}
     offered = [entry.models for entry in entries[backend]]
     servers = [
-        Server(
+        PooledServer(
             model=model,
             models=offered[place] if offered else (),
             # The demo model reads whatever it is given; so its window is the one that can be set.

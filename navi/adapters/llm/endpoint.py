@@ -11,7 +11,7 @@ from http import HTTPStatus
 import httpx
 
 from navi.adapters.llm.refusals import decoded, message_of, refusal
-from navi.adapters.llm.wire_json import shown
+from navi.adapters.llm.wire_json import excerpt
 from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Purpose
 from navi.domain.ids import CallId
@@ -60,7 +60,7 @@ class Endpoint:
             raise BadInput(field, "must begin with http:// or https:// and name a host")
         for name, value in headers.items():
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-                raise BadInput(field, f"header {shown(name)!r} cannot be sent")
+                raise BadInput(field, f"header {excerpt(name)!r} cannot be sent")
         self._secrets = _secrets(self._url, headers)
         self._client = httpx.AsyncClient(
             headers={"User-Agent": "navi", **headers, "Accept-Encoding": "identity"},
@@ -177,7 +177,7 @@ class Endpoint:
                 if encoding != "identity":
                     # Unpacking has no bound in httpx: a small answer could fill the memory.
                     raise ModelFailure(
-                        "protocol", f"{self.address}: answers in encoding {shown(encoding)!r}"
+                        "protocol", f"{self.address}: answers in encoding {excerpt(encoding)!r}"
                     )
                 async for chunk in response.aiter_raw():
                     yield chunk
@@ -197,7 +197,7 @@ class Endpoint:
         except (TimeoutError, httpx.HTTPError):
             pass  # the status alone says enough
         error = decoded(bytes(body))
-        message = shown(self._redacted(message_of(error)), SHOWN_ERROR)
+        message = excerpt(self._redacted(message_of(error)), SHOWN_ERROR)
         return refusal(
             error,
             f"{self.address}: status {response.status_code}: {message}",
@@ -206,7 +206,7 @@ class Endpoint:
         )
 
     def _broken(self, error: httpx.HTTPError) -> ModelFailure:
-        reason = shown(self._redacted(str(error) or type(error).__name__))
+        reason = excerpt(self._redacted(str(error) or type(error).__name__))
         # httpx has one class for a cut connection and for an answer that is not HTTP.
         cut = "disconnected" in reason or "peer closed" in reason
         if isinstance(error, httpx.RemoteProtocolError) and not cut:

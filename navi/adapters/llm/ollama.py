@@ -14,7 +14,7 @@ from navi.adapters.llm.endpoint import Endpoint
 from navi.adapters.llm.lines import LineSplitter
 from navi.adapters.llm.ollama_schema import flatten
 from navi.adapters.llm.refusals import decoded, refusal
-from navi.adapters.llm.wire_json import Budget, count_of, read, requested_call, shown
+from navi.adapters.llm.wire_json import Budget, count_of, excerpt, read, requested_call
 from navi.domain.errors import ModelFailure
 from navi.domain.events import Json, JsonObject, Purpose, Usage
 from navi.domain.ids import CallId
@@ -85,7 +85,7 @@ class Ollama:
     async def stream(
         self, body: bytes, *, purpose: Purpose, call_id: CallId
     ) -> AsyncGenerator[ModelChunk, None]:
-        reply = Reply()
+        reply = OllamaReply()
         try:
             async with aclosing(
                 self._endpoint.post("/api/chat", body, purpose=purpose, call_id=call_id)
@@ -279,7 +279,7 @@ class _Sent(Struct):
     model: str
 
 
-class Reply:
+class OllamaReply:
     """What came of a reply so far."""
 
     def __init__(self) -> None:
@@ -288,7 +288,7 @@ class Reply:
 
 
 async def read_stream(
-    received: AsyncGenerator[bytes, None], reply: Reply
+    received: AsyncGenerator[bytes, None], reply: OllamaReply
 ) -> AsyncGenerator[ModelChunk, None]:
     """The chunks in the bytes of an answer; ``reply`` is brought up to date before each one.
 
@@ -310,7 +310,7 @@ async def read_stream(
     raise ModelFailure("protocol", "the stream ended without its end mark (done)")
 
 
-def _read_line(data: bytes, reply: Reply) -> list[ModelChunk]:
+def _read_line(data: bytes, reply: OllamaReply) -> list[ModelChunk]:
     if not data.strip():
         return []
     line = read(data, _Line)
@@ -319,7 +319,7 @@ def _read_line(data: bytes, reply: Reply) -> list[ModelChunk]:
         reason = line.error if isinstance(line.error, str) else data
         raise refusal(
             decoded(reason) if isinstance(reason, bytes) else reason,
-            f"the server reports: {shown(reason, 500)}",
+            f"the server reports: {excerpt(reason, 500)}",
             status=200,
         )
     chunks: list[ModelChunk] = []

@@ -23,7 +23,7 @@ from navi.adapters.llm.endpoint import Endpoint
 from navi.adapters.llm.lines import EventSplitter
 from navi.adapters.llm.openai_calls import CallAssembler, CallPiece
 from navi.adapters.llm.refusals import refusal
-from navi.adapters.llm.wire_json import Budget, count_of, read, shown
+from navi.adapters.llm.wire_json import Budget, count_of, excerpt, read
 from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Json, JsonObject, Purpose, Usage
 from navi.domain.ids import CallId
@@ -106,7 +106,7 @@ class OpenAI:
     async def stream(
         self, body: bytes, *, purpose: Purpose, call_id: CallId
     ) -> AsyncGenerator[ModelChunk, None]:
-        reply = Reply()
+        reply = OpenAIReply()
         try:
             async with aclosing(
                 self._endpoint.post("/chat/completions", body, purpose=purpose, call_id=call_id)
@@ -290,7 +290,7 @@ class _Models(Struct):
     data: list[_Model]
 
 
-class Reply:
+class OpenAIReply:
     """What came of a reply so far."""
 
     def __init__(self) -> None:
@@ -318,7 +318,7 @@ class Reply:
 
 
 async def read_stream(
-    received: AsyncGenerator[bytes, None], reply: Reply
+    received: AsyncGenerator[bytes, None], reply: OpenAIReply
 ) -> AsyncGenerator[ModelChunk, None]:
     """The chunks in the bytes of an answer; ``reply`` is brought up to date before each one.
 
@@ -356,7 +356,7 @@ async def _next(received: AsyncGenerator[bytes, None], deadline: float | None) -
         return None
 
 
-def _read_event(data: bytes, reply: Reply) -> list[ModelChunk]:
+def _read_event(data: bytes, reply: OpenAIReply) -> list[ModelChunk]:
     if data.strip() == b"[DONE]":
         reply.done = True
         return []
@@ -421,6 +421,6 @@ def _text(content: Json) -> str:
 def _error_text(error: Json) -> str:
     match error:
         case {"message": str(message)} | str(message):
-            return shown(message, 500)
+            return excerpt(message, 500)
         case _:
-            return shown(msgspec.json.encode(error), 500)
+            return excerpt(msgspec.json.encode(error), 500)

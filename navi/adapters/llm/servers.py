@@ -33,7 +33,7 @@ class OpenServer(LanguageModel, Protocol):
         ...
 
 
-class Server(Struct, frozen=True, kw_only=True):
+class PooledServer(Struct, frozen=True, kw_only=True):
     """A model server and the models it is used for; none named: all that are asked for.
 
     Attributes:
@@ -70,7 +70,7 @@ class ServerPool:
 
     def __init__(
         self,
-        servers: Sequence[Server],
+        servers: Sequence[PooledServer],
         *,
         default_model: str | None,
         clock: Clock,
@@ -180,7 +180,7 @@ class ServerPool:
         return frozenset(backend for backend, aside in self._set_aside.items() if now < aside.until)
 
 
-def _window(settings: Capacity, said: Capacity, server: Server) -> tuple[int, str]:
+def _window(settings: Capacity, said: Capacity, server: PooledServer) -> tuple[int, str]:
     if settings.context_window is not None:
         return settings.context_window, "NAVI_CONTEXT_WINDOW"
     if server.num_ctx is not None:
@@ -192,7 +192,7 @@ def _window(settings: Capacity, said: Capacity, server: Server) -> tuple[int, st
     return ASSUMED_WINDOW, ASSUMED
 
 
-def _slots(settings: Capacity, said: Capacity, server: Server) -> tuple[int, str]:
+def _slots(settings: Capacity, said: Capacity, server: PooledServer) -> tuple[int, str]:
     if settings.slots is not None:
         return settings.slots, "NAVI_MODEL_SLOTS"
     if said.slots is not None:

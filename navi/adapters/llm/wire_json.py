@@ -28,7 +28,7 @@ def read(line: bytes, kind: type[T]) -> T:
             # msgspec refuses lone surrogates, which servers send where a character was cut in two.
             return msgspec.convert(json.loads(line, parse_constant=_refuse), type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ModelFailure("protocol", f"malformed line: {shown(line)}") from error
+        raise ModelFailure("protocol", f"malformed line: {excerpt(line)}") from error
 
 
 def clean(text: str) -> str:
@@ -38,7 +38,7 @@ def clean(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
-def shown(data: bytes | str, limit: int = SHOWN) -> str:
+def excerpt(data: bytes | str, limit: int = SHOWN) -> str:
     """The beginning of what a server sent, fit for an error message and a log line."""
     text = data[: limit * 4].decode(errors="replace") if isinstance(data, bytes) else data
     return "".join(

@@ -12,15 +12,15 @@ _TAKE = "select pg_try_advisory_lock($1, 0)"
 _STILL = "select 1"
 
 
-class PostgresLock:
-    """``Turnstile`` by an advisory lock on a connection of its own."""
+class PostgresLeaderLock:
+    """``LeaderLock`` by an advisory lock on a connection of its own."""
 
     def __init__(self, dsn: str, key: int) -> None:
         self._dsn = dsn
         self._key = key
         self._connection: Connection | None = None
 
-    async def enter(self) -> bool:
+    async def acquire(self) -> bool:
         """Whether this process holds the lock now; asked again, it looks again.
 
         Raises:
@@ -37,13 +37,13 @@ class PostgresLock:
             with answering(asyncpg.PostgresError):
                 taken = await connection.fetchval(_TAKE, self._key)
         except BaseException:
-            self.leave()
+            self.release()
             raise
         if not taken:
-            self.leave()
+            self.release()
         return bool(taken)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Let go of the lock."""
         connection, self._connection = self._connection, None
         if connection is not None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from navi.domain.errors import BadInput
 from navi.domain.events import Json, JsonObject
 from navi.domain.lean_schema import lean_schema
-from navi.domain.validation_errors import misfit
+from navi.domain.validation_errors import validation_error
 
 S = TypeVar("S", bound=Struct)
 
@@ -53,7 +53,7 @@ def parse_arguments(kind: type[S], arguments: JsonObject) -> S:
             # Small models write "5" for 5; refusing that costs a whole iteration.
             return msgspec.convert(arguments, kind, strict=False)
         except msgspec.ValidationError:
-            raise misfit(error, whole="arguments") from error
+            raise validation_error(error, whole="arguments") from error
 
 
 def name_faults(
@@ -89,7 +89,7 @@ def problem_with(kind: type[Struct], schema: JsonObject, arguments: JsonObject) 
                 # As `parse_arguments` does: "5" is taken for 5.
                 msgspec.convert(arguments[field.encode_name], field.type, strict=False)
             except msgspec.ValidationError as error:
-                fault = misfit(error, whole="")
+                fault = validation_error(error, whole="")
                 path = f"{field.encode_name}.{fault.field}".rstrip(".").replace(".[", "[")
                 faults.append(BadInput(path, fault.cause))
     return all_in_words(faults, schema)

@@ -15,11 +15,11 @@ from navi.adapters.tools.program import command_of
 from navi.adapters.tools.search import HARD_SECONDS, Answer, Search
 from navi.adapters.tools.workspace import (
     OWN_DIRECTORY,
-    Entry,
-    Limits,
+    DirectoryEntry,
     PathForbidden,
     Workspace,
     WorkspaceFull,
+    WorkspaceLimits,
     is_own,
     is_upload,
 )
@@ -48,11 +48,11 @@ class FilesystemArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ignore_case: bool = False
 
 
-class Filesystem:
+class FilesystemTool:
     """Lists, reads, writes and searches files below the session's directory."""
 
-    def __init__(self, *, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, *, limits: WorkspaceLimits | None = None) -> None:
+        self._limits = limits or WorkspaceLimits()
         self._description = ToolDescription(
             name="filesystem",
             description="Files by relative path in the session's directory, the user's in uploads/, "
@@ -153,7 +153,7 @@ def _list(session: Workspace, args: FilesystemArguments) -> str:
     return clean_text("\n".join(shown))
 
 
-def _line_of(entry: Entry) -> str:
+def _line_of(entry: DirectoryEntry) -> str:
     match entry.kind:
         case "directory":
             return f"{entry.path}/"

@@ -5,17 +5,17 @@ from pathlib import Path
 
 from navi.adapters.tools.workspace import (
     OWN_DIRECTORY,
-    Limits,
     PathForbidden,
     Workspace,
     WorkspaceFull,
+    WorkspaceLimits,
 )
 from navi.domain.ids import CallId
 from navi.domain.tool_output import bound_output, with_remark
 from navi.ports.tools import BoundOutput
 
 # One output may be much longer than a file the model writes; 100 MB of them is a tool gone wild.
-LIMITS = Limits(file=256 * 1024 * 1024, workspace=1024 * 1024 * 1024)
+LIMITS = WorkspaceLimits(file=256 * 1024 * 1024, workspace=1024 * 1024 * 1024)
 
 
 class KeptOutputs:

@@ -10,10 +10,10 @@ from msgspec import Struct
 from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
 from navi.adapters.tools.workspace import (
     OWN_DIRECTORY,
-    Limits,
     PathForbidden,
     Workspace,
     WorkspaceFull,
+    WorkspaceLimits,
 )
 from navi.domain.errors import BadInput
 from navi.domain.events import JsonObject
@@ -21,7 +21,9 @@ from navi.domain.tool_output import clean_text
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
 PATH = f"{OWN_DIRECTORY}/scratchpad.md"
-LIMITS = Limits(file=64 * 1024)  # about 16,000 tokens: it must fit into the context when it is read
+LIMITS = WorkspaceLimits(
+    file=64 * 1024
+)  # about 16,000 tokens: it must fit into the context when it is read
 
 
 class ScratchpadArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,7 +33,7 @@ class ScratchpadArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     content: str | None = None
 
 
-class Scratchpad:
+class ScratchpadTool:
     """One text for the session, shared with its subagents; a file in the workspace."""
 
     def __init__(self) -> None:

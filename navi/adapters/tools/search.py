@@ -45,7 +45,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-def find(search: Search) -> Answer:
+def find_matches(search: Search) -> Answer:
     """Look through the files; ends within ``SOFT_SECONDS`` unless one match attempt takes longer."""
     deadline = time.monotonic() + SOFT_SECONDS
     found: list[str] = []
@@ -79,7 +79,7 @@ def main() -> None:
     # nobody is left who could kill it.
     signal.setitimer(signal.ITIMER_REAL, HARD_SECONDS)
     search = msgspec.json.decode(sys.stdin.buffer.read(), type=Search)
-    sys.stdout.buffer.write(msgspec.json.encode(find(search)))
+    sys.stdout.buffer.write(msgspec.json.encode(find_matches(search)))
 
 
 class _Line(NamedTuple):

@@ -25,7 +25,7 @@ class SpawnArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     profile_id: str | None = None
 
 
-class SpawnAgent:
+class SpawnAgentTool:
     """Hands a task to a subagent and gives back what it came to."""
 
     def __init__(self) -> None:

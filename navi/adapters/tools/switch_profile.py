@@ -17,7 +17,7 @@ class SwitchArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reason: Annotated[str, Meta(max_length=2_000)] = ""
 
 
-class SwitchProfile:
+class SwitchProfileTool:
     """Changes the session's profile from the next model call on."""
 
     def __init__(self) -> None:

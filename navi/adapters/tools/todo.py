@@ -48,7 +48,7 @@ class TodoArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     validation: Text | None = None
 
 
-class Todo:
+class TodoTool:
     """Shows and changes the list; each change is an event of the session."""
 
     def __init__(self) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from navi.adapters.tools.filesystem import Filesystem
-from navi.adapters.tools.own_tools.own_tools import OwnTools, Patience
+from navi.adapters.tools.filesystem import FilesystemTool
+from navi.adapters.tools.own_tools.own_tools import OwnTools, ToolTimeouts
 from navi.adapters.tools.own_tools.wire import LoadProblem
-from navi.adapters.tools.scratchpad import Scratchpad
-from navi.adapters.tools.spawn_agent import SpawnAgent
-from navi.adapters.tools.switch_profile import SwitchProfile
-from navi.adapters.tools.todo import Todo
+from navi.adapters.tools.scratchpad import ScratchpadTool
+from navi.adapters.tools.spawn_agent import SpawnAgentTool
+from navi.adapters.tools.switch_profile import SwitchProfileTool
+from navi.adapters.tools.todo import TodoTool
 from navi.ports.tools import Tool
 
 
@@ -23,7 +23,7 @@ class Tools:
         own_tools: Path,
         environment: Mapping[str, str],
         more: Sequence[Tool] = (),
-        patience: Patience | None = None,
+        timeouts: ToolTimeouts | None = None,
     ) -> None:
         """Name what there is; nothing is loaded yet.
 
@@ -31,17 +31,24 @@ class Tools:
             own_tools: directory of the user's own tools; it may be missing.
             environment: the server's; own tools get the few variables of it that programs need.
             more: built-in tools that other parts bring along.
-            patience: how long own tools may take.
+            timeouts: how long own tools may take.
         """
         self._tools: dict[str, Tool] = {
             tool.description.name: tool
-            for tool in (Filesystem(), Todo(), Scratchpad(), SpawnAgent(), SwitchProfile(), *more)
+            for tool in (
+                FilesystemTool(),
+                TodoTool(),
+                ScratchpadTool(),
+                SpawnAgentTool(),
+                SwitchProfileTool(),
+                *more,
+            )
         }
         self._own = OwnTools(
             own_tools,
             environment=environment,
             taken=tuple(self._tools),
-            patience=patience or Patience(),
+            timeouts=timeouts or ToolTimeouts(),
         )
 
     async def __aenter__(self) -> Self:

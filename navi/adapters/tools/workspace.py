@@ -41,7 +41,7 @@ class WorkspaceFull(NaviError):
     """The file or the workspace would grow beyond its limit."""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class WorkspaceLimits(Struct, frozen=True, kw_only=True):
     """How large a workspace may become through navi's own tools, in bytes and files."""
 
     file: int = 16 * 1024 * 1024
@@ -49,7 +49,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     files: int = 10_000
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class DirectoryEntry(Struct, frozen=True, kw_only=True):
     """A file or directory; ``path`` is relative to the workspace."""
 
     path: str
@@ -80,7 +80,7 @@ class Workspace:
         with self._directory(parents) as directory:
             return _open_regular(name, _READ, directory, path)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         """What stands in a directory, sorted by name; at most ``MAX_ENTRIES``.
 
         Raises:
@@ -88,7 +88,7 @@ class Workspace:
             OSError: it is not a directory, or does not exist.
         """
         parts = split_path(path)
-        found: list[Entry] = []
+        found: list[DirectoryEntry] = []
         with self._directory(parts) as directory, os.scandir(directory) as scan:
             for item in scan:
                 if len(found) >= MAX_ENTRIES:
@@ -97,14 +97,14 @@ class Workspace:
                     found.append(_entry("/".join((*parts, item.name)), item))
         return sorted(found, key=lambda entry: entry.path)
 
-    def files(self, path: str) -> Generator[Entry, None, None]:
+    def files(self, path: str) -> Generator[DirectoryEntry, None, None]:
         """Regular files at and below ``path``, depth first, sorted; without navi's own unless named."""
         parts = split_path(path)
         if parts:
             with self._directory(parts[:-1]) as directory:
                 status = os.stat(parts[-1], dir_fd=directory, follow_symlinks=False)
             if stat.S_ISREG(status.st_mode):
-                yield Entry(path="/".join(parts), kind="file", size=status.st_size)
+                yield DirectoryEntry(path="/".join(parts), kind="file", size=status.st_size)
                 return
         waiting = ["/".join(parts)]
         seen = 0
@@ -127,7 +127,7 @@ class Workspace:
                     inner.append(entry.path)
             waiting.extend(reversed(inner))
 
-    def write(self, path: str, data: bytes, *, limits: Limits) -> bool:
+    def write(self, path: str, data: bytes, *, limits: WorkspaceLimits) -> bool:
         """Put a file in place whole or not at all; gives whether it is new.
 
         Raises:
@@ -157,7 +157,7 @@ class Workspace:
                 raise
             return before is None
 
-    def append(self, path: str, data: bytes, *, limits: Limits) -> int:
+    def append(self, path: str, data: bytes, *, limits: WorkspaceLimits) -> int:
         """Write at the end of a file, which is made where there is none; gives its new size.
 
         Raises:
@@ -263,7 +263,7 @@ class Workspace:
         finally:
             os.close(current)
 
-    def _check_room(self, size: int, limits: Limits, *, replaced: int | None) -> None:
+    def _check_room(self, size: int, limits: WorkspaceLimits, *, replaced: int | None) -> None:
         if size > limits.file:
             raise WorkspaceFull(
                 f"{size:,} bytes are too many for a file; {limits.file:,} are allowed"
@@ -383,9 +383,9 @@ def _check_regular(status: os.stat_result, path: str) -> None:
         raise PathForbidden(f"{path} has a second name (a hard link)")
 
 
-def _entry(path: str, item: os.DirEntry[str]) -> Entry:
+def _entry(path: str, item: os.DirEntry[str]) -> DirectoryEntry:
     status = item.stat(follow_symlinks=False)
-    return Entry(path=path, kind=_kind_of(status.st_mode), size=status.st_size)
+    return DirectoryEntry(path=path, kind=_kind_of(status.st_mode), size=status.st_size)
 
 
 def _kind_of(mode: int) -> str:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.recorders import InTurn
-from navi.application.agent.running_turn import Run
+from navi.application.agent.running_turn import RunningTurn
 from navi.domain.commands import EndSubagent, SwitchProfile
 from navi.domain.errors import ModelFailure
 from navi.domain.events import SubagentFinished, SubagentStarted
@@ -18,13 +18,15 @@ WITHOUT_MODEL = "It had no model to ask: "
 WITHOUT_ROOM = "It had no room to go on: "
 SUBAGENT_SECONDS = 3600.0  # for all that a subagent does
 
-RunActor = Callable[[Run, SubagentId, asyncio.Event], Awaitable[Finish | None]]
+RunActor = Callable[[RunningTurn, SubagentId, asyncio.Event], Awaitable[Finish | None]]
 
 
 class Actions:
     """The port ``AgentActions`` for one tool call."""
 
-    def __init__(self, run: Run, recorder: InTurn, call_id: CallId, run_actor: RunActor) -> None:
+    def __init__(
+        self, run: RunningTurn, recorder: InTurn, call_id: CallId, run_actor: RunActor
+    ) -> None:
         self._run = run
         self._recorder = recorder
         self._call_id = call_id
@@ -59,14 +61,14 @@ class Actions:
         if refusal is not None:
             return ToolResult(outcome="error", output=refusal)
         command = SwitchProfile(to_profile=profile_id, by="tool", reason=reason)
-        await self._run.record.execute(command, patient=True)
+        await self._run.record.execute(command, retry=True)
         return ToolResult(outcome="ok", output=f"From the next step on you are {profile_id!r}.")
 
     def _as(self, subagent_id: SubagentId) -> InTurn:
         return InTurn(self._run.record, self._run.runner, subagent_id)
 
     async def _work(self, subagent_id: SubagentId) -> ToolResult:
-        """Run the subagent to its end, or to the end of our patience."""
+        """Run the subagent to its end, or to the end of our limits."""
         stopped = self._recorder.halt
         try:
             async with _halting(stopped, seconds=self._seconds_left(subagent_id)) as halt:
@@ -103,7 +105,7 @@ class Actions:
             completed_normally=completed,
             partial_texts=self._run.partial_texts,
         )
-        rows = await self._run.record.execute(command, patient=True)
+        rows = await self._run.record.execute(command, retry=True)
         finished = rows[-1].envelope.event
         assert isinstance(finished, SubagentFinished)  # noqa: S101 - what the command ends with
         return _answer(finished)

@@ -1,7 +1,7 @@
 """Put before the model what is remembered about the user; once a turn, as an event."""
 
 from navi.application.agent.model_calls.recorders import InTurn
-from navi.application.session.retry import patiently
+from navi.application.session.retry import with_retry
 from navi.domain.events import MemoryRecalled
 from navi.domain.memory import not_recalled_yet, recall_text
 from navi.ports.memories import Memories
@@ -20,8 +20,8 @@ async def recall(recorder: InTurn, memories: Memories, question: str) -> None:
     if turn is None or turn.recalled is not None or turn.actor(None).iterations:
         return
     owner = record.session.owner
-    found = await patiently(lambda: memories.search(owner, question, limit=MAX_RECALLED))
-    context = await patiently(record.context)
+    found = await with_retry(lambda: memories.search(owner, question, limit=MAX_RECALLED))
+    context = await with_retry(record.context)
     new = not_recalled_yet(found, (message for _, message in context.rows.visible()))
     if new:
         content = recall_text(new)

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from navi.application.agent.agent_actions import Actions
 from navi.application.agent.compose_request import compose_request, offered_tools
 from navi.application.agent.make_plan import make_plan
-from navi.application.agent.model_calls.ask_model import CutOff, Question
+from navi.application.agent.model_calls.ask_model import Interrupted, Question
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.recorders import InTurn
-from navi.application.agent.running_turn import Agent, Run
+from navi.application.agent.running_turn import Agent, RunningTurn
 from navi.application.session.record import Record
-from navi.application.session.retry import patiently
+from navi.application.session.retry import with_retry
 from navi.domain.commands import DeliverMessages
 from navi.domain.compression import quoted_request
 from navi.domain.events import PlanningPhaseCompleted
@@ -52,7 +52,7 @@ PROFILE_GONE = (
 
 
 async def run_actor(
-    run: Run, subagent_id: SubagentId | None, halt: asyncio.Event | None = None
+    run: RunningTurn, subagent_id: SubagentId | None, halt: asyncio.Event | None = None
 ) -> Finish | None:
     """Do what is to be done until nothing is left for this actor.
 
@@ -78,7 +78,7 @@ async def run_actor(
         step = next_turn_step(turn, subagent_id, await _limits(run, subagent_id, profile))
         match step:
             case Deliver():
-                await record.execute(DeliverMessages(runner=run.runner), patient=True)
+                await record.execute(DeliverMessages(runner=run.runner), retry=True)
             case MakePlan():
                 question = await _question(run, subagent_id, profile)
                 executors = await _executors(agent, profile)
@@ -90,7 +90,7 @@ async def run_actor(
                 )
                 await recorder(left)
             case Compress(trigger=trigger):
-                context = await patiently(lambda: record.context_of(subagent_id))
+                context = await with_retry(lambda: record.context_of(subagent_id))
                 await agent.compress(
                     recorder,
                     context,
@@ -122,7 +122,7 @@ async def run_actor(
 
 
 async def _run_tools(
-    run: Run, recorder: InTurn, runs: tuple[ToolRun, ...], profile: Profile
+    run: RunningTurn, recorder: InTurn, runs: tuple[ToolRun, ...], profile: Profile
 ) -> None:
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -134,17 +134,17 @@ async def _run_tools(
         raise group.exceptions[0] from group
 
 
-def _keep(run: Run, asked: object) -> None:
-    if isinstance(asked, CutOff):
+def _keep(run: RunningTurn, asked: object) -> None:
+    if isinstance(asked, Interrupted):
         run.partial_texts[asked.call_id] = asked.shown
 
 
-async def _limits(run: Run, subagent_id: SubagentId | None, profile: Profile) -> Limits:
+async def _limits(run: RunningTurn, subagent_id: SubagentId | None, profile: Profile) -> Limits:
     turn = run.record.session.turn
     planning = turn is not None and (
         turn.planning if subagent_id is None else profile.planning_enabled and not turn.plain
     )
-    context = await patiently(lambda: run.record.context_of(subagent_id))
+    context = await with_retry(lambda: run.record.context_of(subagent_id))
     fill = await run.agent.compress.fill(context, profile, overflowed=_overflowed(run, subagent_id))
     return Limits(
         max_iterations=profile.max_iterations,
@@ -156,26 +156,26 @@ async def _limits(run: Run, subagent_id: SubagentId | None, profile: Profile) ->
     )
 
 
-def _overflowed(run: Run, subagent_id: SubagentId | None) -> bool:
+def _overflowed(run: RunningTurn, subagent_id: SubagentId | None) -> bool:
     """Whether a server has just refused the actor's context for length."""
     turn = run.record.session.turn
     attempts = turn.actor(subagent_id).attempts if turn is not None else ()
     return bool(attempts) and attempts[-1].kind == "overflow"
 
 
-def _stays_cut_off(run: Run, subagent_id: SubagentId | None) -> bool:
+def _stays_cut_off(run: RunningTurn, subagent_id: SubagentId | None) -> bool:
     """Whether there is an answer already, to which only the rest is missing."""
     turn = run.record.session.turn
     return turn is not None and turn.actor(subagent_id).cut_off == "answer"
 
 
-async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -> bool:
+async def _guide(run: RunningTurn, recorder: InTurn, step: AskModel, profile: Profile) -> bool:
     """Put what is due before the model; whether anything was."""
     turn = run.record.session.turn
     if turn is None:
         return False
     actor = turn.actor(recorder.subagent_id)
-    todo = await patiently(run.record.todo)
+    todo = await with_retry(run.record.todo)
     cut_off = cut_off_words(actor.cut_off, said=bool(actor.answer)) if goes_on(actor) else None
     given = due_guidance(
         profile,
@@ -190,9 +190,9 @@ async def _guide(run: Run, recorder: InTurn, step: AskModel, profile: Profile) -
     return bool(given)
 
 
-async def goal_of(run: Run) -> str:
+async def goal_of(run: RunningTurn) -> str:
     """What the user asked for in this turn: the words of its latest message."""
-    context = await patiently(run.record.context)
+    context = await with_retry(run.record.context)
     for _, message in reversed(context.rows.visible()):
         if message.role != "user" or message.is_guidance:
             continue
@@ -203,13 +203,13 @@ async def goal_of(run: Run) -> str:
     return ""
 
 
-async def _question(run: Run, subagent_id: SubagentId | None, profile: Profile) -> Question:
-    context = await patiently(lambda: run.record.context_of(subagent_id))
+async def _question(run: RunningTurn, subagent_id: SubagentId | None, profile: Profile) -> Question:
+    context = await with_retry(lambda: run.record.context_of(subagent_id))
     return _begun(run, context, subagent_id, profile)
 
 
 def _begun(
-    run: Run, context: Fold[ContextState], subagent_id: SubagentId | None, profile: Profile
+    run: RunningTurn, context: Fold[ContextState], subagent_id: SubagentId | None, profile: Profile
 ) -> Question:
     """What every call of an actor has in common."""
     return compose_request(

@@ -7,7 +7,7 @@ import structlog
 from msgspec import Struct
 
 from navi.application.agent.model_calls.recorders import InTurn
-from navi.application.session.retry import patiently
+from navi.application.session.retry import with_retry
 from navi.domain.errors import BadInput, Fenced
 from navi.domain.events import (
     TodoItem,
@@ -100,7 +100,7 @@ class RunToolOnce:
             stop=halt,
             todo=_Todo(
                 running.recorder,
-                await patiently(record.todo),
+                await with_retry(record.todo),
                 validated=running.profile.step_validation_enabled,
             ),
             agent=running.actions,

@@ -9,9 +9,9 @@ from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.recall import recall
 from navi.application.agent.run_actor import goal_of, profile_of, run_actor
-from navi.application.agent.running_turn import Agent, Run
+from navi.application.agent.running_turn import Agent, RunningTurn
 from navi.application.session.record import Record
-from navi.application.session.retry import patiently
+from navi.application.session.retry import with_retry
 from navi.domain.commands import (
     Completed,
     Ending,
@@ -78,7 +78,7 @@ async def _open_turn(record: Record, agent: Agent) -> bool:
 async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
     """Run one turn to its end, or until it is another's; whether it was completed here."""
     bound = log.bind(session_id=record.id, turn_id=runner.turn_id)
-    run = Run(record=record, runner=runner, agent=agent, partial_texts={})
+    run = RunningTurn(record=record, runner=runner, agent=agent, partial_texts={})
     await failpoint("turn.started")
     try:
         await recall(InTurn(record, runner, None), agent.memories, await goal_of(run))
@@ -98,7 +98,7 @@ async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
         return False
     except Exception as error:  # noqa: BLE001 - a border: a turn must end, whatever went wrong in it
         bound.exception("turn_broke")
-        run.partial_texts.update(await patiently(record.partial_texts))
+        run.partial_texts.update(await with_retry(record.partial_texts))
         await _end(run, Failed(kind="internal", error=f"{type(error).__name__}: {error}"))
         return False
     return step.why in ("completed", "limit_reached")
@@ -114,11 +114,11 @@ def _ending(step: Finish) -> Ending:
             return Failed(kind=step.kind, error=step.error)
 
 
-async def _end(run: Run, ending: Ending) -> None:
+async def _end(run: RunningTurn, ending: Ending) -> None:
     await failpoint("turn.before_end")
     command = EndTurn(runner=run.runner, ending=ending, partial_texts=run.partial_texts)
     try:
-        await run.record.execute(command, patient=True)
+        await run.record.execute(command, retry=True)
     except Fenced:
         log.info("turn_lost", session_id=run.record.id, turn_id=run.runner.turn_id)
         return

@@ -33,7 +33,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     subagent_seconds: float
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class RunningTurn(Struct, frozen=True, kw_only=True):
     """One turn, and who runs it.
 
     Attributes:

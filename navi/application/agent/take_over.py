@@ -70,14 +70,14 @@ class TakeOver:
         while True:
             certain = True
             try:
-                certain = await self.look()
+                certain = await self.poll()
             except Unavailable as error:
                 log.warning("take_over_waits", error=str(error))
             except Exception:  # a border: a follower goes on
                 log.exception("take_over_broke")
             await asyncio.sleep(LOOK_EVERY if certain else LOOK_AGAIN)
 
-    async def look(self) -> bool:
+    async def poll(self) -> bool:
         """Look once; gives whether it is certain of each node whether it is gone.
 
         Raises:

@@ -143,8 +143,8 @@ class EraseSessions:
             events += len(payloads)
             await failpoint("erase.between_events")
         files = await self._workspaces.remove(session_id)
-        async with self._uploads.shelf(session_id) as shelf:
-            await shelf.clear()  # what was on its way in
+        async with self._uploads.session_uploads(session_id) as session_uploads:
+            await session_uploads.clear()  # what was on its way in
         await self._uploads.forget(session_id)
         await self._read_models.forget(session_id, keep_listed=False)
         for fork in found.forks:
@@ -194,10 +194,10 @@ class EraseSessions:
             names = [upload.name for upload in uploads if upload.session_id == session_id]
             if names:
                 # A link that a tool has put in the way leads to what is not the session's.
-                async with self._uploads.shelf(fork) as shelf:
+                async with self._uploads.session_uploads(fork) as session_uploads:
                     with suppress(RuleBroken):
                         for name in names:
-                            await shelf.remove(name)
+                            await session_uploads.remove(name)
 
     async def _take_names(self, session_id: SessionId, forks: tuple[SessionId, ...]) -> None:
         """Take its names, and those of its uploads, from the forks that were given them."""

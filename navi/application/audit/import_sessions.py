@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from navi.domain.check_export import ExportCheck, Verify, check_export
 from navi.domain.errors import AlreadyThere, ExportDamaged
-from navi.domain.export import ExportedSession, Header, StoredEvent
+from navi.domain.export import ExportedEvent, ExportedSession, Header
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import SessionId
-from navi.domain.verdict import Problem
+from navi.domain.verdict import Damage
 from navi.ports.log_admin import LogRestore, RestoredSession
 from navi.ports.text_store import TextStore
 
@@ -91,7 +91,7 @@ class ImportSessions:
 
     async def _events(
         self, lines: Lines, sessions: Sequence[ExportedSession], digest: bytes
-    ) -> AsyncGenerator[Sequence[StoredEvent], None]:
+    ) -> AsyncGenerator[Sequence[ExportedEvent], None]:
         """The events once more, checked once more: the file may have changed in between."""
         wanted = {session.session_id for session in sessions}
         check = ExportCheck(self._verify)
@@ -106,7 +106,7 @@ class ImportSessions:
             raise ExportDamaged("nothing was imported: the file was changed meanwhile")
 
 
-def damage_of(problem: Problem) -> str:
+def damage_of(problem: Damage) -> str:
     """A problem as a sentence with its place."""
     place = "" if problem.session_id is None else f"session {problem.session_id}: "
     at = "" if problem.seq is None else f"seq {problem.seq}: "
@@ -125,8 +125,8 @@ def _sound(check: ExportCheck) -> Header:
     return check.header
 
 
-def _next_batch(source: Iterator[StoredEvent]) -> list[StoredEvent]:
-    batch: list[StoredEvent] = []
+def _next_batch(source: Iterator[ExportedEvent]) -> list[ExportedEvent]:
+    batch: list[ExportedEvent] = []
     size = 0
     for event in islice(source, BATCH_EVENTS):
         batch.append(event)

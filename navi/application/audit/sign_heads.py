@@ -15,7 +15,7 @@ from navi.domain.event_codec import format_at
 from navi.domain.heads import FIRST, MAX_SESSIONS, SignedHead, encode_head, link_of
 from navi.domain.ids import SessionId
 from navi.ports.clock import Clock
-from navi.ports.leader_lock import Turnstile
+from navi.ports.leader_lock import LeaderLock
 from navi.ports.log_partitions import LogPartitions
 from navi.ports.signing import HeadsBus, HeadsJournal, Signer
 
@@ -37,7 +37,7 @@ class SignHeads:
         journal: HeadsJournal,
         bus: HeadsBus,
         signer: Signer,
-        turnstile: Turnstile,
+        lock: LeaderLock,
         clock: Clock,
         *,
         log_id: str,
@@ -46,7 +46,7 @@ class SignHeads:
         self._journal = journal
         self._bus = bus
         self._signer = signer
-        self._turnstile = turnstile
+        self._lock = lock
         self._clock = clock
         self._log_id = log_id
         self._prev: str | None = None  # None while another node may be writing
@@ -73,7 +73,7 @@ class SignHeads:
         except (TimeoutError, Unavailable, OSError) as error:
             log.info("heads_left_behind", reason=type(error).__name__)
         finally:
-            self._turnstile.leave()
+            self._lock.release()
 
     async def sign(self) -> None:
         """Sign what has come since the last line, and publish what NATS does not have yet.
@@ -82,7 +82,7 @@ class SignHeads:
             LogUnavailable, BusUnavailable: Postgres or NATS does not answer; again later.
         """
         try:
-            if not await self._turnstile.enter():
+            if not await self._lock.acquire():
                 self._prev = self._published = None
                 return
         except Unavailable:

@@ -8,10 +8,10 @@ from msgspec import Struct, UnsetType, field
 from navi.domain.errors import LogDamaged
 from navi.domain.events import DELTA_TYPES, ContentErased, ModelCalled, Origin, SessionCreated
 from navi.domain.hash_chain import GENESIS, verify_chain
-from navi.domain.heads import Witness
+from navi.domain.heads import HeadsCheck
 from navi.domain.ids import SessionId
 from navi.domain.subjects import format_position
-from navi.domain.verdict import MAX_PROBLEMS, Problem, Verdict, verdict_of
+from navi.domain.verdict import MAX_PROBLEMS, Damage, Verdict, verdict_of
 from navi.ports.event_log import Recorded
 from navi.ports.log_admin import LogBackend, SessionHead
 from navi.ports.text_store import TextStore
@@ -35,7 +35,7 @@ class _Chain(Struct):
 async def verify_session(
     log: LogBackend,
     session_id: SessionId,
-    witness: Witness | None = None,
+    signed: HeadsCheck | None = None,
     *,
     texts: TextStore | None = None,
 ) -> Verdict:
@@ -46,7 +46,7 @@ async def verify_session(
     """
     damaged = frozenset[str]() if texts is None else await texts.damaged()
     chain = _Chain()
-    problems: list[Problem] = [] if witness is None else list(witness.problems)
+    problems: list[Damage] = [] if signed is None else list(signed.problems)
     events = 0
     head = await log.head(session_id)
     registered = next(iter(await log.sessions((session_id,))), None)
@@ -65,7 +65,7 @@ async def verify_session(
             if row.type == SessionCreated.TYPE and row.session_id == session_id:
                 problems += _registered_otherwise(row, registered, chain)
             problems += _follow(chain, session_id, (row,))
-        problems += _signed_otherwise(witness, rows)
+        problems += _signed_otherwise(signed, rows)
         problems += _referring_to(damaged, rows)
         events += len(rows)
         reached, stretch = until, min(2 * stretch, PAGE_ROWS)
@@ -74,26 +74,26 @@ async def verify_session(
         problems += await _untold(log, {session_id: chain}, bases=_bases(forks))
     if chain.seq < head and len(problems) < MAX_PROBLEMS:
         reason = f"seq {chain.seq + 1} is missing"
-        problems.append(Problem(session_id=session_id, seq=chain.seq + 1, reason=reason))
-    if witness is not None and len(problems) < MAX_PROBLEMS:
-        problems += witness.missing({session_id: chain.seq}, only=session_id)
+        problems.append(Damage(session_id=session_id, seq=chain.seq + 1, reason=reason))
+    if signed is not None and len(problems) < MAX_PROBLEMS:
+        problems += signed.missing({session_id: chain.seq}, only=session_id)
     return verdict_of(sessions=1 if head else 0, events=events, problems=problems)
 
 
 async def verify_log(
-    log: LogBackend, witness: Witness | None = None, *, texts: TextStore | None = None
+    log: LogBackend, signed: HeadsCheck | None = None, *, texts: TextStore | None = None
 ) -> Verdict:
     """Read every partition once, in order of positions, and follow all chains on the way.
 
     Args:
-        witness: the signed heads of the log, read before this is called.
+        signed: the signed heads of the log, read before this is called.
         texts: what the log keeps once by its hash, to be looked at, too.
     """
     damaged = frozenset[str]() if texts is None else await texts.damaged()
     registry = await log.sessions()
     registered = {session.session_id: session for session in registry}
     chains: dict[SessionId, _Chain] = {}
-    problems: list[Problem] = [] if witness is None else list(witness.problems)
+    problems: list[Damage] = [] if signed is None else list(signed.problems)
     heads: dict[int, int] = {}
     events = 0
     for partition in range(log.partitions):
@@ -108,7 +108,7 @@ async def verify_log(
                     reached += 1
                     place = format_position(partition, reached)
                     reason = f"position {place} is missing"
-                    problems.append(Problem(session_id=None, seq=None, reason=reason))
+                    problems.append(Damage(session_id=None, seq=None, reason=reason))
                 stretch = max(1, stretch // 2)
                 continue
             for row in page.rows:
@@ -118,34 +118,34 @@ async def verify_log(
                 if row.type == SessionCreated.TYPE:
                     problems += _registered_otherwise(row, registered.get(row.session_id), chain)
                 problems += _follow(chain, row.session_id, (row,))
-            problems += _signed_otherwise(witness, page.rows)
+            problems += _signed_otherwise(signed, page.rows)
             problems += _referring_to(damaged, page.rows)
             events += len(page.rows)
             reached, stretch = page.reached, min(2 * stretch, PAGE_ROWS)
     if len(problems) < MAX_PROBLEMS:
         problems += await _untold(log, chains, bases=_bases(registry))
         ends = {session_id: chain.seq for session_id, chain in chains.items()}
-        lost = [] if witness is None else [*witness.missing(ends), *witness.cut_off(heads)]
+        lost = [] if signed is None else [*signed.missing(ends), *signed.cut_off(heads)]
         told = {problem.session_id for problem in lost}
         problems += lost
         problems += [
-            Problem(session_id=session_id, seq=1, reason="removed: no event of it is left")
+            Damage(session_id=session_id, seq=1, reason="removed: no event of it is left")
             for session_id in registered
             if session_id not in ends and session_id not in told
         ]
     return verdict_of(sessions=len(chains), events=events, problems=problems)
 
 
-def _signed_otherwise(witness: Witness | None, rows: Sequence[Recorded]) -> list[Problem]:
-    if witness is None:
+def _signed_otherwise(signed: HeadsCheck | None, rows: Sequence[Recorded]) -> list[Damage]:
+    if signed is None:
         return []
-    found = [witness.see(row.session_id, row.seq, row.hash) for row in rows]
+    found = [signed.see(row.session_id, row.seq, row.hash) for row in rows]
     return [problem for problem in found if problem is not None]
 
 
-def _referring_to(damaged: frozenset[str], rows: Sequence[Recorded]) -> list[Problem]:
+def _referring_to(damaged: frozenset[str], rows: Sequence[Recorded]) -> list[Damage]:
     """The model calls that refer to a kept text that was changed."""
-    found: list[Problem] = []
+    found: list[Damage] = []
     for row in rows:
         if damaged and row.type == ModelCalled.TYPE:
             event = row.readable
@@ -153,13 +153,13 @@ def _referring_to(damaged: frozenset[str], rows: Sequence[Recorded]) -> list[Pro
                 (event.system_sha256, event.tools_sha256, event.tail_sha256)
             ):
                 reason = "a text that it refers to by its hash is not the one that was kept"
-                found.append(Problem(session_id=row.session_id, seq=row.seq, reason=reason))
+                found.append(Damage(session_id=row.session_id, seq=row.seq, reason=reason))
     return found
 
 
 def _registered_otherwise(
     row: Recorded, registered: SessionHead | None, chain: _Chain
-) -> list[Problem]:
+) -> list[Damage]:
     """What the registry says of a session that its first event does not.
 
     Args:
@@ -179,7 +179,7 @@ def _registered_otherwise(
         origin = 0 if event.forked_from is None else event.forked_from.seq
         if base != origin or registered.base_hash != chain.hash:
             found.append("the registry of sessions names another origin")
-    return [Problem(session_id=row.session_id, seq=row.seq, reason=why) for why in found]
+    return [Damage(session_id=row.session_id, seq=row.seq, reason=why) for why in found]
 
 
 def _bases(sessions: Iterable[SessionHead]) -> set[Origin]:
@@ -189,12 +189,12 @@ def _bases(sessions: Iterable[SessionHead]) -> set[Origin]:
 
 async def _untold(
     log: LogBackend, chains: Mapping[SessionId, _Chain], *, bases: set[Origin]
-) -> list[Problem]:
+) -> list[Damage]:
     """Events that were erased though no ``content_erased`` says so: nobody knows what they were.
 
     What an import brought of a session up to a fork's base may lack what tells of it.
     """
-    problems: list[Problem] = []
+    problems: list[Damage] = []
     for session_id, chain in chains.items():
         if not chain.erased or Origin(session_id=session_id, seq=chain.seq) in bases:
             continue
@@ -207,7 +207,7 @@ async def _untold(
                 f"{len(chain.erased)} events were erased from here on, and nothing in the session"
                 " says so: an erasure was cut off (navi erase completes it), or words were removed"
             )
-            problems.append(Problem(session_id=session_id, seq=min(chain.erased), reason=reason))
+            problems.append(Damage(session_id=session_id, seq=min(chain.erased), reason=reason))
     return problems
 
 
@@ -225,10 +225,10 @@ def _see_erasures(chain: _Chain, session_id: SessionId, row: Recorded) -> None:
                 chain.erased.difference_update(event.seqs)
 
 
-def _follow(chain: _Chain, session_id: SessionId, rows: Sequence[Recorded]) -> list[Problem]:
+def _follow(chain: _Chain, session_id: SessionId, rows: Sequence[Recorded]) -> list[Damage]:
     """What does not hold in the next rows of a chain, which then ends with the last of them."""
     found = verify_chain(rows, after=chain.seq, previous=chain.hash)
-    problems = [Problem(session_id=session_id, seq=at, reason=why) for at, why in found]
+    problems = [Damage(session_id=session_id, seq=at, reason=why) for at, why in found]
     for row in rows:
         _see_erasures(chain, session_id, row)
     if rows:

@@ -17,7 +17,7 @@ from navi.domain.uploads import without
 from navi.ports.clock import Ids
 from navi.ports.event_log import EventLog
 from navi.ports.read_models import ReadModels
-from navi.ports.uploads import Shelf, UploadStore
+from navi.ports.uploads import SessionUploads, UploadStore
 from navi.ports.workspaces import Workspaces
 from navi.projections.sessions import Sessions
 
@@ -35,7 +35,7 @@ class Forked(Struct, frozen=True, kw_only=True):
     files_left_out: int
 
 
-class ForkSession:
+class SessionForker:
     """The one command that a session takes without a word in its own log."""
 
     def __init__(
@@ -80,13 +80,13 @@ class ForkSession:
         # Before the fork exists: whoever sees it finds its files in it.
         left_out = await self._workspaces.copy(session_id, fork_id)
         record = self._records.begin(fork_id, start)
-        async with self._uploads.shelf(fork_id) as shelf:
+        async with self._uploads.session_uploads(fork_id) as session_uploads:
             command = commands.ForkSession(
                 origin=Origin(session_id=session_id, seq=start.seq),
                 profile_id=start.profile_id or await self._first_profile(origin),
                 owner=origin.session.owner,
                 name=name,
-                lost_files=await _lost_in(shelf, start, now=origin.session),
+                lost_files=await _lost_in(session_uploads, start, now=origin.session),
             )
             await record.execute(command)
         self._records.keep(record)
@@ -134,7 +134,9 @@ class ForkSession:
         return origin.session.profile_id
 
 
-async def _lost_in(shelf: Shelf, start: Session, *, now: Session) -> tuple[str, ...]:
+async def _lost_in(
+    session_uploads: SessionUploads, start: Session, *, now: Session
+) -> tuple[str, ...]:
     """The uploads that a fork should have, and whose bytes its copy of the workspace has not.
 
     That is of the origin as it is now: what was replaced since or has expired is gone, and what came
@@ -143,8 +145,8 @@ async def _lost_in(shelf: Shelf, start: Session, *, now: Session) -> tuple[str, 
     if not (start.uploads or now.uploads):
         return ()
     for upload in without(now.uploads, *(upload.name for upload in start.uploads)):
-        await shelf.remove(upload.name)
-    lost = await shelf.lost(start.uploads)
+        await session_uploads.remove(upload.name)
+    lost = await session_uploads.lost(start.uploads)
     for name in lost:
-        await shelf.remove(name)
+        await session_uploads.remove(name)
     return lost

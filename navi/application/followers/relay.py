@@ -38,7 +38,7 @@ STALLED_AFTER = 2  # questions and batches in a row without an answer
 log = structlog.get_logger()
 
 
-class Pace(Struct, frozen=True, kw_only=True):
+class RelayDelays(Struct, frozen=True, kw_only=True):
     """How long the relay waits for what, in seconds.
 
     Attributes:
@@ -90,7 +90,7 @@ class Relay:
     """The relay of one partition; ``state`` tells how it fares."""
 
     def __init__(
-        self, events: PartitionedLog, stream: EventStream, partition: int, pace: Pace
+        self, events: PartitionedLog, stream: EventStream, partition: int, pace: RelayDelays
     ) -> None:
         self._events = events
         self._stream = stream

@@ -22,7 +22,7 @@ from navi.projections.sessions import Sessions
 TAIL_ROWS = 1000  # of a partition's log, read at a time
 
 
-class Base(Struct, frozen=True, kw_only=True):
+class StoredList(Struct, frozen=True, kw_only=True):
     """The stored list to begin with; what follows its positions stands in the log.
 
     Attributes:
@@ -35,7 +35,7 @@ class Base(Struct, frozen=True, kw_only=True):
     is_own: bool
 
 
-async def base_of(read_models: ReadModels) -> Base:
+async def stored_list(read_models: ReadModels) -> StoredList:
     """The complete list of this version, or else the newest one of another, or else what there is.
 
     Raises:
@@ -50,13 +50,13 @@ async def base_of(read_models: ReadModels) -> Base:
     if base is None:
         base = next((build for build in own if build.state == "building"), None)
     if base is None:
-        return Base(version=Sessions.version, positions={}, is_own=True)
+        return StoredList(version=Sessions.version, positions={}, is_own=True)
     is_own = base.version == Sessions.version
-    return Base(version=base.version, positions=base.positions, is_own=is_own)
+    return StoredList(version=base.version, positions=base.positions, is_own=is_own)
 
 
-async def moved_since(
-    log: PartitionedLog, read_models: ReadModels, base: Base, *, owner: Owner | None
+async def changed_since(
+    log: PartitionedLog, read_models: ReadModels, base: StoredList, *, owner: Owner | None
 ) -> dict[SessionId, Session]:
     """The sessions with events that the stored list does not know, as they are now.
 
@@ -83,7 +83,7 @@ async def moved_since(
 
 
 async def _begun(
-    log: PartitionedLog, read_models: ReadModels, base: Base, row: Recorded
+    log: PartitionedLog, read_models: ReadModels, base: StoredList, row: Recorded
 ) -> Fold[Session]:
     """The fold of a session as it is stored before an event, or further."""
     if base.is_own:
@@ -127,10 +127,10 @@ async def unfinished_sessions(
     Raises:
         LogUnavailable: Postgres does not answer.
     """
-    base = await base_of(read_models)
+    base = await stored_list(read_models)
     found: dict[SessionId, Session] = {}
     if not base.is_own:
-        moved = await moved_since(log, read_models, base, owner=None)
+        moved = await changed_since(log, read_models, base, owner=None)
         found.update((id_, session) for id_, session in moved.items() if session.unfinished)
     for session_id, stored in await read_models.unfinished(Sessions.name, base.version):
         if session_id in found:

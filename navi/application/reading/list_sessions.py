@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.application.reading.catalogue import base_of, moved_since, session_in, session_now
+from navi.application.reading.catalogue import changed_since, session_in, session_now, stored_list
 from navi.domain.errors import BadInput
 from navi.domain.ids import Owner, SessionId
 from navi.domain.session import Session
@@ -54,8 +54,8 @@ async def list_sessions(
         LogUnavailable: Postgres does not answer.
     """
     cursor = None if after is None else _parse(after)
-    base = await base_of(read_models)
-    moved = await moved_since(log, read_models, base, owner=owner)
+    base = await stored_list(read_models)
+    moved = await changed_since(log, read_models, base, owner=owner)
     stored = await read_models.list_sessions(
         Sessions.name,
         base.version,

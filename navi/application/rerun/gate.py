@@ -155,10 +155,10 @@ class GatedRecord(Record):
         super().__init__(*open_with, session_id=session_id, session=session)
         self._gate = gate
 
-    async def execute(self, command: Command, *, patient: bool = False) -> tuple[Recorded, ...]:
+    async def execute(self, command: Command, *, retry: bool = False) -> tuple[Recorded, ...]:
         """As `Record.execute`, in its place."""
         await self._gate.turn(lambda: decide(self.session, command))
-        rows = await super().execute(command, patient=patient)
+        rows = await super().execute(command, retry=retry)
         self._moved(rows)
         return rows
 

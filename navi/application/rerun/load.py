@@ -10,9 +10,9 @@ from navi.domain.errors import BadInput, Erased, NotFound
 from navi.domain.event_codec import decode_data
 from navi.domain.events import DELTA_TYPES, Envelope
 from navi.domain.export import (
+    ExportedEvent,
     ExportedSession,
     Header,
-    StoredEvent,
     decode_event,
     decode_header,
     is_end,
@@ -22,16 +22,16 @@ from navi.ports.event_log import EventLog, Recorded
 from navi.ports.text_store import TextStore
 
 
-class Loaded(Struct, frozen=True):
+class LoadedRecording(Struct, frozen=True):
     """A session that can be run again, and the texts its calls refer to."""
 
     envelopes: tuple[Envelope, ...]
     texts: Mapping[str, str]
 
 
-async def load(
+async def load_recording(
     event_log: EventLog, texts: TextStore, session_id: SessionId, *, until: int | None
-) -> Loaded:
+) -> LoadedRecording:
     """A session as the log has it.
 
     Args:
@@ -58,10 +58,10 @@ async def load(
     names = {name for envelope in envelopes for name in texts_named(envelope.event)}
     kept = {name: await texts.get(name) for name in sorted(names)}
     found = {name: text for name, text in kept.items() if text is not None}
-    return Loaded(envelopes, found)
+    return LoadedRecording(envelopes, found)
 
 
-def load_export(lines: Iterable[bytes]) -> Loaded:
+def load_export(lines: Iterable[bytes]) -> LoadedRecording:
     """The one session that an export was made of, with what it was forked from.
 
     Raises:
@@ -80,12 +80,12 @@ def load_export(lines: Iterable[bytes]) -> Loaded:
         raise BadInput("export", f"it holds {len(wanted)} sessions, not one")
     rows = _line_of(header, wanted[0], events)
     _require_words(rows, None)
-    return Loaded(tuple(_envelope(row) for row in rows), header.texts)
+    return LoadedRecording(tuple(_envelope(row) for row in rows), header.texts)
 
 
 def _line_of(
-    header: Header, session: ExportedSession, events: Iterable[StoredEvent]
-) -> list[StoredEvent]:
+    header: Header, session: ExportedSession, events: Iterable[ExportedEvent]
+) -> list[ExportedEvent]:
     """The events of a session, its ancestors' first."""
     by_id = {one.session_id: one for one in header.sessions}
     own = [e for e in events if e.session_id == session.session_id]
@@ -96,7 +96,7 @@ def _line_of(
     return [*before[: origin.seq], *own]
 
 
-def _envelope(event: StoredEvent) -> Envelope:
+def _envelope(event: ExportedEvent) -> Envelope:
     return Envelope(
         session_id=event.session_id,
         seq=event.seq,
@@ -108,7 +108,7 @@ def _envelope(event: StoredEvent) -> Envelope:
     )
 
 
-def _require_words(rows: Iterable[Recorded | StoredEvent], until: int | None) -> None:
+def _require_words(rows: Iterable[Recorded | ExportedEvent], until: int | None) -> None:
     for row in rows:
         lost = row.salt is None and row.type not in DELTA_TYPES
         if lost and (until is None or row.seq <= until):

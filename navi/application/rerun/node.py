@@ -18,7 +18,7 @@ from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.followers.project import Projector
 from navi.application.rerun.gate import Gate, GatedRecords
-from navi.application.rerun.recorded_model import MaskedAlready, Recorded, RecordedAsk
+from navi.application.rerun.recorded_model import MaskedAlready, RecordedAnswers, RecordedAsk
 from navi.application.rerun.recorded_profile import (
     BesideProfiles,
     CompressBeside,
@@ -125,7 +125,7 @@ class _SubagentIds:
         )
 
 
-class Node:
+class RerunNode:
     """One process."""
 
     def __init__(self, node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNodes) -> None:
@@ -134,7 +134,9 @@ class Node:
         log, ids, clock = parts.event_log, parts.ids, parts.clock
         records = GatedRecords(gate, log, parts.read_models, clock, ids, node_id, secrets)
         ask = RecordedAsk(
-            Recorded(gate=gate, renderers=parts.renderers, texts=parts.texts, clock=clock, ids=ids)
+            RecordedAnswers(
+                gate=gate, renderers=parts.renderers, texts=parts.texts, clock=clock, ids=ids
+            )
         )
         outside, tools = OutsideProfiles(gate), RecordedTools(gate, parts.spawn)
         beside, profiles, offered = (
@@ -181,10 +183,10 @@ class Node:
         self._projector = Projector(log, parts.read_models, (Sessions(),), clock)
         self._following = asyncio.create_task(self.after_turn.run())
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Take over what others have left."""
         await self._projector.caught_up()
-        await self.take_over.look()
+        await self.take_over.poll()
 
     async def end(self) -> None:
         """Be gone, whatever was under way."""

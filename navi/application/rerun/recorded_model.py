@@ -34,8 +34,8 @@ from navi.domain.events import (
 from navi.domain.ids import CallId, SubagentId
 from navi.domain.model_choice import Failure
 from navi.domain.prompt import ModelRequest
-from navi.domain.recording import Call, Placed
-from navi.domain.repetition import Patience
+from navi.domain.recording import Placed, RecordedCall
+from navi.domain.repetition import RepetitionLimits
 from navi.domain.secrets import Masked, Secrets
 from navi.domain.turn import CONTEXT_OVERFLOW
 from navi.domain.window import Fitted, shorten
@@ -56,7 +56,7 @@ from navi.ports.text_store import TextStore
 NEVER = 1e9  # seconds: time-outs come from the recording, not from a clock
 
 
-class Recorded(Struct, frozen=True, kw_only=True):
+class RecordedAnswers(Struct, frozen=True, kw_only=True):
     """What calls are answered with, for all of them the same."""
 
     gate: Gate
@@ -83,7 +83,7 @@ class MaskedAlready(Secrets):
 class RecordedAsk(AskModelOnce):
     """`AskModelOnce`, each time with the servers and ids of the call of the recording that is next."""
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: RecordedAnswers) -> None:
         self._recorded = recorded
 
     async def __call__(
@@ -115,7 +115,7 @@ class RecordedAsk(AskModelOnce):
         # When an answer was enough the recording says, too.
         return await asking(record, replace(question, enough=None), conclude=conclude)
 
-    def _next(self, record: Recorder, question: Question) -> Call:
+    def _next(self, record: Recorder, question: Question) -> RecordedCall:
         gate, recording = self._recorded.gate, self._recorded.gate.recording
         if not isinstance(record, InTurn):
             return self._next_aside(question)
@@ -124,7 +124,7 @@ class RecordedAsk(AskModelOnce):
         # Where the recording has none: the wish to call is the difference, and is seen at the gate.
         return call or recording.calls[-1]
 
-    def _next_aside(self, question: Question) -> Call:
+    def _next_aside(self, question: Question) -> RecordedCall:
         """The next call beside the turns, if this is its question.
 
         When what follows a turn looked at the session, the log does not say: until the last moment
@@ -141,7 +141,7 @@ class RecordedAsk(AskModelOnce):
             raise NoModel("connection", "the recording has another question")
         return call
 
-    def _not_asked(self, subagent_id: SubagentId | None, call: Call | None) -> None:
+    def _not_asked(self, subagent_id: SubagentId | None, call: RecordedCall | None) -> None:
         """Raise what was raised then instead of a call."""
         gate = self._recorded.gate
         for envelope in gate.recording.after(gate.seq):
@@ -166,7 +166,7 @@ class RecordedAsk(AskModelOnce):
                     pass
 
 
-def _window(call: Call) -> int:
+def _window(call: RecordedCall) -> int:
     window = call.called.options.get("num_ctx")
     return window if isinstance(window, int) else 0
 
@@ -174,7 +174,7 @@ def _window(call: Call) -> int:
 class RecordedBounds(CallBounds):
     """The bounds that a call had: they follow from what servers say and count."""
 
-    def __init__(self, call: Call, servers: ModelServers) -> None:
+    def __init__(self, call: RecordedCall, servers: ModelServers) -> None:
         super().__init__(servers)
         self._called = call.called
 
@@ -205,7 +205,7 @@ class RecordedBounds(CallBounds):
         """What the recording says."""
         return error.error
 
-    def repetition_in(self, text: str, patience: Patience) -> str | None:
+    def repetition_in(self, text: str, limits: RepetitionLimits) -> str | None:
         """Nothing: a call that was given up for it failed in the recording."""
         return None
 
@@ -213,7 +213,7 @@ class RecordedBounds(CallBounds):
 class CallIds:
     """The ids that a call and the tool calls of its reply got."""
 
-    def __init__(self, call: Call, others: Ids) -> None:
+    def __init__(self, call: RecordedCall, others: Ids) -> None:
         self._others = others
         self._calls = [call.called.call_id]
         reply = call.reply
@@ -232,7 +232,7 @@ class CallIds:
 class _Servers:
     """The port ``ModelServers`` for one call: the server that was chosen then."""
 
-    def __init__(self, call: Call, recorded: Recorded) -> None:
+    def __init__(self, call: RecordedCall, recorded: RecordedAnswers) -> None:
         self._call = call
         self._recorded = recorded
         self._asked = False
@@ -262,7 +262,7 @@ class _Servers:
 class _Model:
     """The port ``LanguageModel`` for one call."""
 
-    def __init__(self, call: Call, recorded: Recorded) -> None:
+    def __init__(self, call: RecordedCall, recorded: RecordedAnswers) -> None:
         self._call = call
         self._recorded = recorded
 
@@ -292,7 +292,7 @@ class _Model:
                 yield chunk
         ended_at, reply = call.ended_at, call.reply
         if purpose != "turn":
-            for chunk in _said(reply):
+            for chunk in _unshown(reply):
                 yield chunk
         if ended_at is None or reply is None or _was_cut_off(reply):
             await gate.reached(gate.recording.last + 1)  # it never ended by itself
@@ -338,7 +338,7 @@ def _was_cut_off(reply: ModelReplied | ModelCallFailed) -> bool:
     return isinstance(reply, ModelCallFailed) and reply.kind in ("stopped", "interrupted")
 
 
-def _said(reply: ModelReplied | ModelCallFailed | None) -> tuple[ModelChunk, ...]:
+def _unshown(reply: ModelReplied | ModelCallFailed | None) -> tuple[ModelChunk, ...]:
     """What a call said whose text was not shown while it came."""
     match reply:
         case ModelReplied(thinking=thinking, content=content):
@@ -350,7 +350,7 @@ def _said(reply: ModelReplied | ModelCallFailed | None) -> tuple[ModelChunk, ...
             return ()
 
 
-def _shown(deltas: Sequence[Placed], call: Call) -> list[tuple[int, ModelChunk]]:
+def _shown(deltas: Sequence[Placed], call: RecordedCall) -> list[tuple[int, ModelChunk]]:
     """The chunks that the deltas of a call are made of, each with the seq of its delta."""
     left = dict(zip(("thinking", "text"), _whole_texts(call), strict=True))
     pruned = {
@@ -372,7 +372,7 @@ def _shown(deltas: Sequence[Placed], call: Call) -> list[tuple[int, ModelChunk]]
     return chunks
 
 
-def _whole_texts(call: Call) -> tuple[str, str]:
+def _whole_texts(call: RecordedCall) -> tuple[str, str]:
     match call.reply:
         case ModelReplied(thinking=thinking, content=content):
             return thinking, content

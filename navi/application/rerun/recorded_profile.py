@@ -65,7 +65,7 @@ from navi.domain.ids import SubagentId, TurnId
 from navi.domain.messages import Message
 from navi.domain.profile import Profile
 from navi.domain.prompt import PERSONA, SEPARATOR
-from navi.domain.recording import Call, Recording
+from navi.domain.recording import RecordedCall, Recording
 from navi.domain.remembering import KNOWN_ALREADY
 from navi.domain.window import Rate, Window
 from navi.ports.profiles import ProfileEntry
@@ -226,14 +226,14 @@ def _plans(recording: Recording, after: int) -> bool:
 
 def _calls_of(
     recording: Recording, turn_id: TurnId | None, actor: SubagentId | None
-) -> Iterable[Call]:
+) -> Iterable[RecordedCall]:
     for call in recording.calls:
         own = not call.aside and call.subagent_id == actor
         if own and recording.at(call.seq).turn_id == turn_id:
             yield call
 
 
-def _turn_call(recording: Recording, after: int, actor: SubagentId | None) -> Call | None:
+def _turn_call(recording: Recording, after: int, actor: SubagentId | None) -> RecordedCall | None:
     """The next call of an actor that its profile's temperature was sent with."""
     for call in recording.calls:
         own = not call.aside and call.subagent_id == actor and call.called.purpose == "turn"
@@ -255,7 +255,7 @@ def _instructions(recording: Recording, after: int, actor: SubagentId | None) ->
     return _instructions_in(_system_of(recording, call))
 
 
-def _system_of(recording: Recording, call: Call | None) -> str:
+def _system_of(recording: Recording, call: RecordedCall | None) -> str:
     return "" if call is None else recording.texts.get(call.called.system_sha256 or "", "")
 
 
@@ -411,7 +411,7 @@ class RecordedCompress(CompressContext):
                     pass
         return False
 
-    def _call(self) -> Call | None:
+    def _call(self) -> RecordedCall | None:
         recording = self._gate.recording
         return recording.next_call(self._gate.seq, actor_here(recording))
 
@@ -429,16 +429,16 @@ class CompressBeside(RecordedCompress):
         full = call is not None and not by_hand and self._part(context) is not None
         return Fill(full=full, room=True)
 
-    def _call(self) -> Call | None:
+    def _call(self) -> RecordedCall | None:
         return self._gate.recording.next_aside(self._gate.seq, frozenset({"compression"}))
 
 
-def _window_of(call: Call | None) -> int:
+def _window_of(call: RecordedCall | None) -> int:
     window = None if call is None else call.called.options.get("num_ctx")
     return window if isinstance(window, int) else WINDOW
 
 
-def _asks(call: Call, replaced: Sequence[Message]) -> bool:
+def _asks(call: RecordedCall, replaced: Sequence[Message]) -> bool:
     """Whether a call asks for a summary of just these messages."""
     if call.called.context_messages is not UNSET:
         return call.called.context_messages == len(replaced)

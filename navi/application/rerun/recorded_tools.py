@@ -14,7 +14,7 @@ from navi.domain.ids import CallId, SessionId, SubagentId
 from navi.domain.planning import PROFILES
 from navi.domain.profile import Profile
 from navi.domain.prompt import ToolSchema
-from navi.domain.recording import Call, Recording
+from navi.domain.recording import RecordedCall, Recording
 from navi.domain.turn import SPAWN_AGENT, ToolRun
 from navi.ports.tools import (
     AgentActions,
@@ -108,14 +108,14 @@ class BesideTools:
         del name
 
 
-def offered(recording: Recording, call: Call | None) -> tuple[ToolSchema, ...]:
+def offered(recording: Recording, call: RecordedCall | None) -> tuple[ToolSchema, ...]:
     """The tools that a call offered, as far as their text is kept."""
     digest = None if call is None else call.called.tools_sha256
     text = None if digest is None else recording.texts.get(digest)
     return () if text is None else msgspec.json.decode(text, type=tuple[ToolSchema, ...])
 
 
-def planned_with(recording: Recording, call: Call) -> dict[str, str]:
+def planned_with(recording: Recording, call: RecordedCall) -> dict[str, str]:
     """Profiles by id that the question of a planning phase names."""
     if call.called.purpose not in ("planning", "review"):
         return {}

@@ -10,7 +10,7 @@ from msgspec import Struct
 from navi.application.agent.model_calls.show_text import SLOT
 from navi.application.commands.manage_sessions import Change
 from navi.application.rerun.gate import Gate, Wanted
-from navi.application.rerun.node import Node, Parts, RecordedNodes
+from navi.application.rerun.node import Parts, RecordedNodes, RerunNode
 from navi.application.rerun.recorded_tools import FOLLOWS
 from navi.domain.commands import CreateSession, ForkSession, RecordAside
 from navi.domain.errors import NaviError
@@ -41,7 +41,7 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.ids import EventId, NodeId, SubagentId
-from navi.domain.recording import Call, Recording
+from navi.domain.recording import RecordedCall, Recording
 from navi.domain.turn import HANDED_OVER
 from navi.ports.event_log import Append, NewEvent
 
@@ -50,7 +50,7 @@ log = structlog.get_logger()
 SOON = 60.0  # seconds: timers of the loop itself; later ones are time-outs
 
 
-class StillTime(Protocol):
+class VirtualTime(Protocol):
     """An event loop whose time stands still while somebody can go on."""
 
     async def idle(self) -> float | None:
@@ -80,12 +80,12 @@ class Difference(Struct, frozen=True, kw_only=True):
 class Rerun:
     """One recording, run again from its first event on."""
 
-    def __init__(self, recording: Recording, gate: Gate, parts: Parts, time: StillTime) -> None:
+    def __init__(self, recording: Recording, gate: Gate, parts: Parts, time: VirtualTime) -> None:
         self._recording = recording
         self._gate = gate
         self._parts = parts
         self._time = time
-        self._nodes: dict[NodeId, Node] = {}
+        self._nodes: dict[NodeId, RerunNode] = {}
         self._alive = RecordedNodes()
         self._here: NodeId | None = None  # who runs the open turn, or ran the last one
         self._session_id = recording.session_at(1)
@@ -130,7 +130,7 @@ class Rerun:
         node.after_turn.completed(self._session_id)
         return True
 
-    def _is_follower(self, call: Call) -> bool:
+    def _is_follower(self, call: RecordedCall) -> bool:
         return call.called.purpose != "compression" or not self._recording.is_by_hand(call)
 
     # --- what comes from outside ---
@@ -257,7 +257,7 @@ class Rerun:
             self._alive.states[gone.id] = "left" if handed_over else "gone"
         if of is None or of == self._here:
             self._here = node
-        await self._node(node).look()
+        await self._node(node).poll()
 
     async def _begin(self, node: NodeId) -> None:
         """Another process opens the turn of a message that waits."""
@@ -300,16 +300,16 @@ class Rerun:
 
     # --- processes ---
 
-    def _node(self, node_id: NodeId | None = None) -> Node:
+    def _node(self, node_id: NodeId | None = None) -> RerunNode:
         wanted = node_id or self._here or NodeId(self._parts.ids.uuid())
         if node_id is None:
             self._here = wanted
         if wanted not in self._nodes:
-            self._nodes[wanted] = Node(wanted, self._gate, self._parts, self._alive)
+            self._nodes[wanted] = RerunNode(wanted, self._gate, self._parts, self._alive)
             self._alive.states[wanted] = "alive"
         return self._nodes[wanted]
 
-    async def _leave(self, node: Node) -> None:
+    async def _leave(self, node: RerunNode) -> None:
         del self._nodes[node.id]
         if self._here == node.id:
             self._here = None

@@ -5,7 +5,7 @@ from contextlib import aclosing, suppress
 
 from msgspec import Struct
 
-from navi.application.commands.fork_session import ForkSession
+from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_sessions import Change, ManageSessions
 from navi.application.reading.await_turn import TurnOutcome, await_turn
 from navi.application.reading.compare_moments import Comparison, Moment, compare_moments
@@ -51,7 +51,7 @@ class RerunLive:
     """The command that starts a fork, speaks in it, and waits."""
 
     def __init__(
-        self, event_log: EventLog, sessions: ManageSessions, fork_session: ForkSession
+        self, event_log: EventLog, sessions: ManageSessions, fork_session: SessionForker
     ) -> None:
         self._log = event_log
         self._sessions = sessions

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from navi.application.reading.read_session import open_fold
 from navi.application.session.partial_texts import partial_texts
-from navi.application.session.retry import patiently
+from navi.application.session.retry import with_retry
 from navi.domain.commands import Command, Runner
 from navi.domain.decide import Decided, decide, turn_ids
 from navi.domain.errors import ConcurrentAppend, LogUnavailable, RuleBroken
@@ -26,7 +26,7 @@ from navi.projections.sessions import Sessions
 from navi.projections.todo import Todo, TodoState
 
 # For its turn at a session that is busy: longer than an append may take, since then Postgres is away.
-TURN_SECONDS = 5.5
+LOCK_SECONDS = 5.5
 REFRESH_SECONDS = 5.0  # for what others appended, with the turn
 
 
@@ -84,7 +84,7 @@ class Record:
         Raises:
             LogUnavailable: Postgres does not answer.
         """
-        async with self._my_turn():
+        async with self._locked():
             if self._context is None:
                 self._context = await open_fold(self._log, self._read_models, Context(), self.id)
                 await self._refresh()
@@ -98,7 +98,7 @@ class Record:
         """
         if subagent_id is None:
             return await self.context()
-        async with self._my_turn():
+        async with self._locked():
             fold = self._subagents.get(subagent_id)
             if fold is None:
                 fold = Fold(Context(subagent_id))
@@ -114,7 +114,7 @@ class Record:
         Raises:
             LogUnavailable: Postgres does not answer.
         """
-        async with self._my_turn():
+        async with self._locked():
             if self._todo is None:
                 self._todo = await open_fold(self._log, self._read_models, Todo(), self.id)
                 await self._refresh()
@@ -147,17 +147,17 @@ class Record:
             LogUnavailable: Postgres does not answer.
         """
         try:
-            async with asyncio.timeout(REFRESH_SECONDS), self._my_turn():
+            async with asyncio.timeout(REFRESH_SECONDS), self._locked():
                 if until is None or self.seq < until:
                     await self._refresh()
         except TimeoutError as error:
             raise LogUnavailable("the session waits for Postgres") from error
 
-    async def execute(self, command: Command, *, patient: bool = False) -> tuple[Recorded, ...]:
+    async def execute(self, command: Command, *, retry: bool = False) -> tuple[Recorded, ...]:
         """Decide a command on the latest state and append what it brings about.
 
         Args:
-            patient: keep trying while Postgres is away, until the turn is to halt; the same events
+            retry: keep trying while Postgres is away, until the turn is to halt; the same events
                 are sent again by id, so that nothing is stored twice.
 
         Returns:
@@ -168,10 +168,10 @@ class Record:
             RuleBroken: the command does not fit the session's state.
             LogUnavailable: Postgres does not answer; whether the events are stored is unknown.
         """
-        async with self._lock if patient else self._my_turn():
+        async with self._lock if retry else self._locked():
             while True:
                 try:
-                    return await self._attempt(command, patient=patient)
+                    return await self._attempt(command, retry=retry)
                 except ConcurrentAppend:
                     await self._refresh()
 
@@ -182,16 +182,16 @@ class Record:
             ConcurrentAppend: somebody appended since, here or elsewhere; what is new is folded in,
                 make the command anew.
         """
-        async with self._my_turn():
+        async with self._locked():
             if self.seq != seen:
                 raise ConcurrentAppend(self.id, seen)
             try:
-                return await self._attempt(command, patient=False)
+                return await self._attempt(command, retry=False)
             except ConcurrentAppend:
                 await self._refresh()
                 raise
 
-    async def _attempt(self, command: Command, *, patient: bool) -> tuple[Recorded, ...]:
+    async def _attempt(self, command: Command, *, retry: bool) -> tuple[Recorded, ...]:
         newer = self.session.newer
         if newer is not None:
             raise RuleBroken(
@@ -205,27 +205,27 @@ class Record:
         batch = Append(
             session_id=self.id, owner=self.session.owner, expected=self.seq, events=events
         )
-        rows = await (self._append_patiently(batch) if patient else self._log.append(batch))
+        rows = await (self._append_with_retry(batch) if retry else self._log.append(batch))
         self._take(rows)
         return rows
 
-    async def _append_patiently(self, batch: Append) -> tuple[Recorded, ...]:
+    async def _append_with_retry(self, batch: Append) -> tuple[Recorded, ...]:
         try:
             return await self._log.append(batch)
         except LogUnavailable:
             self._cut_off = True
             try:
-                return await patiently(lambda: self._log.append(batch))
+                return await with_retry(lambda: self._log.append(batch))
             finally:
                 self._cut_off = False
 
     @asynccontextmanager
-    async def _my_turn(self) -> AsyncGenerator[None, None]:
+    async def _locked(self) -> AsyncGenerator[None, None]:
         """The lock, for somebody who does not wait for Postgres."""
         if self._cut_off:
             raise LogUnavailable("the session waits for Postgres")
         try:
-            async with asyncio.timeout(TURN_SECONDS):
+            async with asyncio.timeout(LOCK_SECONDS):
                 await self._lock.acquire()
         except TimeoutError as error:
             raise LogUnavailable("the session waits for Postgres") from error

@@ -15,7 +15,7 @@ RETRY_DELAYS = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between tries; the last one 
 Answer = TypeVar("Answer")
 
 
-async def patiently(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+async def with_retry(ask: Callable[[], Awaitable[Answer]]) -> Answer:
     """What ``ask`` gives, asked again for as long as Postgres is away.
 
     For turns alone: a person who waits for an answer gets a 503 instead.

@@ -12,7 +12,7 @@ from navi.domain.ids import SessionId
 from navi.domain.uploads import due
 from navi.failpoints import failpoint
 from navi.ports.clock import Clock
-from navi.ports.uploads import Shelf, UploadStore
+from navi.ports.uploads import SessionUploads, UploadStore
 
 log = structlog.get_logger()
 
@@ -43,14 +43,14 @@ class ExpireUploads:
             try:
                 async with self._store.sweep() as mine:
                     if mine:
-                        await self.look()
+                        await self.poll()
             except Unavailable as error:
                 log.warning("uploads_wait", error=str(error))
             except Exception:  # a border: a follower goes on
                 log.exception("uploads_broke")
             await asyncio.sleep(self._pause)
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Look after every session that may have uploads.
 
         Raises:
@@ -70,14 +70,14 @@ class ExpireUploads:
 
     async def _look_after(self, session_id: SessionId) -> None:
         record = await self._records.open(session_id)
-        async with self._store.shelf(session_id) as shelf:
-            await record.refresh()  # what was appended before the shelf was ours
+        async with self._store.session_uploads(session_id) as session_uploads:
+            await record.refresh()  # what was appended before the session_uploads was ours
             session = record.session
             if session.exists:
-                await self._expire(record, shelf)
-                await shelf.settle(record.session.uploads)
+                await self._expire(record, session_uploads)
+                await session_uploads.settle(record.session.uploads)
             elif session.deleted:
-                await shelf.clear()
+                await session_uploads.clear()
         uploads = record.session.uploads
         if uploads:
             self._quiet[session_id] = min(upload.at for upload in uploads) + self._stay
@@ -86,13 +86,13 @@ class ExpireUploads:
         else:
             await self._store.forget(session_id)
 
-    async def _expire(self, record: Record, shelf: Shelf) -> None:
+    async def _expire(self, record: Record, session_uploads: SessionUploads) -> None:
         """First the file goes, then the event says so: after a crash in between it is due again.
 
-        Nobody puts another one in its place meanwhile, because the shelf is ours.
+        Nobody puts another one in its place meanwhile, because the session_uploads is ours.
         """
         for upload in due(record.session.uploads, now=self._clock.now(), stay=self._stay):
-            await shelf.remove(upload.name)
+            await session_uploads.remove(upload.name)
             await failpoint("upload.after_removal")
             try:
                 await record.execute(ExpireUpload(seq=upload.seq))

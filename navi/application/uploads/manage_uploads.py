@@ -22,7 +22,7 @@ from navi.domain.secrets import Secrets
 from navi.domain.uploads import (
     MAX_UPLOADS,
     Upload,
-    check_name,
+    check_upload_name,
     free_name,
     media_type_of,
     path_of,
@@ -36,14 +36,14 @@ AT_ONCE = 16  # requests whose files are written at one time; the others wait, t
 WAIT_SECONDS = 30.0  # for one's turn among them
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class StoredFile(Struct, frozen=True, kw_only=True):
     """An upload, open for reading; whoever asked for it closes it."""
 
     upload: Upload
     file: OpenUpload
 
 
-class KeepUploads:
+class ManageUploads:
     """The uploads of all sessions.
 
     Args:
@@ -70,7 +70,7 @@ class KeepUploads:
     @asynccontextmanager
     async def receive(
         self, session_id: SessionId, *, replace: bool = False
-    ) -> AsyncGenerator["Receiving", None]:
+    ) -> AsyncGenerator["IncomingFiles", None]:
         """Take files into a session; what was not kept when the block ends is dropped.
 
         Args:
@@ -88,7 +88,7 @@ class KeepUploads:
         try:
             async with AsyncExitStack() as drafts:
                 record = await conversation(self._records, session_id)
-                yield Receiving(
+                yield IncomingFiles(
                     record,
                     self._store,
                     self._secrets,
@@ -99,7 +99,7 @@ class KeepUploads:
         finally:
             self._turn.release()
 
-    async def open(self, session_id: SessionId, name: str) -> Kept:
+    async def open(self, session_id: SessionId, name: str) -> StoredFile:
         """An upload of that name, for reading.
 
         Raises:
@@ -111,7 +111,7 @@ class KeepUploads:
         file = None if upload is None else await self._store.open(session_id, name)
         if upload is None or file is None:
             raise NotFound(f"session {session_id} has no upload {name[:200]!r}")
-        return Kept(upload=upload, file=file)
+        return StoredFile(upload=upload, file=file)
 
     async def clear(self, session_id: SessionId) -> None:
         """Remove the files of a session that was deleted.
@@ -119,8 +119,8 @@ class KeepUploads:
         Raises:
             FilesUnavailable: they cannot be removed; the sweep tries again.
         """
-        async with self._store.shelf(session_id) as shelf:
-            await shelf.clear()
+        async with self._store.session_uploads(session_id) as session_uploads:
+            await session_uploads.clear()
         await self._store.forget(session_id)
 
 
@@ -144,7 +144,7 @@ class _Part(Struct, kw_only=True):
         )
 
 
-class Receiving:
+class IncomingFiles:
     """The files of one request: all of them become uploads, or none."""
 
     def __init__(
@@ -174,7 +174,7 @@ class Receiving:
             UploadsFull: there are too many.
             DiskFull: no room is left.
         """
-        check_name("filename", name)
+        check_upload_name("filename", name)
         if self._secrets.mask(path_of(name)).names:
             raise BadInput("filename", "contains a secret; names stand in the log for ever")
         if self._replace and any(part.name == name for part in self._parts):
@@ -216,11 +216,11 @@ class Receiving:
         """
         if not self._parts:
             raise BadInput("body", "has no file in it")
-        async with self._store.shelf(self._record.id) as shelf:
+        async with self._store.session_uploads(self._record.id) as session_uploads:
             if not self._replace:
                 await self._number()
             for part in self._parts:
-                await shelf.check(part.name)
+                await session_uploads.check(part.name)
             await failpoint("upload.before_append")
             command = commands.KeepUploads(
                 files=tuple(part.event for part in self._parts), max_bytes=self._max_bytes
@@ -234,12 +234,12 @@ class Receiving:
             for part in self._parts:
                 part.draft.leave()
             for part in self._parts:
-                await shelf.put(part.draft, part.name)
+                await session_uploads.put(part.draft, part.name)
         seqs = {row.seq for row in rows}
         return tuple(upload for upload in self._record.session.uploads if upload.seq in seqs)
 
     async def _number(self) -> None:
-        """Give a number to each name that is taken; whoever holds the shelf is alone with the names."""
+        """Give a number to each name that is taken; whoever holds the session_uploads is alone with the names."""
         await self._record.refresh()
         taken = {upload.name for upload in self._record.session.uploads}
         for part in self._parts:

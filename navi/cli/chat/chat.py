@@ -14,7 +14,7 @@ from navi.cli.chat.remote import RemoteNavi, RemoteSession, open_remote
 from navi.cli.command import (
     DOES_NOT_HOLD,
     HOLDS,
-    Failed,
+    CommandFailed,
     WrongUsage,
     data_dir_option,
     json_option,
@@ -73,11 +73,11 @@ def chat(
         raise WrongUsage("there is no message")
     if message is None and as_json:
         raise WrongUsage("--json needs a MESSAGE")
-    choice = Choice(session_id=session, profile_id=profile)
+    choice = ChatTarget(session_id=session, profile_id=profile)
     run(settings, _chat(settings, message, choice, url=url, as_json=as_json))
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class ChatTarget(Struct, frozen=True, kw_only=True):
     """Where to talk, and to whom; None for a new session and for the default profile."""
 
     session_id: str | None
@@ -85,12 +85,12 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 
 async def _chat(
-    settings: Settings, message: str | None, choice: Choice, *, url: str | None, as_json: bool
+    settings: Settings, message: str | None, choice: ChatTarget, *, url: str | None, as_json: bool
 ) -> int:
     locate = locator(settings, url)
     address = await locate()
     if address is None:
-        raise Failed(
+        raise CommandFailed(
             "navi does not run here; start it with `navi serve`"
             if url is None
             else f"there is no navi at {url}"
@@ -119,7 +119,7 @@ def locator(settings: Settings, url: str | None) -> Locate:
     return locate
 
 
-async def choose_session(navi: RemoteNavi, choice: Choice) -> RemoteSession:
+async def choose_session(navi: RemoteNavi, choice: ChatTarget) -> RemoteSession:
     """The chosen session, or a new one."""
     if choice.session_id is None:
         return await navi.create(profile_id=choice.profile_id)
@@ -154,9 +154,9 @@ async def _ask_once(
     watched = sys.stdout.isatty() and not as_json
     console = Console() if watched else Console(stderr=True, quiet=True)
     conversation = Conversation(session.id, locate, after=None)
-    async with aclosing(conversation.happenings()) as happenings:
+    async with aclosing(conversation.updates()) as updates:
         lost = None if watched else _Waiting()
-        dialogue = Dialogue(conversation, happenings, console, lost=lost)
+        dialogue = Dialogue(conversation, updates, console, lost=lost)
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
         try:
             outcome = await dialogue.ask(message)

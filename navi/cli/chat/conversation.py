@@ -11,45 +11,45 @@ from msgspec import Raw, Struct
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
-from navi.cli.command import Failed
+from navi.cli.command import CommandFailed
 from navi.domain.event_codec import decode_data
 from navi.domain.events import Envelope, UserMessageReceived
 from navi.domain.ids import EventId, MessageId, SessionId, SubagentId, TurnId
 
 OPEN_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0  # seconds between two tries to connect
-PATIENCE = 60.0  # seconds without a connection after which it is given up
+TIMEOUT = 60.0  # seconds without a connection after which it is given up
 MAX_FRAME_BYTES = 1024 * 1024
 UNKNOWN_SESSION = 4404
 _STOP = b'{"type":"stop"}'
 SERVER_ERROR = 500  # from here on it is the server's trouble, and passes
 
 
-class Ready(Struct, frozen=True):
+class Connected(Struct, frozen=True):
     """There is a connection; ``running`` is whether a turn is open."""
 
     running: bool
 
 
-class Lost(Struct, frozen=True):
+class Disconnected(Struct, frozen=True):
     """The connection is gone and will be made again; told once each time."""
 
     reason: str
 
 
-class Happened(Struct, frozen=True):
+class EventReceived(Struct, frozen=True):
     """An event of the session."""
 
     envelope: Envelope
 
 
-class Refused(Struct, frozen=True):
+class MessageRefused(Struct, frozen=True):
     """The server did not take what was sent."""
 
     message: str
 
 
-Happening = Ready | Lost | Happened | Refused
+Update = Connected | Disconnected | EventReceived | MessageRefused
 
 
 class _Frame(Struct, frozen=True):
@@ -69,7 +69,7 @@ class _Frame(Struct, frozen=True):
 
 
 class Conversation:
-    """One session; iterate over ``happenings`` for what happens, and say and stop meanwhile."""
+    """One session; iterate over ``updates`` for what happens, and say and stop meanwhile."""
 
     def __init__(
         self,
@@ -114,11 +114,11 @@ class Conversation:
         self._stop_wanted = not unseen
         return self._stop_wanted
 
-    async def happenings(self) -> AsyncGenerator[Happening, None]:
+    async def updates(self) -> AsyncGenerator[Update, None]:
         """What happens, without end.
 
         Raises:
-            Failed: there is no such session, or no connection for ``PATIENCE`` seconds.
+            Failed: there is no such session, or no connection for ``TIMEOUT`` seconds.
         """
         pause, lost_at = FIRST_PAUSE, time.monotonic()
         told = False
@@ -129,25 +129,25 @@ class Conversation:
                 if url is not None:
                     async with self._connected(url) as socket:
                         async for data in socket:
-                            happening = await self._take(data)
-                            if isinstance(happening, Ready):
+                            update = await self._take(data)
+                            if isinstance(update, Connected):
                                 pause, told = FIRST_PAUSE, False
-                            if happening is not None:
-                                yield happening
+                            if update is not None:
+                                yield update
                             lost_at = time.monotonic()
                     reason = self._ended(socket)
             except InvalidStatus as error:
                 status = error.response.status_code
                 if status < SERVER_ERROR:
-                    raise Failed(f"navi refuses: HTTP {status}") from error
+                    raise CommandFailed(f"navi refuses: HTTP {status}") from error
                 reason = f"navi cannot take the connection now: HTTP {status}"
             except (WebSocketException, OSError) as error:
                 reason = str(error) or type(error).__name__
-            if time.monotonic() - lost_at > PATIENCE:
-                raise Failed(f"there is no connection to navi: {reason}")
+            if time.monotonic() - lost_at > TIMEOUT:
+                raise CommandFailed(f"there is no connection to navi: {reason}")
             if not told:
                 told = True
-                yield Lost(reason)
+                yield Disconnected(reason)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -171,13 +171,13 @@ class Conversation:
 
     def _ended(self, socket: ClientConnection) -> str:
         if socket.close_code == UNKNOWN_SESSION:
-            raise Failed(f"no session {self.session_id}")
+            raise CommandFailed(f"no session {self.session_id}")
         return socket.close_reason or "the connection was closed"
 
-    async def _take(self, data: str | bytes) -> Happening | None:
+    async def _take(self, data: str | bytes) -> Update | None:
         frame = msgspec.json.decode(data, type=_Frame)
         if bytes(frame.data):
-            return Happened(self._envelope(frame))
+            return EventReceived(self._envelope(frame))
         match frame.type:
             case "ready":
                 if self._after is None and not frame.running:
@@ -186,14 +186,14 @@ class Conversation:
                 if self._stop_wanted:
                     self._stop_wanted = False
                     await self._send(_STOP)
-                return Ready(running=frame.running)
+                return Connected(running=frame.running)
             case "receipt":
                 self._unconfirmed.pop(MessageId(frame.message_id), None)
                 return None
             case "error":
                 # What is refused now is refused each time.
                 self._unconfirmed.clear()
-                return Refused(frame.message)
+                return MessageRefused(frame.message)
             case _:
                 return None
 

@@ -10,11 +10,18 @@ from rich.console import Console
 
 from navi.adapters.system import RandomIds
 from navi.application.reading.await_turn import AwaitedTurn, TurnOutcome
-from navi.cli.chat.conversation import Conversation, Happened, Happening, Lost, Ready, Refused
+from navi.cli.chat.conversation import (
+    Connected,
+    Conversation,
+    Disconnected,
+    EventReceived,
+    MessageRefused,
+    Update,
+)
 from navi.cli.chat.live_view import LiveView
 from navi.cli.chat.remote import RemoteNavi
-from navi.cli.chat.turn_progress import Asked, Noted, TurnProgress
-from navi.cli.command import Failed
+from navi.cli.chat.turn_progress import Asked, StatusLine, TurnProgress
+from navi.cli.command import CommandFailed
 from navi.domain.events import (
     MessageDelivered,
     TurnCompleted,
@@ -40,7 +47,7 @@ class Dialogue:
     def __init__(
         self,
         conversation: Conversation,
-        happenings: AsyncGenerator[Happening, None],
+        updates: AsyncGenerator[Update, None],
         console: Console,
         *,
         lost: Callable[[str], None] | None = None,
@@ -52,7 +59,7 @@ class Dialogue:
         """
         self.conversation = conversation
         self.progress = TurnProgress(time.monotonic)
-        self._happenings = happenings
+        self._updates = updates
         self._view = LiveView(console, self.progress)
         self._lost = lost or self._show_lost
         self._taken_back = False
@@ -70,12 +77,12 @@ class Dialogue:
         others = False  # whether somebody else was answered since the question was typed
         async with self._view.live(), self._stopping_at_ctrl_c():
             await self.conversation.say(content, message_id=message_id)
-            async for happening in self._happenings:
-                self._show(happening)
-                match happening:
-                    case Refused(message=message):
-                        raise Failed(message)
-                    case Happened(envelope=envelope):
+            async for update in self._updates:
+                self._show(update)
+                match update:
+                    case MessageRefused(message=message):
+                        raise CommandFailed(message)
+                    case EventReceived(envelope=envelope):
                         event = envelope.event
                         if isinstance(event, UserMessageReceived):
                             if event.message_id == message_id:
@@ -90,36 +97,36 @@ class Dialogue:
                             return outcome
                     case _:
                         pass
-        raise AssertionError("happenings have no end")
+        raise AssertionError("updates have no end")
 
     async def follow_open_turn(self) -> None:
         """Show the turn that runs already, if there is one, to its end."""
         self.progress.wait()
         async with self._view.live(), self._stopping_at_ctrl_c():
-            async for happening in self._happenings:
-                self._show(happening)
-                match happening:
-                    case Ready(running=False):
+            async for update in self._updates:
+                self._show(update)
+                match update:
+                    case Connected(running=False):
                         return
-                    case Happened(envelope=envelope) if isinstance(
+                    case EventReceived(envelope=envelope) if isinstance(
                         envelope.event, TurnCompleted | TurnStopped | TurnFailed
                     ):
                         return
                     case _:
                         pass
 
-    def _show(self, happening: Happening) -> None:
-        match happening:
-            case Happened(envelope=envelope):
+    def _show(self, update: Update) -> None:
+        match update:
+            case EventReceived(envelope=envelope):
                 for shown in self.progress.see(envelope):
                     self._view.show(shown)
-            case Lost(reason=reason):
+            case Disconnected(reason=reason):
                 self._lost(reason)
             case _:
                 pass
 
     def _show_lost(self, reason: str) -> None:
-        self._view.show(Noted(text=f"{reason}; connecting again", good=False))
+        self._view.show(StatusLine(text=f"{reason}; connecting again", good=False))
 
     @asynccontextmanager
     async def _stopping_at_ctrl_c(self) -> AsyncGenerator[None, None]:
@@ -136,7 +143,7 @@ class Dialogue:
 
         async def stop() -> None:
             await asked.wait()
-            self._view.show(Noted(text="stopping; Ctrl-C again leaves at once", good=False))
+            self._view.show(StatusLine(text="stopping; Ctrl-C again leaves at once", good=False))
             if not await self.conversation.stop():
                 self._taken_back = True
                 main.cancel()
@@ -148,7 +155,7 @@ class Dialogue:
         except asyncio.CancelledError:
             if self._taken_back:
                 self._taken_back = False
-                raise Failed("the message was not sent: there was no connection") from None
+                raise CommandFailed("the message was not sent: there was no connection") from None
             if asked.is_set():
                 raise KeyboardInterrupt from None
             raise

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.markdown import Markdown
 from rich.text import Text
 
-from navi.cli.chat.turn_progress import Asked, Noted, Said, Shown, TurnProgress
+from navi.cli.chat.turn_progress import AgentText, Asked, Shown, StatusLine, TurnProgress
 from navi.cli.printable import one_line, printable
 
 FRAME_SECONDS = 0.1  # between two drawings, however fast the model writes
@@ -43,13 +43,13 @@ class LiveView:
     def show(self, shown: Shown) -> None:
         """Print for good."""
         match shown:
-            case Said(text=text):
+            case AgentText(text=text):
                 self.console.print(Markdown(printable(text)))
             case Asked(text=text):
                 self.console.print(Text(f"> {printable(text)}", style="bold"))
-            case Noted(text=text, good=True):
+            case StatusLine(text=text, good=True):
                 self.console.print(Text(f"✓ {printable(text)}", style="dim"))
-            case Noted(text=text):
+            case StatusLine(text=text):
                 self.console.print(Text(f"✗ {printable(text)}", style="yellow"))
 
     async def _draw(self, live: Live) -> None:

@@ -16,7 +16,7 @@ from rich.text import Text
 from navi.cli.chat.conversation import Conversation
 from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
 from navi.cli.chat.remote import RemoteNavi, RemoteSession
-from navi.cli.command import Failed
+from navi.cli.command import CommandFailed
 from navi.cli.printable import come_back, one_line, printable
 
 LISTED = 20  # sessions that /sessions shows
@@ -86,8 +86,8 @@ async def _talk_in(
 ) -> Next:
     """Chat in one session until another one is wanted."""
     conversation = Conversation(session.id, locate, after=None)
-    async with aclosing(conversation.happenings()) as happenings:
-        dialogue = Dialogue(conversation, happenings, console)
+    async with aclosing(conversation.updates()) as updates:
+        dialogue = Dialogue(conversation, updates, console)
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
         await dialogue.follow_open_turn()
         profile_id = session.profile_id
@@ -103,17 +103,17 @@ async def _talk_in(
                     if line:
                         await dialogue.ask(line)
                     continue
-                match await obey(line, navi, session, conversation, console):
+                match await run_slash_command(line, navi, session, conversation, console):
                     case Stay():
                         session = await navi.session(session.id)
                         profile_id = session.profile_id
                     case other:
                         return other
-            except Failed as error:
+            except CommandFailed as error:
                 console.print(Text(printable(error.message), style="yellow"))
 
 
-async def obey(
+async def run_slash_command(
     line: str,
     navi: RemoteNavi,
     session: RemoteSession,
@@ -146,7 +146,7 @@ async def obey(
         case "/help":
             console.print(Text(HELP))
         case _:
-            raise Failed(f"there is no command {command}; /help lists them")
+            raise CommandFailed(f"there is no command {command}; /help lists them")
     return Stay()
 
 

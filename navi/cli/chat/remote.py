@@ -9,7 +9,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from navi.cli.command import Failed
+from navi.cli.command import CommandFailed
 from navi.domain.ids import SessionId
 
 ANSWER_SECONDS = 15.0
@@ -62,7 +62,7 @@ class _Problem(Struct, frozen=True):
 
 
 class RemoteNavi:
-    """A running navi. Every method raises `Failed` with a sentence where it cannot be done."""
+    """A running navi. Every method raises `CommandFailed` with a sentence where it cannot be done."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
@@ -99,20 +99,20 @@ class RemoteNavi:
         try:
             answer = await self._client.request(method, path, content=content, headers=headers)
         except httpx.HTTPError as error:
-            raise Failed(f"navi does not answer: {type(error).__name__}") from error
+            raise CommandFailed(f"navi does not answer: {type(error).__name__}") from error
         try:
             if answer.is_success:
                 return msgspec.json.decode(answer.content, type=kind)
             detail = msgspec.json.decode(answer.content, type=_Problem).detail
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Failed(f"what answers at {self._client.base_url} is not navi") from error
-        raise Failed(detail)
+            raise CommandFailed(f"what answers at {self._client.base_url} is not navi") from error
+        raise CommandFailed(detail)
 
 
 def _path(session_id: str) -> str:
     # An id goes into an address: what could change the address cannot be one.
     if not session_id.replace("-", "").isalnum() or not session_id.isascii():
-        raise Failed(f"no session {session_id!r}")
+        raise CommandFailed(f"no session {session_id!r}")
     return f"/sessions/{session_id}"
 
 

@@ -39,7 +39,7 @@ THINKING_CHARACTERS = 400  # the end of it is what is shown
 NAMING_ARGUMENTS = ("path", "query", "name", "url", "task", "title", "id", "text")
 
 
-class Said(Struct, frozen=True):
+class AgentText(Struct, frozen=True):
     """The agent's words, whole; Markdown."""
 
     text: str
@@ -51,14 +51,14 @@ class Asked(Struct, frozen=True):
     text: str
 
 
-class Noted(Struct, frozen=True, kw_only=True):
+class StatusLine(Struct, frozen=True, kw_only=True):
     """One line on what else happened; ``good`` is False for what went wrong."""
 
     text: str
     good: bool = True
 
 
-Shown = Said | Asked | Noted
+Shown = AgentText | Asked | StatusLine
 
 
 class TurnProgress:
@@ -106,7 +106,7 @@ class TurnProgress:
                 self._begin()
             case TurnResumed(attempt=attempt):
                 self._clear()
-                return (Noted(text=f"taken over by another process (attempt {attempt})"),)
+                return (StatusLine(text=f"taken over by another process (attempt {attempt})"),)
             case StopRequested():
                 self._stopping = True
             case ModelWaiting():
@@ -123,43 +123,45 @@ class TurnProgress:
             case ModelReplied() if self._purposes.pop(event.call_id, None) == "turn":
                 if envelope.subagent_id is None:
                     self._clear()
-                    return (Said(event.content),) if event.content.strip() else ()
+                    return (AgentText(event.content),) if event.content.strip() else ()
             case ModelCallFailed():
                 return self._failed(event)
             case ToolStarted():
                 self._tools[event.call_id] = describe_call(event.name, event.arguments)
             case ToolFinished():
                 started = self._tools.pop(event.call_id, event.name)
-                return (Noted(text=whose + _result(started, event), good=event.outcome == "ok"),)
+                return (
+                    StatusLine(text=whose + _result(started, event), good=event.outcome == "ok"),
+                )
             case SubagentStarted():
-                return (Noted(text=f"subagent {event.profile_id}: {_short(event.task)}"),)
+                return (StatusLine(text=f"subagent {event.profile_id}: {_short(event.task)}"),)
             case SubagentFinished():
                 text = f"subagent came back: {_short(event.result)}"
-                return (Noted(text=text, good=event.completed_normally),)
+                return (StatusLine(text=text, good=event.completed_normally),)
             case PlanReady():
-                return (Noted(text="the plan"), Said(event.plan))
+                return (StatusLine(text="the plan"), AgentText(event.plan))
             case ContextCompressed():
                 sizes = f"{event.tokens_before} to {event.tokens_after} tokens"
-                return (Noted(text=f"older turns were summarised: {sizes}"),)
+                return (StatusLine(text=f"older turns were summarised: {sizes}"),)
             case CompressionFailed():
                 text = f"older turns could not be summarised: {_short(event.error)}"
-                return (Noted(text=text, good=False),)
+                return (StatusLine(text=text, good=False),)
             case ProfileSwitched(to_profile=profile):
-                return (Noted(text=f"the profile is now {profile}"),)
+                return (StatusLine(text=f"the profile is now {profile}"),)
             case SessionRenamed(name=name, by="auto"):
-                return (Noted(text=f"the session is called {_short(name or '')}"),)
+                return (StatusLine(text=f"the session is called {_short(name or '')}"),)
             case TurnCompleted(limit_reached=limit_reached, truncated=truncated):
                 return _shortcomings(limit_reached=limit_reached, truncated=truncated is True)
             case GuidanceGiven(kind="continue") if envelope.subagent_id is None:
-                return (Noted(text="the answer was cut off for length; it goes on"),)
+                return (StatusLine(text="the answer was cut off for length; it goes on"),)
             case TurnStopped():
                 self._clear()
-                return (Noted(text="stopped", good=False),)
+                return (StatusLine(text="stopped", good=False),)
             case TurnFailed(error=error):
                 self._clear()
                 told, self._told = self._told, ""
                 text = "the turn failed" if told == error else f"failed: {error}"
-                return (Noted(text=text, good=False),)
+                return (StatusLine(text=text, good=False),)
             case _:
                 pass
         return ()
@@ -188,10 +190,12 @@ class TurnProgress:
         partial = self._purposes.pop(event.call_id, None) == "turn" and event.partial_text
         self._clear()
         if event.kind in ("stopped", "interrupted"):
-            return (Said(f"{event.partial_text} …"),) if partial else ()
+            return (AgentText(f"{event.partial_text} …"),) if partial else ()
         self._told = event.error
         again = ", trying again" if event.will_retry else ""
-        return (Noted(text=f"the model server failed{again}: {_short(event.error)}", good=False),)
+        return (
+            StatusLine(text=f"the model server failed{again}: {_short(event.error)}", good=False),
+        )
 
 
 def waiting(event: ModelWaiting) -> str:
@@ -207,7 +211,7 @@ def _shortcomings(*, limit_reached: bool, truncated: bool) -> tuple[Shown, ...]:
         "the limit of model calls was reached": limit_reached,
         "the answer was cut off for length: ask for the rest": truncated,
     }
-    return tuple(Noted(text=text, good=False) for text, holds in texts.items() if holds)
+    return tuple(StatusLine(text=text, good=False) for text, holds in texts.items() if holds)
 
 
 def describe_call(name: str, arguments: JsonObject) -> str:

@@ -12,13 +12,13 @@ from litestar.response import Stream
 from msgspec import Struct
 
 from navi.application.reading.read_session import read_session
-from navi.application.uploads.manage_uploads import Kept
+from navi.application.uploads.manage_uploads import StoredFile
 from navi.domain.errors import NaviError
 from navi.domain.events import JsonObject
 from navi.domain.uploads import Upload, refused_suffix, too_much
 from navi.http.api.form_files import FRAME_BYTES, FileBegins, FileData, FileEnds, FormBody
 from navi.http.requests.bodies import answer
-from navi.http.requests.errors import Edge, Refused
+from navi.http.requests.errors import Edge, RequestRefused
 from navi.http.requests.operation import AT, operation
 from navi.http.requests.services import Given, PathText
 from navi.http.requests.validation import seq_in, session_of, yes_or_no_in
@@ -140,7 +140,7 @@ async def _bytes_of(file: OpenUpload) -> AsyncGenerator[bytes, None]:
         await file.close()
 
 
-def _headers(kept: Kept) -> dict[str, str]:
+def _headers(kept: StoredFile) -> dict[str, str]:
     """What keeps a browser from running the file as a page of ours (nosniff is on every answer)."""
     upload = kept.upload
     plain = "".join(c if c.isascii() and c not in '"\\%' else "_" for c in upload.name)
@@ -167,7 +167,7 @@ def _list(uploads: tuple[Upload, ...]) -> FileList:
 def _check_suffix(name: str, suffixes: tuple[str, ...]) -> None:
     suffix = refused_suffix(name, suffixes)
     if suffix is not None:
-        raise Refused(
+        raise RequestRefused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             f"{name!r} is refused: files that end in {suffix} are not taken "
             "(SESSION_FILES_REFUSED_SUFFIXES)",

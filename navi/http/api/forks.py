@@ -12,7 +12,13 @@ from navi.http.requests.bodies import answer, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, PathText
-from navi.http.requests.validation import NameText, SeqNumber, check_name, check_seq, session_of
+from navi.http.requests.validation import (
+    NameText,
+    SeqNumber,
+    check_seq,
+    check_session_name,
+    session_of,
+)
 
 
 class Fork(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +50,7 @@ async def fork_session(request: Edge, session_id: PathText, services: Given) -> 
     wanted = await read_json(request, Fork)
     check_seq("at", wanted.at)
     if wanted.name is not None:
-        check_name("name", wanted.name)
+        check_session_name("name", wanted.name)
     forked = await services.fork_session(session_of(session_id), at=wanted.at, name=wanted.name)
     response = answer(fork_answer(forked), status=HTTPStatus.CREATED)
     response.headers["Location"] = f"/sessions/{forked.session.id}"

@@ -12,7 +12,7 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser
 
 from navi.domain.errors import BadInput
 from navi.domain.uploads import MAX_UPLOADS
-from navi.http.requests.errors import Edge, Refused
+from navi.http.requests.errors import Edge, RequestRefused
 
 FORM = "multipart/form-data"
 STALL_SECONDS = 30.0  # without a byte of the body
@@ -89,7 +89,7 @@ class FormBody:
         """
         if self._ended or self._request.headers.get("connection", "").lower() != "close":
             return
-        with suppress(TimeoutError, Refused):
+        with suppress(TimeoutError, RequestRefused):
             async with asyncio.timeout(DROP_SECONDS):
                 async for _ in self._chunks():
                     pass
@@ -104,10 +104,12 @@ class FormBody:
                     # What Litestar types as a request's events holds only those of HTTP.
                     message: Mapping[str, Any] = await self._request.receive()
             except TimeoutError:
-                raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from None
+                raise RequestRefused(
+                    HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly"
+                ) from None
             self._ended = not message.get("more_body", False)
             if message["type"] != "http.request":
-                raise Refused(HTTPStatus.BAD_REQUEST, "the connection ended within the body")
+                raise RequestRefused(HTTPStatus.BAD_REQUEST, "the connection ended within the body")
             if chunk := message.get("body", b""):
                 yield chunk
 
@@ -116,7 +118,7 @@ def _boundary_in(content_type: str) -> str:
     declared = Message()
     declared["content-type"] = content_type
     if declared.get_content_type() != FORM:
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body has to be {FORM}")
+        raise RequestRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body has to be {FORM}")
     boundary = declared.get_boundary("")
     if not (0 < len(boundary) <= MAX_BOUNDARY and boundary.isascii() and boundary.isprintable()):
         raise BadInput("content-type", f"has no boundary of 1 to {MAX_BOUNDARY} characters")

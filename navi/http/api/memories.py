@@ -50,7 +50,7 @@ async def get_memories(request: Edge, services: Given) -> Response[bytes]:
     found = await services.memories.list(
         services.owner, query=text_in(request.query_params, "query")
     )
-    return answer(MemoryList(memories=tuple(shown(memory) for memory in found)))
+    return answer(MemoryList(memories=tuple(memory_answer(memory) for memory in found)))
 
 
 @post(
@@ -62,7 +62,7 @@ async def add_memory(request: Edge, services: Given) -> Response[bytes]:
     wanted = await read_json(request, MemoryText)
     check_words("text", wanted.text)
     memory = await services.memories.add(services.owner, wanted.text)
-    response = answer(shown(memory), status=HTTPStatus.CREATED)
+    response = answer(memory_answer(memory), status=HTTPStatus.CREATED)
     response.headers["Location"] = f"/memories/{memory.id}"
     return response
 
@@ -76,7 +76,7 @@ async def change_memory(request: Edge, memory_id: PathText, services: Given) -> 
     wanted = await read_json(request, MemoryText)
     check_words("text", wanted.text)
     memory = await services.memories.change(services.owner, memory_id, wanted.text)
-    return answer(shown(memory))
+    return answer(memory_answer(memory))
 
 
 @delete(
@@ -89,7 +89,7 @@ async def forget_memory(memory_id: PathText, services: Given) -> None:
     await services.memories.forget(services.owner, memory_id)
 
 
-def shown(memory: Memory) -> MemoryAnswer:
+def memory_answer(memory: Memory) -> MemoryAnswer:
     """A memory as every route and command shows it."""
     return MemoryAnswer(
         id=memory.id,

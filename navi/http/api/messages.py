@@ -16,7 +16,7 @@ from navi.domain.events import Mode, TodoItem
 from navi.domain.ids import SessionId, SubagentId
 from navi.domain.messages import Message
 from navi.http.requests.bodies import answer, read_json
-from navi.http.requests.errors import RETRY_SECONDS, Edge, Refused
+from navi.http.requests.errors import RETRY_SECONDS, Edge, RequestRefused
 from navi.http.requests.operation import AFTER, AT, LIMIT, operation
 from navi.http.requests.services import Given, PathText, Services
 from navi.http.requests.validation import (
@@ -24,16 +24,16 @@ from navi.http.requests.validation import (
     FileNames,
     MessageIdText,
     limit_in,
-    said,
     seq_in,
     session_of,
     text_in,
+    validated_message,
     yes_or_no_in,
 )
 from navi.projections.context import Context, ContextState
 from navi.projections.messages import Messages
 from navi.projections.todo import Todo
-from navi.race import first_of
+from navi.race import race
 
 LAST_LOOK_SECONDS = 0.5  # of a node that ends, for the end of a turn in the log
 
@@ -90,7 +90,7 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
     """Take a message in; wait for the end of its turn, or not with ``wait=false``."""
     wait = yes_or_no_in(request.query_params, "wait", default=True)
     wanted = await read_json(request, NewMessage)
-    message = said(
+    message = validated_message(
         content=wanted.content,
         files=wanted.files,
         mode=wanted.mode,
@@ -107,7 +107,7 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
     )
     if not wait:
         return answer(receipt, status=HTTPStatus.ACCEPTED)
-    ending = await first_of(
+    ending = await race(
         await_turn(services.event_log, session, message_seq=receipt.seq),
         _client_gone(request),
         _node_going(services),
@@ -140,8 +140,8 @@ async def _node_going(services: Services) -> TurnOutcome | ClientGone | NodeGoin
     return NodeGoing()
 
 
-def _moved(receipt: Receipt) -> Refused:
-    return Refused(
+def _moved(receipt: Receipt) -> RequestRefused:
+    return RequestRefused(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "this node is shutting down and another one goes on with the turn; send the message again "
         f"with message_id {receipt.message_id!r} to get its outcome",

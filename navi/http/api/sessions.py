@@ -19,7 +19,13 @@ from navi.http.requests.bodies import answer, read_body, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import LIMIT, operation
 from navi.http.requests.services import Given, PathText
-from navi.http.requests.validation import NameText, check_name, limit_in, session_of, text_in
+from navi.http.requests.validation import (
+    NameText,
+    check_session_name,
+    limit_in,
+    session_of,
+    text_in,
+)
 
 
 class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,6 +179,6 @@ def session_answer(session: Session) -> SessionAnswer:
 
 def _check(*, name: str | None, profile_id: str | None) -> None:
     if name is not None:
-        check_name("name", name)
+        check_session_name("name", name)
     if profile_id is not None:
-        check_name("profile_id", profile_id)
+        check_session_name("profile_id", profile_id)

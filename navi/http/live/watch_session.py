@@ -38,10 +38,10 @@ from navi.http.live.frames import (
 from navi.http.live.outbox import Outbox
 from navi.http.requests.errors import send_problem
 from navi.http.requests.services import Given, PathText, Services
-from navi.http.requests.validation import said, seq_in, session_of
+from navi.http.requests.validation import seq_in, session_of, validated_message
 from navi.http.server.websocket_protocol import FRAMES_EXTENSION, join_frames
 from navi.ports.event_log import EventLog
-from navi.race import first_of
+from navi.race import race
 
 log = structlog.get_logger()
 
@@ -83,14 +83,14 @@ async def _serve(
     session = await services.sessions.find(session_of(session_id))
     if after is None:
         after = await _before_open_turn(services.event_log, session)
-    outbox, obeying = Outbox(after=after), asyncio.Lock()
+    outbox, executing = Outbox(after=after), asyncio.Lock()
     ready = ReadyFrame(session_id=session.id, seq=session.seq, running=session.turn is not None)
     outbox.put(encode_frame(ready))
-    return await first_of(
+    return await race(
         _follow(services.event_log, session.id, outbox, after=after, head=session.seq),
         _write(socket, outbox),
-        _listen(socket, services, session.id, outbox, obeying),
-        _wait_for_drain(services, session.id, outbox, obeying),
+        _listen(socket, services, session.id, outbox, executing),
+        _wait_for_drain(services, session.id, outbox, executing),
     )
 
 
@@ -164,7 +164,7 @@ async def _write(socket: Socket, outbox: Outbox) -> Close | None:
 
 
 async def _wait_for_drain(
-    services: Services, session_id: SessionId, outbox: Outbox, obeying: asyncio.Lock
+    services: Services, session_id: SessionId, outbox: Outbox, executing: asyncio.Lock
 ) -> Close:
     """Send the client away once this node runs nothing of the session and all was written.
 
@@ -174,7 +174,7 @@ async def _wait_for_drain(
     await services.draining.begun.wait()
     await services.sessions.ended_here(session_id)
     with suppress(TimeoutError, Unavailable):
-        async with asyncio.timeout(LAST_WORD_SECONDS), obeying:
+        async with asyncio.timeout(LAST_WORD_SECONDS), executing:
             await outbox.reached(await services.event_log.head(session_id))
             outbox.finish(DRAINING)
             await asyncio.Event().wait()  # until all of it is written
@@ -189,7 +189,7 @@ async def _listen(
     services: Services,
     session_id: SessionId,
     outbox: Outbox,
-    obeying: asyncio.Lock,
+    executing: asyncio.Lock,
 ) -> Close | None:
     """Do what the client asks until it goes; refuse what is wrong and go on."""
     while True:
@@ -197,15 +197,15 @@ async def _listen(
         if message["type"] != "websocket.receive":
             return None
         try:
-            async with obeying:
-                await _obey(message.get("text"), services, session_id, outbox)
+            async with executing:
+                await _execute(message.get("text"), services, session_id, outbox)
         except NaviError as error:
             outbox.put(encode_frame(error_frame(error)))
         if outbox.full and not await _settles(outbox):
             return TOO_SLOW
 
 
-async def _obey(
+async def _execute(
     text: str | None, services: Services, session_id: SessionId, outbox: Outbox
 ) -> None:
     if text is None:
@@ -222,7 +222,7 @@ async def _obey(
 async def _receive(
     frame: SendMessage, services: Services, session_id: SessionId, outbox: Outbox
 ) -> None:
-    message = said(
+    message = validated_message(
         content=frame.content, files=frame.files, mode=frame.mode, message_id=frame.message_id
     )
     # Only a message with an id of the client's own can be a repeated one.

@@ -11,8 +11,8 @@ import msgspec
 from litestar import MediaType, Response
 
 from navi.domain.errors import BadInput
-from navi.domain.validation_errors import misfit
-from navi.http.requests.errors import Edge, Refused
+from navi.domain.validation_errors import validation_error
+from navi.http.requests.errors import Edge, RequestRefused
 
 MAX_BODY_BYTES = 1024 * 1024
 # Taken in and dropped, so that who sends too much reads the answer before it meets a closed socket.
@@ -58,7 +58,9 @@ async def read_body(request: Edge) -> bytes:
                 # What Litestar types as a request's events holds only those of HTTP.
                 message: Mapping[str, Any] = await request.receive()
                 if message["type"] != "http.request":
-                    raise Refused(HTTPStatus.BAD_REQUEST, "the connection ended within the body")
+                    raise RequestRefused(
+                        HTTPStatus.BAD_REQUEST, "the connection ended within the body"
+                    )
                 part = message.get("body", b"")
                 more = message.get("more_body", False)
                 size += len(part)
@@ -67,7 +69,7 @@ async def read_body(request: Edge) -> bytes:
                 if size <= MAX_BODY_BYTES:
                     body += part
     except TimeoutError:
-        raise Refused(
+        raise RequestRefused(
             HTTPStatus.REQUEST_TIMEOUT,
             f"the body did not come within {BODY_SECONDS:g} s",
             headers={"Connection": "close"},
@@ -89,7 +91,7 @@ def decode_json(data: bytes | str, kind: type[T], *, whole: str) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
-        raise misfit(error, whole=whole) from None
+        raise validation_error(error, whole=whole) from None
     except RecursionError:
         raise BadInput(whole, f"is nested more than {MAX_NESTING} deep") from None
     except UnicodeError:
@@ -121,13 +123,13 @@ def _require_json(request: Edge) -> None:
     if kind != "application/json" and not (
         kind.startswith("application/") and kind.endswith("+json")
     ):
-        raise Refused(
+        raise RequestRefused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body has to be application/json in UTF-8"
         )
 
 
-def _too_large() -> Refused:
-    return Refused(
+def _too_large() -> RequestRefused:
+    return RequestRefused(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {MAX_BODY_BYTES} bytes at the most"
     )
 

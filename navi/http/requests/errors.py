@@ -35,7 +35,7 @@ RETRY_SECONDS = 2  # Postgres restarts in under a second; a queue of messages mo
 Edge = Request[Any, Any, State]  # nobody is authenticated, so users and tokens have no type
 
 
-class Refused(NaviError):
+class RequestRefused(NaviError):
     """The edge itself says no: the request never reaches the application."""
 
     def __init__(
@@ -72,7 +72,7 @@ def answer_of(error: Exception) -> ErrorAnswer:
     match error:
         case BadInput(field=field):
             return _problem(HTTPStatus.BAD_REQUEST, "bad-input", str(error), field=field)
-        case Refused(status=status, headers=headers):
+        case RequestRefused(status=status, headers=headers):
             return _problem(status, _slug(status), str(error), headers=headers)
         case Erased():
             return _problem(HTTPStatus.GONE, "erased", str(error))
@@ -197,7 +197,7 @@ async def log_broken_socket(error: Exception, scope: Scope) -> None:
         log.error("socket_broke", path=scope["path"], exc_info=error)
 
 
-async def send_problem(scope: Scope, send: Send, error: Refused | BadInput) -> None:
+async def send_problem(scope: Scope, send: Send, error: RequestRefused | BadInput) -> None:
     """Answer outside the routes: an HTTP request, or a WebSocket that was not accepted yet."""
     answer = answer_of(error)
     prefix = "websocket.http.response" if scope["type"] == "websocket" else "http.response"

@@ -7,11 +7,11 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, SkipValidation
 from msgspec import Struct, field
 
-from navi.application.commands.fork_session import ForkSession
+from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.memory.manage_memories import ManageMemories
-from navi.application.uploads.manage_uploads import KeepUploads
+from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.ids import LOCAL_OWNER, Owner
 from navi.ports.language_model import Renderers
 from navi.ports.log_partitions import PartitionedLog
@@ -51,10 +51,10 @@ class Services(Struct, frozen=True, kw_only=True):
     event_log: PartitionedLog
     read_models: ReadModels
     sessions: ManageSessions
-    fork_session: ForkSession
+    fork_session: SessionForker
     contexts: ManageContext
     memories: ManageMemories
-    uploads: KeepUploads
+    uploads: ManageUploads
     profiles: Profiles
     tools: ToolBox
     texts: TextStore

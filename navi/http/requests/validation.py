@@ -49,7 +49,7 @@ MemoryWords = Annotated[
 SeqNumber = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_SEQ})]
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class ValidatedMessage(Struct, frozen=True, kw_only=True):
     """A message as a client may send it, over HTTP or over a WebSocket."""
 
     content: str
@@ -69,7 +69,9 @@ def session_of(text: str) -> SessionId:
     return SessionId(text)
 
 
-def said(*, content: str, files: Sequence[str], mode: Mode, message_id: str | None) -> Said:
+def validated_message(
+    *, content: str, files: Sequence[str], mode: Mode, message_id: str | None
+) -> ValidatedMessage:
     """A message within its limits.
 
     Raises:
@@ -87,7 +89,7 @@ def said(*, content: str, files: Sequence[str], mode: Mode, message_id: str | No
         _require_length(f"files[{index}]", name, uploads.MAX_NAME)
     if message_id is not None and not is_message_id(message_id):
         raise BadInput("message_id", "has to be 1 to 128 characters of A-Z a-z 0-9 _ . : -")
-    return Said(
+    return ValidatedMessage(
         content=content,
         files=tuple(files),
         mode=mode,
@@ -95,7 +97,7 @@ def said(*, content: str, files: Sequence[str], mode: Mode, message_id: str | No
     )
 
 
-def check_name(field: str, name: str) -> None:
+def check_session_name(field: str, name: str) -> None:
     """Refuse a name that is empty, too long or not clean text.
 
     Raises:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from navi.http.requests.errors import RETRY_SECONDS, Refused, send_problem
+from navi.http.requests.errors import RETRY_SECONDS, RequestRefused, send_problem
 
 MAX_SOCKETS = 10_000
 SPARE_FILES = 200  # for Postgres, NATS, model servers, tools, requests
@@ -14,7 +14,7 @@ LEAST_SOCKETS = 16
 WANTED_FILES = 65_536
 
 
-def take_files() -> None:
+def raise_file_limit() -> None:
     """Have as many file descriptors as the process may: what a login gives (1,024) is soon used up."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_FILES)
@@ -23,7 +23,7 @@ def take_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-class Crowd:
+class ConnectionLimit:
     """ASGI middleware: refuses a WebSocket before the upgrade where no more can be held."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -36,7 +36,7 @@ class Crowd:
             await self._app(scope, receive, send)
             return
         if self._open >= _most_sockets():
-            refused = Refused(
+            refused = RequestRefused(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 f"this node holds {self._open} sockets and can hold no more; try again, or another node",
                 headers={"Retry-After": str(RETRY_SECONDS)},

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from litestar.types import ASGIApp, Receive, Scope, Send
 from msgspec import Struct
 
-from navi.http.requests.errors import Refused, send_problem
+from navi.http.requests.errors import RequestRefused, send_problem
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -108,7 +108,7 @@ class Guard:
         if cause is None:
             await self._app(scope, receive, send)
         else:
-            await send_problem(scope, send, Refused(HTTPStatus.FORBIDDEN, cause))
+            await send_problem(scope, send, RequestRefused(HTTPStatus.FORBIDDEN, cause))
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:

@@ -14,7 +14,7 @@ from litestar import Response
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
-from navi.http.requests.errors import Refused, send_problem, with_head
+from navi.http.requests.errors import RequestRefused, send_problem, with_head
 
 _SCHEMES = (b"http://", b"https://")
 
@@ -35,7 +35,7 @@ class RequestForm:
             return
         request = scope
         if _has_two_lengths(request):
-            refused = Refused(
+            refused = RequestRefused(
                 HTTPStatus.BAD_REQUEST,
                 "a request has a Content-Length or a Transfer-Encoding, not both",
                 headers={"Connection": "close"},
@@ -99,7 +99,7 @@ def _as_problem(scope: Scope, send: Send) -> Send:
         if message["type"] == "websocket.close" and not accepted:
             status = HTTPStatus.NOT_FOUND
             detail = "there is no such route for a WebSocket"
-            await send_problem(scope, send, Refused(status, detail))
+            await send_problem(scope, send, RequestRefused(status, detail))
             return
         accepted = accepted or message["type"] == "websocket.accept"
         await send(message)

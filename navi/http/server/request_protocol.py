@@ -14,7 +14,7 @@ import h11
 import msgspec
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from navi.http.requests.errors import PROBLEM_JSON, Refused, answer_of
+from navi.http.requests.errors import PROBLEM_JSON, RequestRefused, answer_of
 
 HEAD_SECONDS = 15.0  # from the first byte of a request, or from connecting, to the end of its head
 LINGER_SECONDS = 2.0  # for a peer to read why it was refused
@@ -65,7 +65,7 @@ class DeadlineH11Protocol(H11Protocol):
             status = HTTPStatus(error.error_status_hint)
             msg = _words_of(error)
         if self.conn.our_state in _EARLY:
-            problem = answer_of(Refused(status, msg)).problem
+            problem = answer_of(RequestRefused(status, msg)).problem
             for event in (
                 h11.Response(
                     status_code=status,

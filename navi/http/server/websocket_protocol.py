@@ -17,7 +17,7 @@ from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 from websockets.typing import StatusLike
 
-from navi.http.requests.errors import PROBLEM_JSON, Refused, answer_of
+from navi.http.requests.errors import PROBLEM_JSON, RequestRefused, answer_of
 
 FRAMES_EXTENSION = "navi.frames"  # in scope["extensions"] of a server that takes joined frames
 CLOSE_SECONDS = 5.0  # for a peer to take the close frame and answer it
@@ -108,7 +108,7 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def _problem(self, status: StatusLike, text: str) -> Response:
         """The answer to a handshake that is none."""
-        problem = answer_of(Refused(HTTPStatus(status), text.strip())).problem
+        problem = answer_of(RequestRefused(HTTPStatus(status), text.strip())).problem
         body = msgspec.json.encode(problem).decode()
         response = ServerProtocol.reject(self.conn, status, body)
         del response.headers["Content-Type"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from navi.adapters.files.drafts import FileDraft
-from navi.adapters.files.uploads import GRACE_SECONDS, Uploads
+from navi.adapters.files.uploads import GRACE_SECONDS, FolderUploads
 from navi.adapters.system import SystemClock
 from navi.domain.errors import DiskFull, RuleBroken
 from navi.ports.uploads import UploadStore
@@ -24,17 +24,17 @@ class LateClock(SystemClock):
 
 class TestUploads(UploadStoreContract):
     @pytest.fixture
-    def store(self, tmp_path: Path) -> Uploads:
-        return Uploads(tmp_path, SystemClock())
+    def store(self, tmp_path: Path) -> FolderUploads:
+        return FolderUploads(tmp_path, SystemClock())
 
     @pytest.fixture
-    def elsewhere(self, tmp_path: Path) -> Uploads:
-        return Uploads(tmp_path, SystemClock())
+    def elsewhere(self, tmp_path: Path) -> FolderUploads:
+        return FolderUploads(tmp_path, SystemClock())
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Uploads:
-    return Uploads(tmp_path / "files", SystemClock())
+def store(tmp_path: Path) -> FolderUploads:
+    return FolderUploads(tmp_path / "files", SystemClock())
 
 
 @pytest.fixture
@@ -46,41 +46,43 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def workspace(store: Uploads, tmp_path: Path) -> Path:
+def workspace(store: FolderUploads, tmp_path: Path) -> Path:
     path = tmp_path / "files" / A
     path.mkdir(parents=True)
     return path
 
 
-async def test_a_draft_nobody_asks_for_goes_after_a_while(store: Uploads, tmp_path: Path) -> None:
+async def test_a_draft_nobody_asks_for_goes_after_a_while(
+    store: FolderUploads, tmp_path: Path
+) -> None:
     await left(store, A, HELLO)
 
     # Its event may still be on the way: Postgres commits what a connection that is gone has sent.
-    async with store.shelf(A) as shelf:
-        await shelf.settle([])
+    async with store.session_uploads(A) as session_uploads:
+        await session_uploads.settle([])
     assert await store.sessions() == {A: True}
 
-    async with Uploads(tmp_path / "files", LateClock()).shelf(A) as shelf:
-        await shelf.settle([])
+    async with FolderUploads(tmp_path / "files", LateClock()).session_uploads(A) as session_uploads:
+        await session_uploads.settle([])
     assert await store.sessions() == {A: False}
 
 
 async def test_what_a_killed_process_had_begun_goes_after_a_while(
-    store: Uploads, tmp_path: Path
+    store: FolderUploads, tmp_path: Path
 ) -> None:
     async with store.draft(A) as draft:
         await draft.write(HELLO)
         draft.leave()
 
-    async with Uploads(tmp_path / "files", LateClock()).shelf(A) as shelf:
-        await shelf.settle([upload("a", HELLO)])
+    async with FolderUploads(tmp_path / "files", LateClock()).session_uploads(A) as session_uploads:
+        await session_uploads.settle([upload("a", HELLO)])
 
     assert await store.sessions() == {A: False}
     assert await read(store, A, "a") is None
 
 
 async def test_a_link_in_place_of_a_file_is_not_followed(
-    store: Uploads, workspace: Path, outside: Path
+    store: FolderUploads, workspace: Path, outside: Path
 ) -> None:
     (workspace / "uploads").mkdir()
     (workspace / "uploads" / "a").symlink_to(outside / "secret")
@@ -94,21 +96,21 @@ async def test_a_link_in_place_of_a_file_is_not_followed(
     await put(store, A, "a", HELLO)
     assert await read(store, A, "a") == HELLO
     assert (outside / "secret").read_text() == "secret"
-    async with store.shelf(A) as shelf:
-        await shelf.clear()
+    async with store.session_uploads(A) as session_uploads:
+        await session_uploads.clear()
     assert (outside / "secret").read_text() == "secret"
 
 
 async def test_a_link_in_place_of_the_directory_is_said_and_nothing_kept(
-    store: Uploads, workspace: Path, outside: Path
+    store: FolderUploads, workspace: Path, outside: Path
 ) -> None:
     (workspace / "uploads").symlink_to(outside)
 
     with pytest.raises(RuleBroken, match="link"):
         await put(store, A, "secret", HELLO)
     with pytest.raises(RuleBroken, match="link"):
-        async with store.shelf(A) as shelf:
-            await shelf.remove("secret")
+        async with store.session_uploads(A) as session_uploads:
+            await session_uploads.remove("secret")
 
     assert await read(store, A, "secret") is None
     assert await store.sessions() == {A: False}
@@ -116,19 +118,19 @@ async def test_a_link_in_place_of_the_directory_is_said_and_nothing_kept(
 
 
 async def test_a_directory_of_the_name_is_in_the_way_before_the_log_is_written(
-    store: Uploads, workspace: Path
+    store: FolderUploads, workspace: Path
 ) -> None:
     (workspace / "uploads" / "a").mkdir(parents=True)
 
-    async with store.shelf(A) as shelf:
+    async with store.session_uploads(A) as session_uploads:
         with pytest.raises(RuleBroken):
-            await shelf.check("a")
+            await session_uploads.check("a")
 
 
 @pytest.mark.skipif(not can_mount(), reason="this user may mount no file system")
 async def test_a_full_disk_is_said_and_leaves_nothing_half(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", mebibytes=4) as disk:
-        store: UploadStore = Uploads(disk.path, SystemClock())
+        store: UploadStore = FolderUploads(disk.path, SystemClock())
         await put(store, A, "a", HELLO)
 
         with pytest.raises(DiskFull, match="no room"):
@@ -140,7 +142,7 @@ async def test_a_full_disk_is_said_and_leaves_nothing_half(tmp_path: Path) -> No
 
 
 async def test_a_draft_is_durable_before_it_says_so(
-    store: Uploads, monkeypatch: pytest.MonkeyPatch
+    store: FolderUploads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
     fsync = os.fsync

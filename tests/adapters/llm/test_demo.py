@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from navi.adapters.llm.demo import DemoModel, render
-from navi.adapters.llm.demo_script import GRAMMAR, parse
+from navi.adapters.llm.demo_script import GRAMMAR, parse_script
 from navi.adapters.llm.ollama import Ollama
 from navi.domain.errors import BadInput
 from navi.domain.events import Purpose, ToolCall, Usage
@@ -117,7 +117,7 @@ async def test_a_line_that_is_not_understood_is_said() -> None:
 )
 def test_nonsense_in_a_script_names_its_line(line: str) -> None:
     with pytest.raises(BadInput) as refused:
-        parse(line)
+        parse_script(line)
 
     assert refused.value.field == line
 
@@ -172,7 +172,7 @@ async def test_the_grammar_names_every_word() -> None:
 @given(st.text())
 def test_no_message_breaks_the_parser(text: str) -> None:
     with contextlib.suppress(BadInput):
-        parse(text)
+        parse_script(text)
 
 
 async def test_the_same_script_works_over_the_wire(server: ModelServer, ollama: Ollama) -> None:

@@ -15,7 +15,7 @@ from navi.domain.errors import ModelFailure
 from navi.domain.ids import CallId
 from navi.ports.embedding import Embedder
 from tests.contracts.embedder import EmbedderContract
-from tests.support.manual_clock import WoundClock
+from tests.support.manual_clock import ManualClock
 from tests.support.model_server import MODEL as CHAT
 from tests.support.model_server import ModelServer, embedding
 
@@ -24,9 +24,9 @@ CALL = CallId("0199c0de-0000-7000-8000-00000000000b")
 
 
 def found_on(
-    *servers: EmbeddingServer, model: str | None = None, clock: WoundClock | None = None
+    *servers: EmbeddingServer, model: str | None = None, clock: ManualClock | None = None
 ) -> FoundEmbedders:
-    return FoundEmbedders(servers, model=model, clock=clock or WoundClock(), ids=RandomIds())
+    return FoundEmbedders(servers, model=model, clock=clock or ManualClock(), ids=RandomIds())
 
 
 async def name_of(embedders: FoundEmbedders) -> str | None:
@@ -172,7 +172,7 @@ async def test_a_server_without_one_leaves_it_to_the_next(
 async def test_one_that_is_got_later_is_found_after_a_while(
     server: ModelServer, ollama: Ollama
 ) -> None:
-    clock = WoundClock()
+    clock = ManualClock()
     embedders = found_on(ollama.embeddings, clock=clock)
     assert await name_of(embedders) is None
     server.models = [CHAT, NOMIC]
@@ -186,7 +186,7 @@ async def test_one_that_fails_is_set_aside_and_comes_back(
     server: ModelServer, ollama: Ollama
 ) -> None:
     server.models = [NOMIC]
-    clock = WoundClock()
+    clock = ManualClock()
     embedders = found_on(ollama.embeddings, clock=clock)
     embedder = await found(embedders)
     server.otherwise_at["/api/embed"] = {"error": "out of memory"}
@@ -203,7 +203,7 @@ async def test_one_that_fails_is_set_aside_and_comes_back(
 
 async def test_one_that_was_removed_is_replaced(server: ModelServer, ollama: Ollama) -> None:
     server.models = [NOMIC]
-    clock = WoundClock()
+    clock = ManualClock()
     embedders = found_on(ollama.embeddings, clock=clock)
     embedder = await found(embedders)
     server.models = ["mxbai-embed-large:latest"]
@@ -219,7 +219,7 @@ async def test_one_that_changed_its_dimension_is_looked_at_again(
     server: ModelServer, ollama: Ollama
 ) -> None:
     server.models = [NOMIC]
-    clock = WoundClock()
+    clock = ManualClock()
     embedders = found_on(ollama.embeddings, clock=clock)
     embedder = await found(embedders)
     server.otherwise_at["/api/embed"] = {"embeddings": [[1.0, 0.0]]}

@@ -14,7 +14,7 @@ from navi.domain.errors import BadInput, ModelFailure
 from navi.ports.language_model import TextChunk
 from tests.contracts.language_model import (
     CALL,
-    PATIENCE,
+    TIMEOUT,
     Reply,
     asking,
     collect,
@@ -42,7 +42,7 @@ async def test_who_stops_waiting_closes_the_connection_at_once(
 
     left_at = loop.time()
     waiting.cancel()
-    await asyncio.wait({waiting}, timeout=PATIENCE)
+    await asyncio.wait({waiting}, timeout=TIMEOUT)
     await stream.aclose()
     await request.end()
 
@@ -170,7 +170,7 @@ async def test_something_that_is_not_http_is_a_broken_protocol() -> None:
         endpoint = Endpoint("OLLAMA_HOST", f"http://127.0.0.1:{port}", {})
         async with aclosing(endpoint):
             with pytest.raises(ModelFailure) as failure:
-                await endpoint.fetch("/api/tags", within=PATIENCE)
+                await endpoint.fetch("/api/tags", within=TIMEOUT)
 
     assert failure.value.kind == "protocol"
 
@@ -251,7 +251,7 @@ async def test_nothing_that_is_secret_is_logged(
 
     async with aclosing(endpoint):
         with pytest.raises(ModelFailure):
-            await endpoint.fetch("/api/absent", within=PATIENCE)
+            await endpoint.fetch("/api/absent", within=TIMEOUT)
 
     [request] = server.requests
     assert (request.path, request.headers["x-key"]) == ("/api/absent?key=alsohidden", "hidden-too")

@@ -104,11 +104,11 @@ async def _sent(data: Sequence[bytes]) -> AsyncGenerator[bytes, None]:
 
 
 async def _ollama(data: Sequence[bytes]) -> list[ModelChunk | str]:
-    return await _outcome(ollama.read_stream(_sent(data), ollama.Reply()))
+    return await _outcome(ollama.read_stream(_sent(data), ollama.OllamaReply()))
 
 
 async def _openai(data: Sequence[bytes]) -> list[ModelChunk | str]:
-    return await _outcome(openai.read_stream(_sent(data), openai.Reply()))
+    return await _outcome(openai.read_stream(_sent(data), openai.OpenAIReply()))
 
 
 async def _outcome(chunks: AsyncGenerator[ModelChunk, None]) -> list[ModelChunk | str]:

@@ -8,7 +8,7 @@ import pytest
 
 from navi.adapters.llm.demo import DemoModel
 from navi.adapters.llm.ollama import Ollama
-from navi.adapters.llm.servers import Server, ServerPool
+from navi.adapters.llm.servers import PooledServer, ServerPool
 from navi.domain.errors import ModelFailure
 from navi.domain.model_choice import Candidate, Failure, failure_of
 from navi.ports.language_model import Capacity
@@ -42,7 +42,9 @@ A, B = demo("a"), demo("b")
 CLOCK = WoundClock()
 
 
-def pool_of(*servers: Server, clock: WoundClock = CLOCK, default: str | None = "m") -> ServerPool:
+def pool_of(
+    *servers: PooledServer, clock: WoundClock = CLOCK, default: str | None = "m"
+) -> ServerPool:
     return ServerPool(servers, default_model=default, clock=clock)
 
 
@@ -57,7 +59,7 @@ def refused(model: DemoModel, name: str = "m", **more: Any) -> Failure:
 
 
 async def test_models_are_tried_in_order_on_the_servers_that_offer_them() -> None:
-    pool = pool_of(Server(model=A, models=("x",)), Server(model=B))
+    pool = pool_of(PooledServer(model=A, models=("x",)), PooledServer(model=B))
 
     order = [await pool.choose(("y", "x:latest"), [])]
     order.append(await pool.choose(("y", "x:latest"), [refused(B, "y")]))
@@ -68,7 +70,7 @@ async def test_models_are_tried_in_order_on_the_servers_that_offer_them() -> Non
 
 async def test_a_failing_server_is_set_aside_and_tried_again_later() -> None:
     clock = WoundClock()
-    pool = pool_of(Server(model=A), Server(model=B), clock=clock)
+    pool = pool_of(PooledServer(model=A), PooledServer(model=B), clock=clock)
 
     pool.failed(target(A), refused(A))
     aside = await pool.choose((), [])
@@ -85,7 +87,7 @@ async def test_a_failing_server_is_set_aside_and_tried_again_later() -> None:
 
 async def test_a_failure_seen_twice_counts_once() -> None:
     clock = WoundClock()
-    pool = pool_of(Server(model=A), Server(model=B), clock=clock)
+    pool = pool_of(PooledServer(model=A), PooledServer(model=B), clock=clock)
 
     for _ in range(10):
         pool.failed(target(A), refused(A))
@@ -95,7 +97,7 @@ async def test_a_failure_seen_twice_counts_once() -> None:
 
 
 async def test_a_lone_server_is_never_set_aside() -> None:
-    pool = pool_of(Server(model=A))
+    pool = pool_of(PooledServer(model=A))
 
     pool.failed(target(A), refused(A))
 
@@ -103,7 +105,7 @@ async def test_a_lone_server_is_never_set_aside() -> None:
 
 
 async def test_a_wrong_request_is_not_held_against_the_server() -> None:
-    pool = pool_of(Server(model=A), Server(model=B))
+    pool = pool_of(PooledServer(model=A), PooledServer(model=B))
 
     pool.failed(target(A), refused(A, kind="http", status=404))
 
@@ -111,7 +113,7 @@ async def test_a_wrong_request_is_not_held_against_the_server() -> None:
 
 
 async def test_a_model_that_no_server_offers_is_an_error_that_names_it() -> None:
-    pool = pool_of(Server(model=A, models=("x",)))
+    pool = pool_of(PooledServer(model=A, models=("x",)))
 
     with pytest.raises(ModelFailure, match="no model server is set up for 'y'"):
         await pool.choose(("y",), [])
@@ -120,7 +122,7 @@ async def test_a_model_that_no_server_offers_is_an_error_that_names_it() -> None
 async def test_the_default_is_the_first_model_that_a_server_lists(
     server: ModelServer, ollama: Ollama
 ) -> None:
-    pool = ServerPool([Server(model=ollama)], default_model=None, clock=CLOCK)
+    pool = ServerPool([PooledServer(model=ollama)], default_model=None, clock=CLOCK)
 
     names = [await pool.default_model(), await pool.default_model()]
 
@@ -130,7 +132,7 @@ async def test_the_default_is_the_first_model_that_a_server_lists(
 async def test_a_default_that_was_taken_away_is_asked_for_again(
     server: ModelServer, ollama: Ollama
 ) -> None:
-    pool = ServerPool([Server(model=ollama)], default_model=None, clock=CLOCK)
+    pool = ServerPool([PooledServer(model=ollama)], default_model=None, clock=CLOCK)
     gone = Target(model=ollama, model_name=await pool.default_model(), delay=0.0)
     server.models = ["other:7b"]
 
@@ -144,7 +146,7 @@ async def test_a_default_that_was_taken_away_is_asked_for_again(
 
 async def test_a_server_without_models_says_so(server: ModelServer, ollama: Ollama) -> None:
     server.models = []
-    pool = ServerPool([Server(model=ollama)], default_model=None, clock=CLOCK)
+    pool = ServerPool([PooledServer(model=ollama)], default_model=None, clock=CLOCK)
 
     with pytest.raises(ModelFailure, match="lists no model"):
         await pool.default_model()
@@ -177,7 +179,7 @@ async def test_the_window_is_as_set_else_as_the_server_says_else_assumed(
 ) -> None:
     model = Saying(Capacity(context_window=said))
     pool = ServerPool(
-        [Server(model=model, num_ctx=num_ctx)],
+        [PooledServer(model=model, num_ctx=num_ctx)],
         default_model="m",
         clock=CLOCK,
         settings=Capacity(context_window=settings),
@@ -202,7 +204,7 @@ async def test_the_slots_are_as_set_else_as_the_server_says_else_assumed(
 ) -> None:
     model = Saying(Capacity(slots=said))
     pool = ServerPool(
-        [Server(model=model, assumed_slots=1)],
+        [PooledServer(model=model, assumed_slots=1)],
         default_model="m",
         clock=CLOCK,
         settings=Capacity(slots=settings),

@@ -10,7 +10,7 @@ import nats
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.postgres.log.event_log import PostgresEventLog
-from navi.application.followers.relay import Degraded, Following, Pace, Relay
+from navi.application.followers.relay import Degraded, Following, Relay, RelayDelays
 from navi.domain.events import TextDelta
 from navi.domain.ids import LOCAL_OWNER, CallId, EventId, uuid7
 from navi.ports.event_log import Append, NewEvent
@@ -23,7 +23,12 @@ from tests.support.nats_client import until
 
 @asynccontextmanager
 async def relaying(
-    log: GrowingLog, url: str, *, log_id: str = "a", pace: Pace = FAST, answer_seconds: float = 5
+    log: GrowingLog,
+    url: str,
+    *,
+    log_id: str = "a",
+    pace: RelayDelays = FAST,
+    answer_seconds: float = 5,
 ) -> AsyncGenerator[Relay, None]:
     """A node's relay with a connection of its own."""
     async with connect(url, name="test") as connection:
@@ -168,7 +173,7 @@ async def test_relays_that_race_and_die_at_random_give_one_stream(own_server: Ow
     await own_server.start()
     chance = random.Random(1)  # noqa: S311 - a test that can be repeated
     log = GrowingLog(2000)
-    eager = Pace(recheck=0.01, stand_by=0.0, first_retry=0.0, last_retry=0.01)
+    eager = RelayDelays(recheck=0.01, stand_by=0.0, first_retry=0.0, last_retry=0.01)
 
     async def node() -> None:
         while True:
@@ -210,7 +215,7 @@ async def test_what_is_appended_to_postgres_reaches_nats(database: str, nats_url
         connect(nats_url, name="test") as connection,
     ):
         stream = JetStream(connection, log_id=log.log_id, partitions=1, max_age_hours=168)
-        async with running(log, stream, pace=Pace()) as relay:
+        async with running(log, stream, pace=RelayDelays()) as relay:
             first = await log.append(append_of(0, 1200))
             await caught_up(relay, 1200)
             second = await log.append(append_of(1200, 1))

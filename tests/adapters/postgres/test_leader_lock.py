@@ -3,27 +3,31 @@
 import asyncpg
 import pytest
 
-from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLock
+from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLeaderLock
 from navi.domain.errors import LogUnavailable
 
 
 async def test_the_second_comes_through_when_the_first_has_left(empty_database: str) -> None:
-    first, second = (PostgresLock(empty_database, HEADS_LOCK) for _ in range(2))
+    first, second = (PostgresLeaderLock(empty_database, HEADS_LOCK) for _ in range(2))
 
-    assert (await first.enter(), await first.enter(), await second.enter()) == (True, True, False)
-    first.leave()
+    assert (await first.acquire(), await first.acquire(), await second.acquire()) == (
+        True,
+        True,
+        False,
+    )
+    first.release()
 
     for _ in range(100):  # the server notices the end of a connection by itself
-        if await second.enter():
+        if await second.acquire():
             break
-    assert await second.enter()
-    assert not await first.enter()
-    second.leave()
+    assert await second.acquire()
+    assert not await first.acquire()
+    second.release()
 
 
 async def test_a_lost_connection_is_a_lost_lock(empty_database: str) -> None:
-    lock = PostgresLock(empty_database, HEADS_LOCK)
-    assert await lock.enter()
+    lock = PostgresLeaderLock(empty_database, HEADS_LOCK)
+    assert await lock.acquire()
 
     connection = await asyncpg.connect(empty_database)
     await connection.execute(
@@ -33,6 +37,6 @@ async def test_a_lost_connection_is_a_lost_lock(empty_database: str) -> None:
     await connection.close()
 
     with pytest.raises(LogUnavailable):
-        await lock.enter()
-    assert await lock.enter()
-    lock.leave()
+        await lock.acquire()
+    assert await lock.acquire()
+    lock.release()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from navi.adapters.tools.filesystem import SHOWN_BYTES, Filesystem
-from navi.adapters.tools.workspace import Limits
+from navi.adapters.tools.filesystem import SHOWN_BYTES, FilesystemTool
+from navi.adapters.tools.workspace import WorkspaceLimits
 from navi.domain.events import Json, JsonObject
 from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
@@ -14,8 +14,8 @@ from tests.support.tool_context import context_in
 
 class TestAsATool(ToolContract):
     @pytest.fixture
-    def tool(self) -> Filesystem:
-        return Filesystem()
+    def tool(self) -> FilesystemTool:
+        return FilesystemTool()
 
     @pytest.fixture
     def arguments(self) -> JsonObject:
@@ -31,7 +31,9 @@ def workspace(tmp_path: Path) -> Path:
 
 
 async def run(workspace: Path, **arguments: Json) -> ToolResult:
-    return await Filesystem(limits=Limits(file=1_000_000)).run(arguments, context_in(workspace))
+    return await FilesystemTool(limits=WorkspaceLimits(file=1_000_000)).run(
+        arguments, context_in(workspace)
+    )
 
 
 def ok(output: str) -> ToolResult:
@@ -161,7 +163,7 @@ async def test_a_search_that_never_ends_is_stopped_at_once(workspace: Path) -> N
     loop.call_later(0.3, stop.set)
     began = loop.time()
 
-    result = await Filesystem().run(arguments, context_in(workspace, stop=stop))
+    result = await FilesystemTool().run(arguments, context_in(workspace, stop=stop))
 
     assert result == ToolResult(outcome="error", output="The search was ended: stopped.")
     assert loop.time() - began < 1.3
@@ -181,7 +183,7 @@ async def test_a_file_has_a_largest_size(workspace: Path) -> None:
 async def test_kept_outputs_count_towards_the_size_of_the_workspace(workspace: Path) -> None:
     (workspace / ".navi" / "outputs").mkdir(parents=True)
     (workspace / ".navi" / "outputs" / "call.txt").write_text("x" * 900)
-    tool = Filesystem(limits=Limits(workspace=1_000))
+    tool = FilesystemTool(limits=WorkspaceLimits(workspace=1_000))
     arguments = {"action": "write", "path": "a.txt", "content": "y" * 101}
 
     result = await tool.run(arguments, context_in(workspace))
@@ -208,8 +210,8 @@ async def test_kept_outputs_count_towards_the_size_of_the_workspace(workspace: P
     ],
 )
 def test_what_is_wrong_is_said_in_words(arguments: JsonObject, problem: str) -> None:
-    assert Filesystem().check(arguments) == problem
+    assert FilesystemTool().check(arguments) == problem
 
 
 def test_a_number_written_as_a_string_is_taken() -> None:
-    assert Filesystem().check({"action": "read", "path": "a", "lines": "5"}) is None
+    assert FilesystemTool().check({"action": "read", "path": "a", "lines": "5"}) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from navi.adapters.tools.own_tools.own_tools import Patience
+from navi.adapters.tools.own_tools.own_tools import ToolTimeouts
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.toolbox import Tools
 from navi.domain.events import Json, JsonObject
@@ -29,8 +29,8 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def tools(examples: Path) -> AsyncGenerator[Tools, None]:
-    patience = Patience(call=20.0)
-    async with Tools(own_tools=examples, environment=ENVIRONMENT, patience=patience) as tools:
+    timeouts = ToolTimeouts(call=20.0)
+    async with Tools(own_tools=examples, environment=ENVIRONMENT, timeouts=timeouts) as tools:
         assert tools.problems == ()
         yield tools
 
@@ -178,8 +178,8 @@ async def test_a_tool_that_blocks_is_killed_with_all_it_started(
 
 
 async def test_a_call_has_a_longest_time(examples: Path, tmp_path: Path) -> None:
-    patience = Patience(call=0.2)
-    async with Tools(own_tools=examples, environment=ENVIRONMENT, patience=patience) as tools:
+    timeouts = ToolTimeouts(call=0.2)
+    async with Tools(own_tools=examples, environment=ENVIRONMENT, timeouts=timeouts) as tools:
         result = await run(tools, "sleeps", tmp_path)
 
     assert result == ToolResult(
@@ -259,9 +259,9 @@ async def test_files_that_do_not_load_are_named_and_left_out(tmp_path: Path) -> 
     for name, text in {**BROKEN, "a_weather.py": WEATHER}.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "bytes.py").write_bytes(b"x = '\xff'")
-    patience = Patience(load=1.0)
+    timeouts = ToolTimeouts(load=1.0)
 
-    async with Tools(own_tools=tmp_path, environment=ENVIRONMENT, patience=patience) as tools:
+    async with Tools(own_tools=tmp_path, environment=ENVIRONMENT, timeouts=timeouts) as tools:
         problems = set(tools.problems)
         offered = {tool.description.source for tool in tools.all()}
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from navi.adapters.tools.scratchpad import Scratchpad
+from navi.adapters.tools.scratchpad import ScratchpadTool
 from navi.domain.events import Json, JsonObject
 from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
@@ -11,8 +11,8 @@ from tests.support.tool_context import context_in
 
 class TestAsATool(ToolContract):
     @pytest.fixture
-    def tool(self) -> Scratchpad:
-        return Scratchpad()
+    def tool(self) -> ScratchpadTool:
+        return ScratchpadTool()
 
     @pytest.fixture
     def arguments(self) -> JsonObject:
@@ -20,7 +20,7 @@ class TestAsATool(ToolContract):
 
 
 async def run(workspace: Path, **arguments: Json) -> ToolResult:
-    return await Scratchpad().run(arguments, context_in(workspace))
+    return await ScratchpadTool().run(arguments, context_in(workspace))
 
 
 async def test_notes_are_kept_until_they_are_cleared(tmp_path: Path) -> None:

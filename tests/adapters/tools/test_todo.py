@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from navi.adapters.tools.todo import Todo
+from navi.adapters.tools.todo import TodoTool
 from navi.domain.events import JsonObject, TodoItem
 from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
@@ -14,8 +14,8 @@ WRITE = TodoItem(id="2", text="write")
 
 class TestAsATool(ToolContract):
     @pytest.fixture
-    def tool(self) -> Todo:
-        return Todo()
+    def tool(self) -> TodoTool:
+        return TodoTool()
 
     @pytest.fixture
     def arguments(self) -> JsonObject:
@@ -47,13 +47,13 @@ async def test_the_list_is_changed(
 ) -> None:
     context = context_in(tmp_path, items=(READ, WRITE))
 
-    result = await Todo().run(arguments, context)
+    result = await TodoTool().run(arguments, context)
 
     assert (result.outcome, context.todo.items()) == ("ok", after)
 
 
 async def test_the_answer_is_the_whole_list(tmp_path: Path) -> None:
-    result = await Todo().run({"action": "list"}, context_in(tmp_path, items=(READ, WRITE)))
+    result = await TodoTool().run({"action": "list"}, context_in(tmp_path, items=(READ, WRITE)))
 
     assert result == ToolResult(outcome="ok", output="[x] 1. read\n[ ] 2. write")
 
@@ -79,7 +79,7 @@ async def test_what_cannot_be_done_is_said_and_changes_nothing(
 ) -> None:
     context = context_in(tmp_path, items=(READ, WRITE))
 
-    result = await Todo().run(arguments, context)
+    result = await TodoTool().run(arguments, context)
 
     assert result == ToolResult(outcome="error", output=problem)
     assert context.todo.items() == (READ, WRITE)

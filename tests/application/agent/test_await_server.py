@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from navi.adapters.virtual_time_loop import StillLoop
+from navi.adapters.virtual_time_loop import VirtualTimeLoop
 from navi.application.agent.model_calls.await_server import AwaitServer
 from navi.application.agent.model_calls.model_call import CallEvent
 from navi.domain.errors import ModelFailure
@@ -124,7 +124,7 @@ class Told:
 
 
 def still(play: Callable[[], Coroutine[None, None, None]]) -> None:
-    with asyncio.Runner(loop_factory=StillLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(play())
 
 

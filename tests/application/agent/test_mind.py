@@ -185,7 +185,7 @@ async def test_planning_goes_on_where_a_crash_cut_it_off(
 
     async with agent_node(world, tmp_path, [server.url], profiles=folder) as second:
         await world.project()
-        await second.take_over.look()
+        await second.take_over.poll()
         assert (await second.outcome(session_id, receipt)).content == "done"
         assert purposes(server) == ["planning", "planning", "planning", "turn"]
 
@@ -345,7 +345,7 @@ async def test_a_subagent_that_a_crash_cut_off_goes_on(server: ModelServer, tmp_
 
     async with agent_node(world, tmp_path, [server.url]) as second:
         await world.project()
-        await second.take_over.look()
+        await second.take_over.poll()
 
         assert (await second.outcome(session_id, receipt)).content == "all done"
         [finished] = await events_of(second, session_id, SubagentFinished)
@@ -572,7 +572,7 @@ async def test_a_name_that_a_crash_cut_off_is_answered_by_another_process(
 
     async with agent_node(world, tmp_path, [server.url]) as second:
         await world.project()
-        await second.take_over.look()
+        await second.take_over.poll()
 
         [failed] = await events_of(second, session_id, ModelCallFailed)
         assert (failed.kind, failed.will_retry) == ("interrupted", False)
@@ -595,7 +595,7 @@ async def test_what_followed_a_turn_goes_on_where_a_crash_cut_it_off(
     server.answer(Say("- The user lives in Bonn"), Done())
     async with agent_node(world, tmp_path, [server.url], follow=True) as second:
         await world.project()
-        await second.take_over.look()
+        await second.take_over.poll()
         await server.chat(4)
         await world.seen(session_id, "memory_saved")
 

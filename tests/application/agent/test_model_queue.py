@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.adapters.virtual_time_loop import StillLoop
+from navi.adapters.virtual_time_loop import VirtualTimeLoop
 from navi.application.agent.model_calls.model_queue import (
     MOMENT,
     TELL_SECONDS,
@@ -125,7 +125,7 @@ def played(*plans: Planned, slots: int = 1) -> Scene:
 
 def still(play: Callable[[], Coroutine[Any, Any, Scene]]) -> Scene:
     """What comes of it, without waiting."""
-    with asyncio.Runner(loop_factory=StillLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(play())
 
 

@@ -119,7 +119,7 @@ async def test_its_time_goes_on_while_no_process_runs_it(
 
     async with agent_node(world, tmp_path, [server.url], clock=Later()) as second:
         await world.project()
-        await second.take_over.look()
+        await second.take_over.poll()
 
         assert (await second.outcome(session_id, receipt)).content == "it took too long"
         events = await envelopes(second, session_id)

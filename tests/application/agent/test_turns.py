@@ -503,7 +503,7 @@ async def test_a_turn_cut_off_in_mid_stream_goes_on_elsewhere(
 
     async with agent_node(world, tmp_path, [server.url]) as second:
         await world.project()
-        await second.take_over.look()
+        await second.take_over.poll()
         outcome = await second.outcome(session_id, receipt)
 
         assert outcome.content == "Once upon a time"
@@ -547,7 +547,7 @@ async def test_of_two_nodes_that_notice_a_death_one_takes_over(
         agent_node(world, tmp_path, [server.url]) as third,
     ):
         await world.project()
-        await asyncio.gather(second.take_over.look(), third.take_over.look())
+        await asyncio.gather(second.take_over.poll(), third.take_over.poll())
         outcome = await second.outcome(session_id, receipt)
 
         assert outcome.content == "Once"
@@ -571,7 +571,7 @@ async def test_a_tool_cut_off_runs_again_only_if_that_is_safe(
 
     async with agent_node(world, tmp_path, [server.url], tools=[slow]) as second:
         await world.project()
-        await second.take_over.look()
+        await second.take_over.poll()
         await second.outcome(session_id, receipt)
 
         assert slow.runs == (2 if safe else 1)
@@ -596,7 +596,7 @@ async def test_a_node_that_lost_its_turn_writes_nothing_more(
         await world.seen(session_id, "text_delta")
         world.cluster[first.id] = "gone"
         await world.project()
-        await second.take_over.look()
+        await second.take_over.poll()
         outcome = await second.outcome(session_id, receipt)
         go_on.set()
         await server.chats[0].end()
@@ -623,13 +623,13 @@ async def test_the_turn_of_a_node_that_is_only_cut_off_for_a_moment_stays_its_ow
         world.cluster[first.id] = "silent"
         await world.project()
 
-        assert not await second.take_over.look()
+        assert not await second.take_over.poll()
         go_on.set()
 
         assert (await second.outcome(session_id, receipt)).content == "all mine"
         assert "turn_resumed" not in await world.types(session_id)
         world.cluster[first.id] = "alive"
-        assert await second.take_over.look()
+        assert await second.take_over.poll()
 
 
 async def test_a_stop_on_another_node_is_heard(server: ModelServer, tmp_path: Path) -> None:
@@ -660,7 +660,7 @@ async def test_a_waiting_message_of_a_node_that_drained_gets_its_turn(
 
     async with agent_node(world, tmp_path, [server.url]) as second:
         await world.project()
-        await second.take_over.look()
+        await second.take_over.poll()
         assert (await second.outcome(session_id, receipt)).outcome == "completed"
 
 

@@ -103,7 +103,7 @@ async def test_a_turn_that_waits_is_handed_over_and_goes_on(
         await before.runs.drain(0)
     async with agent_node(world, tmp_path, [server.url], slots=1) as after:
         await world.project()
-        await after.take_over.look()
+        await after.take_over.poll()
         outcome = await after.outcome(other, receipt)
 
     assert outcome.content == "second"
@@ -189,7 +189,7 @@ async def test_what_gave_way_is_due_for_another_process(
         due = (await before.sessions.find(one)).follow_up
     async with agent_node(world, tmp_path, [server.url], slots=1, follow=True) as after:
         await world.project()
-        await after.take_over.look()
+        await after.take_over.poll()
         await world.seen(one, "session_renamed")
 
     assert due is not None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.text_store import InMemoryTextStore
-from navi.adapters.signing import verify
+from navi.adapters.signing import verify_signature
 from navi.application.audit.export_sessions import ExportSessions
 from navi.application.audit.import_sessions import ImportSessions
 from navi.domain.check_export import check_export
@@ -23,9 +23,9 @@ from navi.domain.events import ModelCalled, Origin, SessionCreated, TextDelta, U
 from navi.domain.export import signed_text
 from navi.domain.hash_chain import digest_of, hash_of
 from navi.domain.ids import CallId, SessionId
-from navi.domain.verdict import Problem, Verdict
+from navi.domain.verdict import Damage, Verdict
 from tests.contracts.event_log import ANNA, batch, created, joined, named, new_id
-from tests.support.manual_clock import WoundClock
+from tests.support.manual_clock import ManualClock
 from tests.support.signing import signer_of
 
 LOG = "0199aaaa-0000-7000-8000-000000000000"
@@ -41,13 +41,15 @@ class Place:
 
     async def export(self, *sessions: SessionId, key: int = 1) -> Lines:
         exporting = ExportSessions(
-            self.log, self.texts, signer_of(key), WoundClock(), log_id=LOG, version="0.1.0"
+            self.log, self.texts, signer_of(key), ManualClock(), log_id=LOG, version="0.1.0"
         )
         pieces = [piece async for piece in exporting.export(sessions or None)]
         return lines_in(b"".join(pieces))
 
     async def import_(self, lines: Lines) -> Sequence[SessionId]:
-        return (await ImportSessions(self.log, self.texts, verify).import_(lambda: lines)).sessions
+        return (
+            await ImportSessions(self.log, self.texts, verify_signature).import_(lambda: lines)
+        ).sessions
 
     async def is_empty(self) -> bool:
         return (
@@ -102,7 +104,7 @@ async def family_in(place: Place) -> tuple[SessionId, SessionId, SessionId]:
 
 
 def verdict_on(lines: Iterable[bytes]) -> Verdict:
-    return check_export(lines, verify).verdict
+    return check_export(lines, verify_signature).verdict
 
 
 def sealed(lines: Lines, key: int = 1) -> Lines:
@@ -162,7 +164,9 @@ async def test_an_export_begins_with_what_it_holds_and_ends_with_its_signature(h
     end = msgspec.json.decode(lines[-1])
     assert (end["navi_export_end"], end["events"]) == (1, 5)
     assert end["sha256"] == sha256(b"".join(lines[:-1])).hexdigest()
-    assert verify(end["public_key"], bytes.fromhex(end["signature"]), signed_text(end["sha256"]))
+    assert verify_signature(
+        end["public_key"], bytes.fromhex(end["signature"]), signed_text(end["sha256"])
+    )
     assert verdict_on(lines) == Verdict(ok=True, sessions=1, events=5, problems=())
 
 
@@ -187,7 +191,7 @@ async def test_a_session_that_is_not_there_is_not_exported(home: Place) -> None:
 async def test_what_comes_during_an_export_is_not_in_it(home: Place) -> None:
     session_id = await session_in(home)
     exporting = ExportSessions(
-        home.log, home.texts, signer_of(), WoundClock(), log_id=LOG, version="0.1.0"
+        home.log, home.texts, signer_of(), ManualClock(), log_id=LOG, version="0.1.0"
     )
 
     pieces: list[bytes] = []
@@ -330,7 +334,9 @@ async def test_a_file_that_changes_between_check_and_import_leaves_nothing(home:
     readings = [await home.export(one), await home.export(other)]
 
     with pytest.raises(ExportDamaged, match="changed meanwhile"):
-        await ImportSessions(there.log, there.texts, verify).import_(lambda: readings.pop(0))
+        await ImportSessions(there.log, there.texts, verify_signature).import_(
+            lambda: readings.pop(0)
+        )
 
     assert await there.is_empty()
 
@@ -410,8 +416,8 @@ async def test_a_removed_session_is_named(home: Place) -> None:
 
     verdict = verdict_on([*lines[:1], *lines[6:]])
 
-    assert verdict.problems[0] == Problem(session_id=first, seq=1, reason="seq 1 to 5 are missing")
-    assert verdict_on([*lines[:6], lines[-1]]).problems[0] == Problem(
+    assert verdict.problems[0] == Damage(session_id=first, seq=1, reason="seq 1 to 5 are missing")
+    assert verdict_on([*lines[:6], lines[-1]]).problems[0] == Damage(
         session_id=second, seq=1, reason="seq 1 to 5 are missing"
     )
 
@@ -419,7 +425,7 @@ async def test_a_removed_session_is_named(home: Place) -> None:
 async def test_what_was_signed_anew_by_another_holds_and_shows_who(home: Place) -> None:
     lines = sealed(await home.export(await session_in(home)), key=2)
 
-    check = check_export(lines, verify)
+    check = check_export(lines, verify_signature)
 
     assert check.verdict.ok
     assert check.header is not None

@@ -13,17 +13,17 @@ from msgspec.structs import replace
 from navi.adapters.files.heads_file import HeadsFile
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.heads_bus import InMemoryHeadsBus
-from navi.adapters.signing import verify
+from navi.adapters.signing import verify_signature
 from navi.application.audit import sign_heads
 from navi.application.audit.sign_heads import SignHeads
 from navi.application.audit.verify_log import verify_log, verify_session
 from navi.domain.errors import BusUnavailable, LogUnavailable
-from navi.domain.heads import Witness, link_of
+from navi.domain.heads import HeadsCheck, link_of
 from navi.domain.ids import SessionId
-from navi.domain.verdict import Problem
+from navi.domain.verdict import Damage
 from navi.ports.event_log import Recorded
 from tests.contracts.event_log import batch, created, named, new_id
-from tests.support.manual_clock import WoundClock
+from tests.support.manual_clock import ManualClock
 from tests.support.signing import signer_of
 
 LOG = "0199aaaa-0000-7000-8000-000000000000"
@@ -31,18 +31,18 @@ AT = "2026-11-20T12:00:00.000000Z"
 
 
 class OpenDoor:
-    """A turnstile that a test opens and shuts, and takes away."""
+    """A lock that a test opens and shuts, and takes away."""
 
     def __init__(self) -> None:
         self.is_open = True
         self.is_there = True
 
-    async def enter(self) -> bool:
+    async def acquire(self) -> bool:
         if not self.is_there:
             raise LogUnavailable("gone")
         return self.is_open
 
-    def leave(self) -> None:
+    def release(self) -> None:
         self.is_open = False
 
 
@@ -71,7 +71,7 @@ class Scene:
     def signing(self, *, key: int = 1, log_id: str = LOG) -> SignHeads:
         journal = HeadsFile(self.path, log_id=log_id)
         return SignHeads(
-            self.log, journal, self.bus, signer_of(key), self.door, WoundClock(), log_id=log_id
+            self.log, journal, self.bus, signer_of(key), self.door, ManualClock(), log_id=log_id
         )
 
     @property
@@ -81,10 +81,10 @@ class Scene:
     def heads(self) -> list[dict[str, Any]]:
         return [msgspec.json.decode(line) for line in self.lines]
 
-    def witness(self, lines: Sequence[bytes] | None = None, *, trusted: int = 1) -> Witness:
+    def signed(self, lines: Sequence[bytes] | None = None, *, trusted: int = 1) -> HeadsCheck:
         chosen = self.lines if lines is None else lines
         keys = {signer_of(trusted).public_key}
-        return Witness(chosen, log_id=LOG, verify=verify, trusted=keys)
+        return HeadsCheck(chosen, log_id=LOG, verify=verify_signature, trusted=keys)
 
     async def session(self, *names: str) -> SessionId:
         session_id = SessionId(new_id())
@@ -135,9 +135,9 @@ async def test_a_line_says_where_the_log_and_what_has_grown_stood(scene: Scene) 
     assert heads == expected
     for line, signature in zip(lines, signatures, strict=True):
         text = line.rpartition(b',"signature"')[0]
-        assert verify(signer_of().public_key, bytes.fromhex(signature), text)
+        assert verify_signature(signer_of().public_key, bytes.fromhex(signature), text)
     assert scene.bus.lines == lines
-    assert (await verify_log(scene.log, scene.witness())).ok
+    assert (await verify_log(scene.log, scene.signed())).ok
 
 
 async def test_the_next_process_goes_on_where_the_file_ends(scene: Scene) -> None:
@@ -149,7 +149,7 @@ async def test_the_next_process_goes_on_where_the_file_ends(scene: Scene) -> Non
 
     assert [head["positions"] for head in scene.heads()] == [{"0": 2}, {"0": 4}]
     assert scene.bus.lines == scene.lines
-    assert (await verify_log(scene.log, scene.witness())).ok
+    assert (await verify_log(scene.log, scene.signed())).ok
 
 
 async def test_a_line_that_a_crash_cut_off_is_written_again(scene: Scene) -> None:
@@ -159,13 +159,13 @@ async def test_a_line_that_a_crash_cut_off_is_written_again(scene: Scene) -> Non
     await scene.session("b")
     await scene.signing().sign()
     scene.path.write_bytes(scene.path.read_bytes()[:-40])
-    assert (await verify_log(scene.log, scene.witness())).ok
+    assert (await verify_log(scene.log, scene.signed())).ok
 
     await scene.signing().sign()
 
     assert scene.path.read_bytes().startswith(whole)
     assert [head["positions"] for head in scene.heads()] == [{"0": 2}, {"0": 4}]
-    assert (await verify_log(scene.log, scene.witness())).ok
+    assert (await verify_log(scene.log, scene.signed())).ok
 
 
 async def test_many_sessions_take_several_lines(
@@ -180,7 +180,7 @@ async def test_many_sessions_take_several_lines(
     assert [len(head["sessions"]) for head in heads] == [3, 3, 2]
     assert [head["positions"]["0"] for head in heads] == [6, 12, 16]
     assert [name for head in heads for name in head["sessions"]] == sessions
-    assert (await verify_log(scene.log, scene.witness())).ok
+    assert (await verify_log(scene.log, scene.signed())).ok
 
 
 async def test_who_is_not_let_through_signs_nothing_until_it_is(scene: Scene) -> None:
@@ -229,7 +229,7 @@ async def test_logs_that_share_a_file_have_chains_of_their_own(scene: Scene) -> 
     await scene.signing().sign()
 
     assert len(scene.lines) == 3
-    assert (await verify_log(scene.log, scene.witness())).ok
+    assert (await verify_log(scene.log, scene.signed())).ok
 
 
 async def test_the_last_line_is_written_at_the_end(scene: Scene) -> None:
@@ -269,28 +269,28 @@ async def test_a_tail_that_was_cut_off_shows(scene: Scene) -> None:
     first, second = await signed(scene)
     scene.log.keep(lambda row: (row.session_id, row.seq) != (second, 3))
 
-    verdict = await verify_log(scene.log, scene.witness())
-    alone = await verify_session(scene.log, second, scene.witness())
+    verdict = await verify_log(scene.log, scene.signed())
+    alone = await verify_session(scene.log, second, scene.signed())
 
-    cut = Problem(session_id=second, seq=3, reason=f"cut off: the session went up to seq 3 at {AT}")
-    log = Problem(
+    cut = Damage(session_id=second, seq=3, reason=f"cut off: the session went up to seq 3 at {AT}")
+    log = Damage(
         session_id=None, seq=None, reason="the log ends at position 0-5 and was signed up to 0-6"
     )
     assert verdict.problems == (cut, log)
     assert alone.problems == (cut,)
-    assert (await verify_session(scene.log, first, scene.witness())).ok
+    assert (await verify_session(scene.log, first, scene.signed())).ok
 
 
 async def test_a_session_that_was_removed_shows(scene: Scene) -> None:
     _, second = await signed(scene)
     scene.log.keep(lambda row: row.session_id != second)
 
-    verdict = await verify_log(scene.log, scene.witness())
+    verdict = await verify_log(scene.log, scene.signed())
 
     reason = f"removed: the session went up to seq 3 at {AT}"
-    assert verdict.problems[0] == Problem(session_id=second, seq=1, reason=reason)
-    alone = await verify_session(scene.log, second, scene.witness())
-    assert alone.problems == (Problem(session_id=second, seq=1, reason=reason),)
+    assert verdict.problems[0] == Damage(session_id=second, seq=1, reason=reason)
+    alone = await verify_session(scene.log, second, scene.signed())
+    assert alone.problems == (Damage(session_id=second, seq=1, reason=reason),)
 
 
 async def test_a_history_that_was_written_anew_shows_where_it_departs(scene: Scene) -> None:
@@ -299,7 +299,7 @@ async def test_a_history_that_was_written_anew_shows_where_it_departs(scene: Sce
     for session_id in (first, second):  # chains that hold, with salts of their own
         await log.append(batch(session_id, 0, created(), named("a"), named("b")))
 
-    verdict = await verify_log(log, scene.witness())
+    verdict = await verify_log(log, scene.signed())
 
     assert [(p.session_id, p.seq) for p in verdict.problems] == [(first, 1), (second, 1)]
     assert verdict.problems[0].reason == f"seq 1 to 2 are not what was signed at {AT}"
@@ -323,7 +323,7 @@ LINES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 async def test_heads_that_were_tampered_with_show(scene: Scene, kind: str) -> None:
     await signed(scene)
 
-    verdict = await verify_log(scene.log, scene.witness(LINES[kind](scene.lines)))
+    verdict = await verify_log(scene.log, scene.signed(LINES[kind](scene.lines)))
 
     assert not verdict.ok
     assert "of the signed heads" in verdict.problems[0].reason
@@ -332,6 +332,6 @@ async def test_heads_that_were_tampered_with_show(scene: Scene, kind: str) -> No
 async def test_heads_of_somebody_who_is_not_trusted_show(scene: Scene) -> None:
     await signed(scene)
 
-    verdict = await verify_log(scene.log, scene.witness(trusted=2))
+    verdict = await verify_log(scene.log, scene.signed(trusted=2))
 
     assert "signed by a key that is not known" in verdict.problems[0].reason

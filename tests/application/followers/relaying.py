@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from navi.application.followers.relay import Following, Pace, Relay
+from navi.application.followers.relay import Following, Relay, RelayDelays
 from navi.ports.event_stream import EventStream
 from navi.ports.log_partitions import PartitionedLog
 from tests.support.nats_client import until
 
-FAST = Pace(recheck=0.02, stand_by=0.05, first_retry=0.01, last_retry=0.05)
+FAST = RelayDelays(recheck=0.02, stand_by=0.05, first_retry=0.01, last_retry=0.05)
 
 
 @asynccontextmanager
 async def running(
-    events: PartitionedLog, stream: EventStream, *, pace: Pace = FAST
+    events: PartitionedLog, stream: EventStream, *, pace: RelayDelays = FAST
 ) -> AsyncGenerator[Relay, None]:
     """A relay of partition 0 that runs as long as the block."""
     relay = Relay(events, stream, 0, pace)

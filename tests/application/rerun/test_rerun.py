@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from navi.application.rerun.load import Loaded, load
+from navi.application.rerun.load import LoadedRecording, load_recording
 from navi.application.rerun.rerun import Difference
 from navi.bootstrap.rerun import rerun
 from navi.domain.errors import BadInput, NotFound
@@ -42,7 +42,7 @@ PLANNER = {"planning_enabled": True, "max_iterations": 4, "system_prompt": "Be b
 
 
 @pytest.fixture
-async def recorded(tmp_path: Path) -> Loaded:
+async def recorded(tmp_path: Path) -> LoadedRecording:
     """A planned turn with tools, two subagents and a death, and what follows it."""
     (tmp_path / "profiles" / "planner").mkdir(parents=True)
     (tmp_path / "profiles" / "planner" / "config.json").write_text(json.dumps(PLANNER))
@@ -69,10 +69,10 @@ async def recorded(tmp_path: Path) -> Loaded:
             world, tmp_path, [server.url], profiles=folder, follow=True
         ) as second:
             await world.project()
-            await second.take_over.look()
+            await second.take_over.poll()
             await second.outcome(session_id, receipt)
             await world.seen(session_id, "memory_saved")
-    return await load(world.log, world.texts, session_id, until=None)
+    return await load_recording(world.log, world.texts, session_id, until=None)
 
 
 async def shown(world: World, session_id: SessionId, text: str) -> None:
@@ -85,7 +85,9 @@ async def shown(world: World, session_id: SessionId, text: str) -> None:
                     return
 
 
-async def again(loaded: Loaded, envelopes: Sequence[Envelope] | None = None) -> Difference | None:
+async def again(
+    loaded: LoadedRecording, envelopes: Sequence[Envelope] | None = None
+) -> Difference | None:
     changed = loaded.envelopes if envelopes is None else tuple(envelopes)
     return await asyncio.to_thread(rerun, changed, loaded.texts)
 
@@ -94,12 +96,12 @@ def renumbered(envelopes: Sequence[Envelope]) -> tuple[Envelope, ...]:
     return tuple(replace(one, seq=seq) for seq, one in enumerate(envelopes, start=1))
 
 
-def place_of(loaded: Loaded, kind: type[object], nth: int = 0) -> int:
+def place_of(loaded: LoadedRecording, kind: type[object], nth: int = 0) -> int:
     return [one.seq for one in loaded.envelopes if isinstance(one.event, kind)][nth]
 
 
 async def test_a_varied_session_runs_again_without_a_network(
-    recorded: Loaded, monkeypatch: pytest.MonkeyPatch
+    recorded: LoadedRecording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a rerun asks nobody")
@@ -117,7 +119,7 @@ async def test_a_varied_session_runs_again_without_a_network(
     }
 
 
-async def test_a_dropped_event_is_missed_wherever_it_stood(recorded: Loaded) -> None:
+async def test_a_dropped_event_is_missed_wherever_it_stood(recorded: LoadedRecording) -> None:
     for envelope in recorded.envelopes:
         if envelope.seq in (1, len(recorded.envelopes)) or type_of(envelope.event) in DELTA_TYPES:
             continue
@@ -129,7 +131,7 @@ async def test_a_dropped_event_is_missed_wherever_it_stood(recorded: Loaded) -> 
         assert difference.seq >= recorded.envelopes[0].seq
 
 
-async def test_a_changed_reply_is_found_where_it_stands(recorded: Loaded) -> None:
+async def test_a_changed_reply_is_found_where_it_stands(recorded: LoadedRecording) -> None:
     seq = place_of(recorded, ModelReplied, 2)
     reply = recorded.envelopes[seq - 1].event
     assert isinstance(reply, ModelReplied)
@@ -143,7 +145,9 @@ async def test_a_changed_reply_is_found_where_it_stands(recorded: Loaded) -> Non
     assert (difference.seq, difference.fields) == (seq, ("content",))
 
 
-async def test_a_changed_result_of_a_tool_is_found_in_the_next_request(recorded: Loaded) -> None:
+async def test_a_changed_result_of_a_tool_is_found_in_the_next_request(
+    recorded: LoadedRecording,
+) -> None:
     seq = place_of(recorded, ToolFinished)
     finished = recorded.envelopes[seq - 1].event
     assert isinstance(finished, ToolFinished)
@@ -158,7 +162,7 @@ async def test_a_changed_result_of_a_tool_is_found_in_the_next_request(recorded:
     assert (difference.seq, difference.fields) == (asked, ("request_sha256",))
 
 
-async def test_a_changed_question_is_found_in_the_next_request(recorded: Loaded) -> None:
+async def test_a_changed_question_is_found_in_the_next_request(recorded: LoadedRecording) -> None:
     seq = place_of(recorded, UserMessageReceived)
     message = recorded.envelopes[seq - 1].event
     assert isinstance(message, UserMessageReceived)
@@ -180,7 +184,7 @@ async def test_a_changed_question_is_found_in_the_next_request(recorded: Loaded)
     ],
 )
 async def test_another_way_to_write_prompts_is_found(
-    recorded: Loaded, monkeypatch: pytest.MonkeyPatch, name: str, fields: set[str]
+    recorded: LoadedRecording, monkeypatch: pytest.MonkeyPatch, name: str, fields: set[str]
 ) -> None:
     monkeypatch.setattr(name, "You are somebody else.")
 
@@ -192,7 +196,7 @@ async def test_another_way_to_write_prompts_is_found(
 
 
 async def test_another_rule_of_the_loop_is_found(
-    recorded: Loaded, monkeypatch: pytest.MonkeyPatch
+    recorded: LoadedRecording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("navi.domain.turn.MAX_SIDE_BY_SIDE", 1)
 
@@ -202,7 +206,7 @@ async def test_another_rule_of_the_loop_is_found(
     assert difference.got is None or difference.got != difference.expected.event
 
 
-async def test_it_can_be_run_again_up_to_any_event(recorded: Loaded) -> None:
+async def test_it_can_be_run_again_up_to_any_event(recorded: LoadedRecording) -> None:
     for until in range(0, len(recorded.envelopes) + 1, 7):
         found = await asyncio.to_thread(rerun, recorded.envelopes, recorded.texts, until=until)
         assert found is None, (until, msgspec.json.encode(found.expected))
@@ -213,7 +217,7 @@ async def test_what_is_not_there_cannot_be_run_again() -> None:
     nobody = SessionId("01970000-0000-7000-8000-000000000000")
 
     with pytest.raises(NotFound):
-        await load(world.log, world.texts, nobody, until=None)
+        await load_recording(world.log, world.texts, nobody, until=None)
 
 
 async def test_the_end_is_not_gone_beyond(tmp_path: Path) -> None:
@@ -222,7 +226,7 @@ async def test_the_end_is_not_gone_beyond(tmp_path: Path) -> None:
         session_id = await node.session()
 
     with pytest.raises(BadInput, match="has events 1 to 1"):
-        await load(world.log, world.texts, session_id, until=2)
+        await load_recording(world.log, world.texts, session_id, until=2)
 
 
 async def test_a_death_in_a_fork_of_an_open_turn_runs_again(tmp_path: Path) -> None:
@@ -243,9 +247,9 @@ async def test_a_death_in_a_fork_of_an_open_turn_runs_again(tmp_path: Path) -> N
             await server.chat(5)
         async with agent_node(world, tmp_path, [server.url]) as second:
             await world.project()
-            await second.take_over.look()
+            await second.take_over.poll()
 
-    loaded = await load(world.log, world.texts, fork, until=None)
+    loaded = await load_recording(world.log, world.texts, fork, until=None)
     failed = [one.event for one in loaded.envelopes if isinstance(one.event, ModelCallFailed)]
     assert [failure.kind for failure in failed] == ["interrupted"]
     assert await again(loaded) is None

@@ -101,7 +101,7 @@ async def test_a_turn_without_time_to_end_is_gone_on_with_by_another_node(
     refused = await waiting
     own_app.world.cluster[own_app.node.id] = "left"
     await other.world.project()
-    await other.node.take_over.look()
+    await other.node.take_over.poll()
     answer = await other.client.post(f"/sessions/{session_id}/messages", json=body)
     async with other.socket(session_id, after=events[-1]["seq"]) as socket:
         assert (await next_frame(socket))["type"] == "ready"
@@ -149,7 +149,7 @@ async def test_what_is_said_while_the_node_drains_is_answered_by_another(
             events, code = await rest(socket)
     after_drain = await own_app.world.types(session_id)
     await other.world.project()
-    await other.node.take_over.look()
+    await other.node.take_over.poll()
     answer = await other.client.post(
         f"/sessions/{session_id}/messages", json={"content": "!say late", "message_id": "late"}
     )

@@ -8,7 +8,7 @@ import pytest
 
 from navi.http.app import ROUTES
 from navi.http.schemas.openapi import routes_in
-from tests.support.app import PATIENCE, RunningApp
+from tests.support.app import TIMEOUT, RunningApp
 
 UPGRADE = (
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
@@ -41,7 +41,7 @@ async def exchange(app: RunningApp, head: str, body: bytes = b"", *, host: str =
     try:
         first, _, rest = head.partition("\r\n")
         writer.write(f"{first}\r\nHost: {host}\r\n{rest}\r\n".encode() + body)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return Answer(await reader.read())
     finally:
         writer.close()
@@ -164,7 +164,7 @@ async def test_a_text_frame_that_is_no_utf8_ends_the_socket_and_nothing_else(
     async with app.socket(session_id) as socket:
         await socket.recv()
         socket.transport.write(bytes([0x81, 0x82, 0, 0, 0, 0, 0xFF, 0xFE]))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await socket.wait_closed()
 
     assert socket.close_code == 1007

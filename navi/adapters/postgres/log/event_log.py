@@ -10,7 +10,7 @@ from functools import partial
 from navi.adapters.log_rows import encode_events, hashes_of
 from navi.adapters.postgres.connect import connect, open_pool
 from navi.adapters.postgres.log.erasures import Erasures
-from navi.adapters.postgres.log.heads import Fork, Head, Heads
+from navi.adapters.postgres.log.heads import ForkPoint, Head, Heads
 from navi.adapters.postgres.log.pages import Pages
 from navi.adapters.postgres.log.partitions import running, set_up, woken
 from navi.adapters.postgres.log.restore import restore
@@ -19,7 +19,7 @@ from navi.adapters.postgres.log.tail import Tail
 from navi.adapters.postgres.log.writer import Slice, Writer
 from navi.domain.errors import ConcurrentAppend, NotFound
 from navi.domain.events import SessionCreated, UserMessageReceived
-from navi.domain.export import StoredEvent
+from navi.domain.export import ExportedEvent
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import MessageId, Owner, SessionId
 from navi.ports.event_log import Append, Recorded
@@ -203,7 +203,7 @@ class PostgresEventLog:
     async def restore(
         self,
         sessions: Sequence[RestoredSession],
-        events: AsyncGenerator[Sequence[StoredEvent], None],
+        events: AsyncGenerator[Sequence[ExportedEvent], None],
     ) -> int:
         # Over all the partitions that there are: a command opens the log without making any.
         places = len(self._writers)
@@ -318,7 +318,7 @@ class PostgresEventLog:
             ]
             if not rows:
                 raise NotFound(f"session {origin.session_id} has no event {origin.seq}")
-            fork = Fork(session_id=origin.session_id, seq=origin.seq, hash=rows[0].hash)
+            fork = ForkPoint(session_id=origin.session_id, seq=origin.seq, hash=rows[0].hash)
         return Head(
             partition=self._place_of(batch.session_id),
             owner=batch.owner,

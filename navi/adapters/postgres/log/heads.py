@@ -11,7 +11,7 @@ from navi.ports.event_log import Recorded
 MAX_HEADS = 50_000  # sessions; about 400 bytes each
 
 
-class Fork(Struct, frozen=True, kw_only=True):
+class ForkPoint(Struct, frozen=True, kw_only=True):
     """The origin of a session, shared up to ``seq``, whose event has ``hash``."""
 
     session_id: SessionId
@@ -24,7 +24,7 @@ class Head(Struct, frozen=True, kw_only=True):
 
     partition: int
     owner: Owner
-    fork: Fork | None
+    fork: ForkPoint | None
     position: int
     seq: int
     hash: bytes

@@ -11,7 +11,7 @@ import asyncpg
 from navi.adapters.postgres.connect import Connection, connect
 from navi.adapters.postgres.transaction import answering
 from navi.domain.errors import AlreadyThere
-from navi.domain.export import StoredEvent
+from navi.domain.export import ExportedEvent
 from navi.domain.ids import SessionId
 from navi.ports.log_admin import RestoredSession
 
@@ -54,7 +54,7 @@ _APPEND = """
 async def restore(
     dsn: str,
     sessions: Sequence[RestoredSession],
-    events: AsyncGenerator[Sequence[StoredEvent], None],
+    events: AsyncGenerator[Sequence[ExportedEvent], None],
     *,
     place: Callable[[SessionId], int],
 ) -> int:
@@ -112,7 +112,7 @@ async def _move(
         await connection.execute(_APPEND, partition)
 
 
-def _row(nth: int, partition: int, event: StoredEvent) -> tuple[object, ...]:
+def _row(nth: int, partition: int, event: ExportedEvent) -> tuple[object, ...]:
     return (
         nth,
         partition,

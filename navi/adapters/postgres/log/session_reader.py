@@ -7,7 +7,7 @@ from msgspec import Struct
 from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
 from navi.adapters.postgres.log import statements
 from navi.adapters.postgres.log.erasures import Erasures
-from navi.adapters.postgres.log.heads import Fork, Head
+from navi.adapters.postgres.log.heads import ForkPoint, Head
 from navi.adapters.postgres.log.pages import row_of
 from navi.adapters.postgres.log.tail import Tail
 from navi.domain.errors import LogDamaged, LogUnavailable
@@ -50,7 +50,7 @@ class SessionReader:
         self._erasures.seen(row["partition"], row["erasures"])
         fork = None
         if row["forked_from"] is not None:
-            fork = Fork(
+            fork = ForkPoint(
                 session_id=SessionId(str(row["forked_from"])),
                 seq=row["base_seq"],
                 hash=row["base_hash"],

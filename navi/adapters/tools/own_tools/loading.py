@@ -40,7 +40,7 @@ class NotATool(Exception):
     """A function or file cannot be offered; the message is for the user who wrote it."""
 
 
-def load(source: Source) -> tuple[OwnFunction, ...]:
+def load_functions(source: Source) -> tuple[OwnFunction, ...]:
     """Run a file and take its public async functions.
 
     Raises:

@@ -1,6 +1,6 @@
 """The user's own tools: which there are, and the processes they run in.
 
-A process runs one call at a time. A call that goes wrong, does not heed its stop or takes too long
+A process runs one call at a time. A call that goes wrong, does not stop_grace its stop or takes too long
 then costs its own process and nothing else; one that ends well leaves the process to the next call,
 so that what a module keeps (a cache, a connection) is still there in it. Calls at the same time run
 in different processes and share no memory.
@@ -18,7 +18,14 @@ from msgspec.structs import replace
 
 from navi.adapters.tools.arguments import all_in_words, name_faults
 from navi.adapters.tools.own_tools.process import FileEndedProcess, OwnToolsProcess, ProcessEnded
-from navi.adapters.tools.own_tools.wire import Call, Ended, Load, Loaded, LoadProblem, Source
+from navi.adapters.tools.own_tools.wire import (
+    CallEnded,
+    CallTool,
+    LoadProblem,
+    LoadTools,
+    Source,
+    ToolsLoaded,
+)
 from navi.adapters.tools.program import clean_environment
 from navi.domain.events import JsonObject
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
@@ -31,18 +38,20 @@ MAX_FILES = 200
 log = structlog.get_logger()
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class ToolTimeouts(Struct, frozen=True, kw_only=True):
     """How long own tools may take, in seconds.
 
     Attributes:
         load: for each file, when a process starts.
         call: for a call.
-        heed: from the stop to the end of the call; then the process is killed.
+        stop_grace: from the stop to the end of the call; then the process is killed.
     """
 
     load: float = 30.0
     call: float = 300.0
-    heed: float = 0.55  # leaves time to kill within the 0.8 s that a halted turn waits for a tool
+    stop_grace: float = (
+        0.55  # leaves time to kill within the 0.8 s that a halted turn waits for a tool
+    )
 
 
 class OwnTools:
@@ -59,14 +68,14 @@ class OwnTools:
         *,
         environment: Mapping[str, str],
         taken: tuple[str, ...],
-        patience: Patience,
+        timeouts: ToolTimeouts,
     ) -> None:
         self.tools: tuple[OwnTool, ...] = ()
         self.problems: tuple[LoadProblem, ...] = ()
         self._directory = directory
         self._environment = clean_environment(environment)
-        self._patience = patience
-        self._load = Load(sources=(), taken=taken)
+        self._timeouts = timeouts
+        self._load = LoadTools(sources=(), taken=taken)
         self._idle: list[OwnToolsProcess] = []
         self._all: set[OwnToolsProcess] = set()
         self._running = 0
@@ -91,7 +100,7 @@ class OwnTools:
     async def run(
         self, tool: ToolDescription, arguments: JsonObject, context: ToolContext
     ) -> ToolResult:
-        """Run a tool in a process; ends at most ``heed`` seconds after the stop or the time-out."""
+        """Run a tool in a process; ends at most ``stop_grace`` seconds after the stop or the time-out."""
         if self._running >= MAX_PROCESSES:
             return ToolResult(
                 outcome="error",
@@ -103,7 +112,7 @@ class OwnTools:
         try:
             process = await self._take()
             ended = await self._call(process, tool, arguments, context)
-            reusable = isinstance(ended, Ended) and ended.reusable
+            reusable = isinstance(ended, CallEnded) and ended.reusable
         except (ProcessEnded, FileEndedProcess, OSError) as error:
             if process is None:
                 return ToolResult(outcome="error", output=f"its process did not start: {error}")
@@ -115,7 +124,7 @@ class OwnTools:
         match ended:
             case str(why):
                 return _unknown(tool, why)
-            case Ended(cancelled=True):
+            case CallEnded(cancelled=True):
                 return _unknown(tool, self._why(context))
             case _:
                 return ToolResult(
@@ -128,9 +137,9 @@ class OwnTools:
         tool: ToolDescription,
         arguments: JsonObject,
         context: ToolContext,
-    ) -> Ended | str:
+    ) -> CallEnded | str:
         """How the call ended, or why it had to be given up."""
-        call = Call(
+        call = CallTool(
             tool=tool.name,
             arguments=arguments,
             session_id=context.session_id,
@@ -142,11 +151,11 @@ class OwnTools:
         stop = asyncio.ensure_future(context.stop.wait())
         try:
             await asyncio.wait(
-                {answer, stop}, timeout=self._patience.call, return_when=asyncio.FIRST_COMPLETED
+                {answer, stop}, timeout=self._timeouts.call, return_when=asyncio.FIRST_COMPLETED
             )
             if not answer.done():
                 await process.stop_call()
-                await asyncio.wait({answer}, timeout=self._patience.heed)
+                await asyncio.wait({answer}, timeout=self._timeouts.stop_grace)
             return answer.result() if answer.done() else self._why(context)
         finally:
             answer.cancel()
@@ -156,9 +165,9 @@ class OwnTools:
     def _why(self, context: ToolContext) -> str:
         if context.stop.is_set():
             return "stopped before the tool had ended"
-        return f"ended after {self._patience.call:g} s, before the tool had"
+        return f"ended after {self._timeouts.call:g} s, before the tool had"
 
-    async def _first_load(self, problems: list[LoadProblem]) -> Loaded:
+    async def _first_load(self, problems: list[LoadProblem]) -> ToolsLoaded:
         """Load all files that can be loaded; those that end the process are left out, one by one."""
         while self._load.sources:
             try:
@@ -178,7 +187,7 @@ class OwnTools:
                 self._load = replace(self._load, sources=sources)
                 self._idle.append(process)
                 return loaded
-        return Loaded(tools=(), problems=())
+        return ToolsLoaded(tools=(), problems=())
 
     async def _take(self) -> OwnToolsProcess:
         while self._idle:
@@ -189,11 +198,11 @@ class OwnTools:
         process, _ = await self._start()
         return process
 
-    async def _start(self) -> tuple[OwnToolsProcess, Loaded]:
+    async def _start(self) -> tuple[OwnToolsProcess, ToolsLoaded]:
         process = await OwnToolsProcess.start(self._environment)
         self._all.add(process)
         try:
-            return process, await process.load(self._load, seconds=self._patience.load)
+            return process, await process.load(self._load, seconds=self._timeouts.load)
         except BaseException:
             await self._end(process)
             raise

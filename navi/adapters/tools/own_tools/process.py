@@ -12,14 +12,14 @@ import msgspec
 
 from navi.adapters.tools.own_tools.wire import (
     MAX_ANSWER_BYTES,
-    Call,
-    Ended,
+    CallEnded,
+    CallTool,
+    FileLoading,
     FrameTooLarge,
     FromProcess,
-    Load,
-    Loaded,
-    Loading,
-    Stop,
+    LoadTools,
+    StopTool,
+    ToolsLoaded,
     ToProcess,
     receive,
     send,
@@ -88,7 +88,7 @@ class OwnToolsProcess:
         """Whether it was still running when that was last looked at."""
         return self._process.returncode is None
 
-    async def load(self, request: Load, *, seconds: float) -> Loaded:
+    async def load(self, request: LoadTools, *, seconds: float) -> ToolsLoaded:
         """Let it load the tools; ``seconds`` is for each file.
 
         Raises:
@@ -102,11 +102,11 @@ class OwnToolsProcess:
                 async with asyncio.timeout(seconds):
                     message = await self._receive()
                 match message:
-                    case Loading():
+                    case FileLoading():
                         file = message.file
-                    case Loaded():
+                    case ToolsLoaded():
                         return message
-                    case Ended():
+                    case CallEnded():
                         pass  # nobody has called anything yet
         except TimeoutError as error:
             why = f"loading it took longer than {seconds:g} s"
@@ -116,7 +116,7 @@ class OwnToolsProcess:
                 raise
             raise FileEndedProcess(file, f"loading it ended the process: {error}") from error
 
-    async def call(self, call: Call) -> Ended:
+    async def call(self, call: CallTool) -> CallEnded:
         """Run a tool to its end.
 
         Raises:
@@ -124,9 +124,9 @@ class OwnToolsProcess:
         """
         await self._send(call)
         match await self._receive():
-            case Ended() as ended:
+            case CallEnded() as ended:
                 return ended
-            case Loading() | Loaded():
+            case FileLoading() | ToolsLoaded():
                 raise ProcessEnded("it answered what was never asked")
 
     async def stop_call(self) -> None:
@@ -135,7 +135,7 @@ class OwnToolsProcess:
         Raises:
             ProcessEnded: there is no process any more.
         """
-        await self._send(Stop())
+        await self._send(StopTool())
 
     async def end(self) -> None:
         """Kill it with all it started, and wait until it is gone."""

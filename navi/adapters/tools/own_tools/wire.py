@@ -30,14 +30,14 @@ class LoadProblem(Struct, frozen=True, kw_only=True):
     error: str
 
 
-class Load(Struct, frozen=True, kw_only=True, tag=True):
+class LoadTools(Struct, frozen=True, kw_only=True, tag=True):
     """First message to a process: what it runs, and names that it must not use."""
 
     sources: tuple[Source, ...]
     taken: tuple[str, ...]
 
 
-class Call(Struct, frozen=True, kw_only=True, tag=True):
+class CallTool(Struct, frozen=True, kw_only=True, tag=True):
     """Run a tool; ``workspace`` is an absolute path."""
 
     tool: str
@@ -48,24 +48,24 @@ class Call(Struct, frozen=True, kw_only=True, tag=True):
     workspace: str
 
 
-class Stop(Struct, frozen=True, kw_only=True, tag=True):
+class StopTool(Struct, frozen=True, kw_only=True, tag=True):
     """Tell the running tool to end."""
 
 
-class Loading(Struct, frozen=True, kw_only=True, tag=True):
+class FileLoading(Struct, frozen=True, kw_only=True, tag=True):
     """A file is about to be run: if the process ends now, the file is to blame."""
 
     file: str
 
 
-class Loaded(Struct, frozen=True, kw_only=True, tag=True):
+class ToolsLoaded(Struct, frozen=True, kw_only=True, tag=True):
     """The process is ready for calls."""
 
     tools: tuple[ToolDescription, ...]
     problems: tuple[LoadProblem, ...]
 
 
-class Ended(Struct, frozen=True, kw_only=True, tag=True):
+class CallEnded(Struct, frozen=True, kw_only=True, tag=True):
     """A call ended.
 
     Attributes:
@@ -80,8 +80,8 @@ class Ended(Struct, frozen=True, kw_only=True, tag=True):
     reusable: bool
 
 
-ToProcess = Load | Call | Stop
-FromProcess = Loading | Loaded | Ended
+ToProcess = LoadTools | CallTool | StopTool
+FromProcess = FileLoading | ToolsLoaded | CallEnded
 
 
 class FrameTooLarge(Exception):

@@ -18,16 +18,16 @@ from msgspec import Struct
 
 from navi.adapters.tools.arguments import in_words, parse_arguments
 from navi.adapters.tools.kept_outputs import bound_and_keep
-from navi.adapters.tools.own_tools.loading import NotATool, OwnFunction, load
+from navi.adapters.tools.own_tools.loading import NotATool, OwnFunction, load_functions
 from navi.adapters.tools.own_tools.wire import (
     MAX_FRAME_BYTES,
-    Call,
-    Ended,
-    Load,
-    Loaded,
-    Loading,
+    CallEnded,
+    CallTool,
+    FileLoading,
     LoadProblem,
-    Stop,
+    LoadTools,
+    StopTool,
+    ToolsLoaded,
     ToProcess,
     receive,
     send,
@@ -41,7 +41,7 @@ MAX_ERROR_CHARACTERS = 4_000
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-class ToolContext(Struct, frozen=True, kw_only=True):
+class OwnToolContext(Struct, frozen=True, kw_only=True):
     """What a tool gets as ``context``; ``stop`` is set when it should end."""
 
     session_id: str
@@ -75,13 +75,13 @@ async def _serve(connection: socket.socket) -> None:
         incoming = asyncio.create_task(_receive(reader))
         while True:
             match await incoming:
-                case Load() as request:
+                case LoadTools() as request:
                     tools = await _load(request, writer)
                     incoming = asyncio.create_task(_receive(reader))
-                case Call() as call:
+                case CallTool() as call:
                     incoming = asyncio.create_task(_receive(reader))
                     await send(writer, await _run(call, tools.get(call.tool), incoming))
-                case Stop():  # the call had ended when this was sent
+                case StopTool():  # the call had ended when this was sent
                     incoming = asyncio.create_task(_receive(reader))
     except (EOFError, OSError):
         # Not sys.exit: a thread that a tool left behind would keep the process.
@@ -93,13 +93,13 @@ async def _receive(reader: asyncio.StreamReader) -> ToProcess:
     return msgspec.json.decode(frame, type=ToProcess)
 
 
-async def _load(request: Load, writer: asyncio.StreamWriter) -> dict[str, OwnFunction]:
+async def _load(request: LoadTools, writer: asyncio.StreamWriter) -> dict[str, OwnFunction]:
     tools: dict[str, OwnFunction] = {}
     problems: list[LoadProblem] = []
     for source in request.sources:
-        await send(writer, Loading(file=source.file))
+        await send(writer, FileLoading(file=source.file))
         try:
-            found = load(source)
+            found = load_functions(source)
             for tool in found:
                 _check_free(tool.description.name, request.taken, tools)
         except NotATool as error:
@@ -109,7 +109,7 @@ async def _load(request: Load, writer: asyncio.StreamWriter) -> dict[str, OwnFun
         else:
             tools.update({tool.description.name: tool for tool in found})
     descriptions = tuple(tool.description for tool in tools.values())
-    await send(writer, Loaded(tools=descriptions, problems=tuple(problems)))
+    await send(writer, ToolsLoaded(tools=descriptions, problems=tuple(problems)))
     return tools
 
 
@@ -121,10 +121,12 @@ def _check_free(name: str, taken: tuple[str, ...], tools: dict[str, OwnFunction]
         raise NotATool(f"{name}: {other} has a tool of this name; rename one of them")
 
 
-async def _run(call: Call, tool: OwnFunction | None, incoming: asyncio.Task[ToProcess]) -> Ended:
+async def _run(
+    call: CallTool, tool: OwnFunction | None, incoming: asyncio.Task[ToProcess]
+) -> CallEnded:
     """Run one tool; whatever comes in meanwhile means that it should stop."""
     if tool is None:
-        return Ended(
+        return CallEnded(
             outcome="error",
             output="its file could be loaded when the server started, but not now",
             truncated=False,
@@ -147,7 +149,7 @@ async def _run(call: Call, tool: OwnFunction | None, incoming: asyncio.Task[ToPr
         bound_and_keep, output, call_id=call.call_id, workspace=Path(call.workspace)
     )
     left_over = asyncio.all_tasks() - {incoming, asyncio.current_task()}
-    return Ended(
+    return CallEnded(
         outcome=outcome,
         output=bounded.text,
         truncated=bounded.truncated,
@@ -156,14 +158,16 @@ async def _run(call: Call, tool: OwnFunction | None, incoming: asyncio.Task[ToPr
     )
 
 
-async def _answer(call: Call, tool: OwnFunction, stop: asyncio.Event) -> tuple[ToolOutcome, str]:
+async def _answer(
+    call: CallTool, tool: OwnFunction, stop: asyncio.Event
+) -> tuple[ToolOutcome, str]:
     try:
         arguments = parse_arguments(tool.arguments, call.arguments)
     except BadInput as bad:
         return "error", in_words(bad, tool.description.parameters)
     values = {name: getattr(arguments, name) for name in tool.arguments.__struct_fields__}
     if tool.takes_context:
-        values["context"] = ToolContext(
+        values["context"] = OwnToolContext(
             session_id=call.session_id,
             user_id=call.user_id,
             call_id=call.call_id,

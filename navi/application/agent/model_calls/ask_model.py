@@ -14,7 +14,7 @@ from navi.application.agent.model_calls.await_server import AwaitServer
 from navi.application.agent.model_calls.call_bounds import CallBounds
 from navi.application.agent.model_calls.model_call import Attention, CallEvent, ModelCall, Recorder
 from navi.application.agent.model_calls.model_queue import GaveWay, ModelQueue, Slot
-from navi.application.session.retry import patiently
+from navi.application.session.retry import with_retry
 from navi.domain import prefill
 from navi.domain.errors import ModelFailure
 from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, ModelWaiting, Purpose
@@ -75,7 +75,7 @@ class NoModel(ModelFailure):
     """There is no server or no model to ask at all."""
 
 
-class CutOff(Struct, frozen=True, kw_only=True):
+class Interrupted(Struct, frozen=True, kw_only=True):
     """The call was left open because it is to halt; ``shown`` is what it had said."""
 
     call_id: CallId
@@ -99,7 +99,7 @@ class NotSent(Struct, frozen=True):
     """There is no call: it was to halt while it waited."""
 
 
-Asked = Replied | CallFailed | CutOff | NotSent
+Asked = Replied | CallFailed | Interrupted | NotSent
 
 
 def _nothing_more(reply: ModelReplied) -> tuple[CallEvent, ...]:
@@ -179,7 +179,7 @@ class AskModelOnce:
         if isinstance(final, ModelFailure):
             return await self._failed(call, question, target, fitted, final)
         if final is None:
-            return CutOff(call_id=called.call_id, shown=call.partial_text)
+            return Interrupted(call_id=called.call_id, shown=call.partial_text)
         await failpoint("model.before_reply")
         self._succeeded(target, final, call.first_chunk_seconds)
         reply = call.reply(final, self._ids)
@@ -321,7 +321,7 @@ class AskModelOnce:
 
     async def _keep(self, text: str | None) -> str | None:
         """The hash under which a text is kept."""
-        return None if text is None else await patiently(lambda: self._texts.put(text))
+        return None if text is None else await with_retry(lambda: self._texts.put(text))
 
     async def _failed(
         self,
@@ -440,7 +440,7 @@ async def ask_until_answered(
                 if attempt.not_ready_at is not None and record.follows:
                     raise NoModel(failure.kind, failure.error)  # it is left due
                 question = replace(question, attempts=(*question.attempts, attempt))
-            case CutOff(call_id=call_id):
+            case Interrupted(call_id=call_id):
                 if record.node is not None:
                     await record(_stopped(call_id))
                 return None

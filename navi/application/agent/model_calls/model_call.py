@@ -16,7 +16,7 @@ from navi.domain.events import JsonObject, ModelCalled, ModelReplied, ToolCall, 
 from navi.domain.ids import CallId, NodeId, SessionId
 from navi.domain.mend_arguments import mend
 from navi.domain.prompt import ToolSchema
-from navi.domain.repetition import FOR_FOLLOW_UPS, FOR_PEOPLE, LOOK_EVERY, Patience
+from navi.domain.repetition import FOR_FOLLOW_UPS, FOR_PEOPLE, LOOK_EVERY, RepetitionLimits
 from navi.domain.secrets import Secrets
 from navi.domain.turn import FOR_LENGTH, INVALID_ARGUMENTS
 from navi.domain.written_calls import HeldCalls, written_calls
@@ -73,7 +73,7 @@ class Attention(Struct, frozen=True, kw_only=True):
     """
 
     enough: Callable[[str], bool] | None
-    repetition: Callable[[str, Patience], str | None]
+    repetition: Callable[[str, RepetitionLimits], str | None]
 
 
 class ModelCall:
@@ -239,9 +239,9 @@ class ModelCall:
         if self._unheeded < LOOK_EVERY:
             return
         self._unheeded = 0
-        patience = FOR_PEOPLE if self._shows else FOR_FOLLOW_UPS
+        limits = FOR_PEOPLE if self._shows else FOR_FOLLOW_UPS
         said = self.shown.text if kind == "text" else self.shown.thinking
-        repeated = self._attention.repetition(said, patience)
+        repeated = self._attention.repetition(said, limits)
         if repeated is not None:
             raise ModelFailure("runaway", f"the model repeated itself without end: {repeated}")
 

@@ -49,7 +49,7 @@ class InTurn:
             command = RecordOutcome(
                 runner=self.runner, events=outcomes, subagent_id=self.subagent_id
             )
-            await self.record.execute(command, patient=True)
+            await self.record.execute(command, retry=True)
 
 
 class BesideTurns:
@@ -81,5 +81,5 @@ class BesideTurns:
         asides = tuple(event for event in events if isinstance(event, Aside))
         assert len(asides) == len(events)  # noqa: S101 - beside turns nothing else happens
         if asides:
-            rows = await self.record.execute(RecordAside(events=asides), patient=True)
+            rows = await self.record.execute(RecordAside(events=asides), retry=True)
             self.last = rows[-1].envelope.event
