@@ -1,4 +1,4 @@
-"""Wait for whichever of several things happens first; the others end with it."""
+"""Race coroutines: the first to end wins, the others are cancelled."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def race(*works: Coroutine[Any, Any, T]) -> T:
-    """The result, or the exception, of the first one to end; the others are cancelled and awaited.
+    """The result or exception of the first coroutine to end; cancels and awaits the others.
 
     Where several end in the same moment, the one that stands first counts.
     """

@@ -1,4 +1,4 @@
-"""Settings: read from the environment by the command line, checked once here, passed on as values."""
+"""Settings: read from the environment, validated once, passed on as values."""
 
 import ipaddress
 import re
@@ -27,7 +27,7 @@ TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Everything that can be set; the names in the environment stand in the public contract.
+    """All settings; the public contract lists their names in the environment.
 
     Attributes:
         llm_chunk_timeout: seconds; None where it was not set, so that a backend may know better.
@@ -152,7 +152,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
 
 class _Reader:
-    """Reads one variable at a time; an empty value counts as not set."""
+    """Reads and validates one variable at a time; an empty value counts as not set."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment

@@ -1,4 +1,4 @@
-"""Events on their way into a log: payload bytes, salt, digest, and their links of the hash chain.
+"""Encode events as rows of a log: payload bytes, salt, digest, hash chain.
 
 Shared by all logs, so that the same events give rows that differ in their salts only.
 """

@@ -1,4 +1,4 @@
-"""Logging: structured, on standard error, so that standard output stays a command's own."""
+"""Structured logging to standard error."""
 
 import logging
 import sys

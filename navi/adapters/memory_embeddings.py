@@ -1,4 +1,4 @@
-"""How stores of memories ask an embedding model, which may be slow, away, or refuse a text."""
+"""Embed texts for stores of memories, with time-outs and per-text fallback."""
 
 import asyncio
 from collections.abc import Sequence

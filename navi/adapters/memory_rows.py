@@ -1,4 +1,4 @@
-"""What events in the log do to memories; shared by all stores of memories."""
+"""Fold events into changes of memories; shared by all stores of memories."""
 
 from collections.abc import Sequence
 

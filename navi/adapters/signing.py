@@ -1,4 +1,4 @@
-"""The Ed25519 key of a data directory: it signs exports and heads; and the keys that are trusted.
+"""Ed25519 signatures: the key of a data directory, and trusted public keys.
 
 ``keys/ed25519.pem`` holds the private key, readable by its owner only. ``keys/known/*.pub`` hold the
 public keys of others, one a file, as hex.

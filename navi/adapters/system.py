@@ -1,4 +1,4 @@
-"""The real clock and real identifiers."""
+"""The system clock and random identifiers."""
 
 import os
 import time

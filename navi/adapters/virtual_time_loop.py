@@ -1,4 +1,4 @@
-"""An event loop whose time passes only when it is told to, and that says when nobody can go on."""
+"""An asyncio event loop with virtual time, which tells when every task waits."""
 
 import asyncio
 import selectors
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class _Selector(selectors.DefaultSelector):
-    """Never waits: it tells the loop that there is nothing to do but to wait."""
+    """A selector that never blocks: it tells the loop when every task waits."""
 
     loop: "VirtualTimeLoop"
 
@@ -19,7 +19,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Time stands still while somebody can go on; for programs that wait for nothing outside.
+    """Virtual time: it advances only by ``advance``, when every task waits.
 
     What ran in it once runs in it again in the same order, as fast as the machine can.
     """
@@ -32,20 +32,20 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(selector)
 
     def time(self) -> float:
-        """Seconds since the loop was made, as far as it was told."""
+        """The virtual time, in seconds since the loop was made."""
         return self._now
 
     async def idle(self) -> float | None:
-        """Wait until nobody else can go on; seconds to the next timer, None without one."""
+        """Wait until every other task waits; seconds to the next timer, None without one."""
         self._idle = self.create_future()
         return await self._idle
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; a little more, so that a timer is due whatever the rounding does."""
+        """Advance the time; a little more, so that a timer is due whatever the rounding does."""
         self._now += seconds + 1e-6
 
     def stalled(self, seconds: float | None) -> None:
-        """Nobody can go on before ``seconds`` have passed, or None: never."""
+        """Every task waits: until ``seconds`` have passed, or for ever if None."""
         if self._idle is not None:
             waiter, self._idle = self._idle, None
             if not waiter.done():

@@ -1,1 +1,1 @@
-"""The composition root: which adapter stands behind which port, and in which order things start and end."""
+"""The composition root: which adapter implements which port; start-up and shutdown order."""

@@ -1,4 +1,4 @@
-"""What the routes of HTTP and WebSocket use of a node."""
+"""The services of a node for HTTP and WebSocket routes."""
 
 import asyncio
 from functools import partial
@@ -17,7 +17,7 @@ CHECK_SECONDS = 2.0  # what Postgres may take to answer a question for readiness
 
 
 def services_of(node: Node, draining: Draining) -> Services:
-    """What the routes of HTTP and WebSocket use of a node."""
+    """The services of a node for HTTP and WebSocket routes."""
     return Services(
         event_log=node.store.log,
         read_models=node.store.read_models,

@@ -1,4 +1,4 @@
-"""What the settings say of model servers."""
+"""The model servers of the settings."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A node, put together: what it is made of, what runs in it, and how it ends."""
+"""Compose a node: its parts, its background tasks, its shutdown."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -76,7 +76,7 @@ BUILD_REST = 1.0  # of the time that building read models takes: turns and reads
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """A process of the service, put together; its followers run while ``running`` is entered."""
+    """A composed process of the service; its background tasks run inside ``running``."""
 
     id: NodeId
     settings: Settings
@@ -103,7 +103,7 @@ class Node(Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
-        """Join the other nodes and run the followers; at the end hand over and say good-bye."""
+        """Join the cluster and run the background tasks; at the end drain and leave."""
         await self.store.nodes.join(self.id)
         followers = [
             asyncio.create_task(self.projector.run(), name="projector"),
@@ -127,7 +127,7 @@ class Node(Struct, frozen=True, kw_only=True):
             await self._leave()
 
     async def drain(self) -> None:
-        """Open no more turns, give the open ones their time, and leave the rest to other nodes."""
+        """Drain: start no turns, give open ones time, leave the rest to other nodes."""
         if not self.runs.draining:
             log.info("draining", running=len(self.runs.running))
         await self.runs.drain(self.settings.drain_seconds)
@@ -141,7 +141,7 @@ class Node(Struct, frozen=True, kw_only=True):
             log.warning("node_left_without_word", error=str(error))
 
     async def _flush(self) -> None:
-        """Let the relay publish the rest."""
+        """Wait for the relay to publish the rest."""
         if self.nats.trouble is not None:
             return  # the next process publishes the rest
         try:
@@ -167,7 +167,7 @@ async def _published(event_log: LogBackend, relay: Relay) -> None:
 
 
 def _has(state: RelayState, head: int) -> bool:
-    """Whether nothing is left to publish here: all is there, or another node's relay sees to it."""
+    """Whether nothing is left to publish: all is there, or another node's relay does it."""
     if isinstance(state, StandingBy):
         return True
     return isinstance(state, Following) and state.position >= head
@@ -181,7 +181,7 @@ async def open_node(
     *,
     model: str | None = None,
 ) -> AsyncGenerator[Node, None]:
-    """Put a node together on servers that are there.
+    """Compose a node on running servers.
 
     Args:
         model: what every profile is to use in place of its own; None for its own.
@@ -324,7 +324,7 @@ async def _sign_heads(
 
 
 def secrets_of(settings: Settings, addresses: Addresses, models: ModelSettings) -> Secrets:
-    """What is masked in the log: the environment's secrets, and those of the servers in use."""
+    """The secrets to mask: those of the environment and of the servers in use."""
     urls = {"NATS_URL": addresses.nats_url or "", "DATABASE_URL": addresses.database_url or ""}
     return Secrets(
         {

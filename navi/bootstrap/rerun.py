@@ -1,4 +1,4 @@
-"""Sessions run again without a network: the application on a recording."""
+"""Compose a rerun: the application on a recording, without a network."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +71,7 @@ async def _rerun(recording: Recording, until: int) -> Difference | None:
 
 
 def enumerate_texts(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Texts under ids that nobody looks at."""
+    """Memories with made-up ids."""
     return [(str(number), text) for number, text in enumerate(texts)]
 
 

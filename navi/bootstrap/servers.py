@@ -1,4 +1,4 @@
-"""The embedded servers that the settings leave to navi, and the addresses that follow."""
+"""Start the embedded servers that the settings ask for, and tell their addresses."""
 
 import asyncio
 import shutil
@@ -25,7 +25,7 @@ LEAST_ROOM = 4 * 1024 * 1024  # bytes; with less NATS would soon be where it was
 
 @asynccontextmanager
 async def open_servers(settings: Settings) -> AsyncGenerator[EmbeddedServers | None, None]:
-    """The embedded servers that the settings leave to navi; None where both have an address."""
+    """The embedded servers that the settings ask for; None if both have an address."""
     if settings.database_url is not None and settings.nats_url is not None:
         yield None
         return
@@ -34,7 +34,7 @@ async def open_servers(settings: Settings) -> AsyncGenerator[EmbeddedServers | N
 
 
 async def _start_servers(settings: Settings) -> EmbeddedServers:
-    """Own the data directory; a command that only reads has it for a moment, and is waited for."""
+    """Own the data directory; waits for a command that holds it for a moment."""
     clock = SystemClock()
     deadline = clock.monotonic() + READERS_SECONDS
     while True:
@@ -67,7 +67,7 @@ def addresses_of(settings: Settings, servers: EmbeddedServers | None) -> Address
 async def reviving_nats(
     servers: EmbeddedServers | None, relays: Sequence[Relay]
 ) -> AsyncGenerator[None, None]:
-    """Start the embedded NATS again, as long as the block runs, where its streams take nothing more.
+    """Restart the embedded NATS while the block runs, whenever its streams stop taking messages.
 
     A nats-server whose disk was full answers everything but what is to be stored, for ever.
     """

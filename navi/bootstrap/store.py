@@ -1,4 +1,4 @@
-"""The log and what is kept beside it: for a server, and for commands that read beside one or alone."""
+"""Open the log and its stores: for a server, or for a command beside one or alone."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ FIRST_MIGRATION = "0001_event_log"
 
 
 class Store(Struct, frozen=True, kw_only=True):
-    """The log and what is kept beside it, open."""
+    """The open log and its stores."""
 
     database_url: str
     log: PostgresEventLog

@@ -1,4 +1,4 @@
-"""What all commands share: their settings, how they end, and how they print."""
+"""What all commands share: settings, exit status, output."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class CommandFailed(click.ClickException):
-    """Ends the command with one line on standard error: looked, and it does not hold."""
+    """Ends the command with a line on standard error and exit status 1."""
 
     exit_code = DOES_NOT_HOLD
 
@@ -35,7 +35,7 @@ class CommandFailed(click.ClickException):
 
 
 class WrongUsage(CommandFailed):
-    """The same for an option or a setting that cannot be right."""
+    """Ends the command for a wrong option or setting, with exit status 2."""
 
     exit_code = WRONG_USAGE
 

@@ -33,7 +33,7 @@ Item = TypeVar("Item")
 
 
 class ShownDifference(Struct, frozen=True, kw_only=True):
-    """An event that one side has, or both in another way; envelopes as they stand in the log."""
+    """An event that only one side has, or that differs; envelopes as logged."""
 
     kind: Literal["added", "removed", "changed"]
     before: Raw | None

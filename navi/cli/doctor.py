@@ -1,4 +1,4 @@
-"""``navi doctor``: look at everything navi needs, and say what is wrong."""
+"""``navi doctor``: check everything navi needs, and report what is wrong."""
 
 import asyncio
 import platform
@@ -48,7 +48,7 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     state: State
@@ -56,14 +56,14 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """Everything; ``ok`` where nothing fails."""
+    """All findings; ``ok`` if nothing fails."""
 
     ok: bool
     findings: tuple[Finding, ...]
 
 
 class FailpointEntry(Struct, frozen=True, kw_only=True):
-    """A place where ``NAVI_FAILPOINTS`` may strike."""
+    """A failpoint that ``NAVI_FAILPOINTS`` may name."""
 
     name: str
     place: str
@@ -116,7 +116,7 @@ async def _doctor(settings: Settings, *, as_json: bool) -> int:
 
 
 async def examine(settings: Settings) -> Report:
-    """Look at everything."""
+    """Run all checks."""
     findings = [_python(), *await asyncio.to_thread(_data_directory, settings.data_dir)]
     parts = await asyncio.gather(
         _servers(settings), _model(settings), _tools(settings), _profiles(settings)

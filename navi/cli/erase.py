@@ -1,4 +1,4 @@
-"""``navi erase``: take the words out of sessions, in the log and wherever else they stand."""
+"""``navi erase``: erase the content of sessions, in the log and everywhere else."""
 
 import asyncio
 from collections.abc import Sequence
@@ -112,7 +112,7 @@ def _erasing(settings: Settings, store: Store) -> EraseSessions:
 
 
 def _agreed(found: Sequence[Erasable]) -> bool:
-    """Say what goes, and ask."""
+    """Show what will be erased, and ask for confirmation."""
     for each in found:
         name = one_line(each.name or "(no name)", width=NAME_CHARACTERS)
         parts = [
@@ -134,7 +134,7 @@ def _counted(count: int, one: str, many: str | None = None) -> str:
 
 
 async def _nats_follows(servers: Attached, settings: Settings, store: Store) -> bool:
-    """Whether the copies on NATS are gone: a relay takes them out on its way to the head."""
+    """Whether the copies on NATS are erased: the relay does so on its way to the head."""
     assert servers.nats_url is not None  # noqa: S101 - asked for
     async with AsyncExitStack() as stack:
         nats = await stack.enter_async_context(connect(servers.nats_url, name="navi erase"))

@@ -1,4 +1,4 @@
-"""``navi fork``: a new session that goes on from an event of another one."""
+"""``navi fork``: fork a session at an event."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""What navi remembers about its user, on the command line: list, search, add, change, forget."""
+"""``navi memories``: list, search, add, edit, forget."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -58,7 +58,7 @@ def memories(context: click.Context, data_dir: str | None, as_json: bool) -> Non
 @click.argument("query")
 @click.pass_obj
 def search(given: tuple[Settings, bool], query: str) -> None:
-    """Find what answers a question, best first."""
+    """Search memories, best match first."""
     settings, as_json = given
     run(settings, _list(settings, query=query, as_json=as_json))
 
@@ -67,7 +67,7 @@ def search(given: tuple[Settings, bool], query: str) -> None:
 @click.argument("text")
 @click.pass_obj
 def add(given: tuple[Settings, bool], text: str) -> None:
-    """Keep a fact."""
+    """Add a memory."""
     settings, as_json = given
     run(settings, _change(settings, None, text, as_json=as_json))
 
@@ -77,7 +77,7 @@ def add(given: tuple[Settings, bool], text: str) -> None:
 @click.argument("text")
 @click.pass_obj
 def edit(given: tuple[Settings, bool], memory_id: str, text: str) -> None:
-    """Put another text in place of a memory's; the old one is erased."""
+    """Change the text of a memory; the old text is erased."""
     settings, as_json = given
     run(settings, _change(settings, memory_id, text, as_json=as_json))
 
@@ -86,7 +86,7 @@ def edit(given: tuple[Settings, bool], memory_id: str, text: str) -> None:
 @click.argument("memory_id", metavar="ID")
 @click.pass_obj
 def forget(given: tuple[Settings, bool], memory_id: str) -> None:
-    """Forget a memory, its words in the log too."""
+    """Forget a memory, and erase its text from the log."""
     settings, _ = given
     run(settings, _forget(settings, memory_id))
 
@@ -135,7 +135,7 @@ async def _opened(settings: Settings) -> AsyncGenerator[ManageMemories, None]:
 
 
 def records_of(settings: Settings, store: Store) -> Records:
-    """The sessions as one command knows them; it is a process that runs no turns."""
+    """Records for one command, which runs no turns."""
     ids, secrets = RandomIds(), Secrets(settings.secrets)
     return Records(store.log, store.read_models, SystemClock(), ids, NodeId(ids.uuid()), secrets)
 

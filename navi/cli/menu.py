@@ -1,4 +1,4 @@
-"""The menu of commands: their order, their groups, and which module holds each of them."""
+"""The command group: order and sections of commands, and the module of each."""
 
 import keyword
 import sys
@@ -79,7 +79,7 @@ COMMANDS: Mapping[str, MenuEntry] = {
 
 
 class Menu(click.Group):
-    """A group that loads a command's module when the command is called."""
+    """A click group that imports a command's module when it is called."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run the command line; output that cannot be written ends it with a sentence."""

@@ -1,4 +1,4 @@
-"""Which model answers, as far as it can be told."""
+"""Which model is in use, for `status` and `doctor`."""
 
 import asyncio
 

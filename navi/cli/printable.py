@@ -1,4 +1,4 @@
-"""Text of models, tools and users made fit for a terminal."""
+"""Sanitise text of models, tools and users for a terminal."""
 
 import re
 import shutil

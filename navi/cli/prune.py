@@ -1,4 +1,4 @@
-"""``navi prune``: give back the space of what only showed text in the making."""
+"""``navi prune``: prune delta text of finished calls."""
 
 import re
 from datetime import timedelta
@@ -37,14 +37,14 @@ class PruneAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Age(click.ParamType[timedelta]):
-    """A stretch of time such as ``7d``."""
+    """A duration such as ``7d``."""
 
     name = "age"
 
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta:
-        """The time that ``7d``, ``12h``, ``30m``, ``45s`` or ``2w`` stand for."""
+        """Parse ``7d``, ``12h``, ``30m``, ``45s`` or ``2w``."""
         match = _AGE.fullmatch(value)
         if match is None:
             self.fail(f"{value!r} is no age such as 7d, 12h or 30m", param, ctx)

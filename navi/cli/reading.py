@@ -208,7 +208,7 @@ def _print_message(message: Message) -> None:
 
 
 async def find_session(log: EventLog, session: str) -> tuple[SessionId, int]:
-    """The session that an argument names, and the seq of its last event; also of a deleted one.
+    """Find the session that an argument names, deleted ones too, and the seq of its last event.
 
     Raises:
         NotFound: there is none.

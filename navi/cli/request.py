@@ -1,4 +1,4 @@
-"""``navi request``: what a model server was sent, made again from the log."""
+"""``navi request``: reproduce the request of a model call from the log."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""``navi rerun``: a session run again from its log alone, and where it comes out another way."""
+"""``navi rerun``: rerun a session from its log, and show the first difference."""
 
 import asyncio
 from pathlib import Path
@@ -36,7 +36,7 @@ LINE = 2_000  # characters of a payload
 
 
 class Made(Struct, frozen=True, kw_only=True):
-    """An event that was made in place of the recorded one."""
+    """The event of the rerun in place of the recorded one."""
 
     type: str
     v: int
@@ -45,7 +45,7 @@ class Made(Struct, frozen=True, kw_only=True):
 
 
 class FirstDifference(Struct, frozen=True, kw_only=True):
-    """Where a rerun comes out another way; ``fields`` of the payload, or ``type``."""
+    """Where a rerun differs; ``fields`` of the payload, or ``type``."""
 
     seq: int
     expected: Raw

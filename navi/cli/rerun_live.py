@@ -1,4 +1,4 @@
-"""``navi rerun --with``: from some event on live, in a fork, with another model or profile."""
+"""``navi rerun --with``: answer a message again, live, with another model or profile."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from navi.settings import Settings
 
 
 class Changed(Struct, frozen=True, kw_only=True):
-    """What is to be another way; None where a thing stays as it was."""
+    """What to change; None leaves it as recorded."""
 
     model: str | None = None
     profile: str | None = None

@@ -1,4 +1,4 @@
-"""A session as a regression test: its export, and a test that runs it again."""
+"""Save a session as a regression test: its export, and a test that reruns it."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Where a running navi is: as its data directory says, or at the address that is set."""
+"""Find a running navi: by its data directory, or at the configured address."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ ANSWER_SECONDS = 2.0
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """A navi that answers; ``record`` where it keeps one in the data directory."""
+    """A running navi; ``record`` is its entry in the data directory, if any."""
 
     http_url: str
     version: str | None
@@ -27,7 +27,7 @@ class _Alive(Struct, frozen=True):
 
 
 async def find_running(settings: Settings) -> Running | None:
-    """The navi of the data directory, else one that listens where these settings say; or None."""
+    """Find the navi of the data directory, else the one at the configured address; or None."""
     record = await asyncio.to_thread(read_run, settings.data_dir)
     if record is not None and record.http_url is not None:
         return Running(http_url=record.http_url, version=record.version, record=record)

@@ -1,4 +1,4 @@
-"""``navi serve``: start everything in order, run until a signal, and end in the opposite order."""
+"""``navi serve``: start everything, run until a signal, shut down in reverse order."""
 
 import asyncio
 import os
@@ -65,7 +65,7 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class Ending:
-    """Signals: the first one ends the process in good order, the second one at once."""
+    """Signal handling: the first signal shuts down gracefully, the second one at once."""
 
     def __init__(self, main: asyncio.Task[int]) -> None:
         self._main = main
@@ -144,7 +144,7 @@ async def _run(settings: Settings, ending: Ending) -> int:
 
 
 async def _wait_for_postgres(database_url: str) -> None:
-    """Give a Postgres that is just starting its time.
+    """Wait for a Postgres that is starting up.
 
     Raises:
         Failed: it does not answer, or will not have us.
@@ -174,7 +174,7 @@ async def _wait_for_postgres(database_url: str) -> None:
 
 
 async def _banner(node: Node, url: str, model: Model) -> str:
-    """What a person wants to know of a navi that has just started."""
+    """Print the start-up banner: address, model, data directory."""
     settings = node.settings
     found = await examine(node.store.database_url)
     postgres = "embedded" if settings.database_url is None else name_of(settings.database_url)

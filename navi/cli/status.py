@@ -131,5 +131,5 @@ def _print_status(found: Status, model: Model) -> None:
 
 
 def without_password(url: str | None) -> str | None:
-    """An address of which a password was taken away, and nothing else."""
+    """An address without its password."""
     return None if url is None else _PASSWORD.sub(r"\g<user>:***@", url)

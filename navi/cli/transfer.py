@@ -1,4 +1,4 @@
-"""``navi export``, ``navi import`` and ``navi keys``: sessions on their way, and who vouches for them."""
+"""``navi export``, ``navi import`` and ``navi keys``."""
 
 import asyncio
 import sys
@@ -122,7 +122,7 @@ async def write(pieces: AsyncGenerator[bytes, None], file: BinaryIO) -> int:
 @data_dir_option
 @json_option
 def import_(file: Path, data_dir: str | None, as_json: bool) -> None:
-    """Take in the sessions of an export, as they were: ids, seqs and moments stay.
+    """Import the sessions of an export unchanged: ids, seqs and times stay.
 
     The whole file is checked first. What is damaged, reordered, cut off, or in the log already is
     refused with exit status 1, and nothing is written. A signer that is not known is a warning.
@@ -153,7 +153,7 @@ def _print_imported(imported: Imported) -> None:
 
 
 async def warn_of_stranger(settings: Settings, public_key: str) -> None:
-    """Say on standard error where a signer is neither this navi nor one of those that are trusted."""
+    """Warn on standard error if the signer is neither this navi nor trusted."""
     keys = await asyncio.to_thread(_keys, settings)
     if public_key in (keys.public_key, *(known.public_key for known in keys.known)):
         return

@@ -1,4 +1,4 @@
-"""Commands of upkeep: publish, migrate; and the grammar of the demo model."""
+"""Maintenance commands: publish, migrate; and the grammar of the demo model."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ PROGRESS_EVERY = 10_000  # events between two lines of progress
 
 
 class Published(Struct, frozen=True, kw_only=True):
-    """A stream that was made anew; ``from_position`` and ``position`` as in ``Navi-Position``."""
+    """A recreated stream; ``from_position`` and ``position`` as in ``Navi-Position``."""
 
     stream: str
     from_position: str
@@ -126,7 +126,7 @@ async def _connected(nats: NatsConnection) -> None:
 
 
 class _Progress:
-    """Says on standard error how far a stream is, every so many events."""
+    """Prints progress on standard error."""
 
     def __init__(self) -> None:
         self._next = 0

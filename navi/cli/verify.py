@@ -1,4 +1,4 @@
-"""``navi verify``: whether the log, one session of it, or an export is what was written."""
+"""``navi verify``: verify the log, one session of it, or an export."""
 
 import asyncio
 from pathlib import Path

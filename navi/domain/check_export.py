@@ -1,4 +1,4 @@
-"""Whether an export is whole and untouched: every line, every chain, the signature.
+"""Verify an export: every line, every chain, the signature.
 
 Nothing is taken from the file that was not checked, and nothing in it can make the check raise.
 """
@@ -38,7 +38,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 class ExportCheck:
-    """Takes the lines of an export in order, and keeps what it finds wrong.
+    """Verifies the lines of an export in order, and collects what is wrong.
 
     Args:
         verify: whether a signature of a message was made with the key that belongs to a public one.
@@ -74,7 +74,7 @@ class ExportCheck:
         return verdict_of(sessions=len(sessions), events=self.events, problems=self._problems)
 
     def found(self, problem: Damage | None) -> None:
-        """Take in what somebody else found wrong with an event, if anything."""
+        """Add what another check found wrong with an event, if anything."""
         if problem is not None:
             self._problems.append(problem)
 
@@ -238,7 +238,7 @@ class ExportCheck:
 
 
 def check_export(lines: Iterable[bytes], verify: Verify) -> ExportCheck:
-    """Check a whole export; the verdict is in what this gives.
+    """Verify a whole export.
 
     Args:
         lines: each with its line break.

@@ -130,7 +130,7 @@ class ExpireUpload(Struct, frozen=True, kw_only=True):
 
 
 class SwitchProfile(Struct, frozen=True, kw_only=True):
-    """Let another profile answer from the next model call on."""
+    """Switch the profile from the next model call on."""
 
     to_profile: str
     by: Literal["user", "tool"] = "user"

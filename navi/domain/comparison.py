@@ -1,4 +1,4 @@
-"""How two stretches of events, or two buffers, differ."""
+"""Compare two ranges of events, or two buffers."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -36,7 +36,7 @@ Item = TypeVar("Item")
 
 
 class Pair(Struct, Generic[Item], frozen=True, kw_only=True):
-    """A thing that is another one now."""
+    """An item that has changed: before and after."""
 
     before: Item
     after: Item
@@ -66,7 +66,7 @@ def differences_by_key(
 
 
 class EventDifference(Struct, frozen=True, kw_only=True):
-    """A place at which two streams differ.
+    """A difference between two streams of events.
 
     Attributes:
         kind: ``changed`` where both have an event of the same type there.

@@ -1,4 +1,4 @@
-"""What is left of an event when its words are erased: what it was, not what it said.
+"""Erase the content of events: ids and structure stay, words go.
 
 Ids, numbers and the words of navi's own vocabulary stay, so that every fold still closes what it
 opened; every other text gives way to a mark. This works on the stored JSON, whatever version of

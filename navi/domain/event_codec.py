@@ -1,4 +1,4 @@
-"""Events to bytes and back: the payload as it is stored, the envelope as everybody gets it.
+"""Encode and decode events: the stored payload, and the envelope on the wire.
 
 The bytes of an envelope are the same on the WebSocket, on NATS, in exports and over HTTP, and never
 change: the stored payload is copied into them as it stands.
@@ -43,7 +43,7 @@ class EventDecoder:
         types: Mapping[str, type[KnownEvent]],
         upcasters: Mapping[tuple[str, int], Upcaster],
     ) -> None:
-        """Learn a vocabulary.
+        """Set the event types to decode.
 
         Raises:
             ValueError: the steps do not lead from every version of every type to the present one.

@@ -1,4 +1,4 @@
-"""Exports: sessions as lines of JSON that anybody can check, with navi or without.
+"""The format of exports: sessions as signed JSON Lines that anybody can verify.
 
 The first line says what follows, one line an event comes after it, session by session, and the last
 line signs all bytes before it. The layout stands in ``docs/audit.md``.
@@ -76,7 +76,7 @@ class End(Struct, frozen=True, kw_only=True):
 
 
 class ExportedEvent(Struct, frozen=True, kw_only=True):
-    """An event with its links of the chain, apart from any place in a log."""
+    """An event of an export: payload, salt, digest and hash, without a position."""
 
     session_id: SessionId
     seq: int

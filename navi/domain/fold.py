@@ -1,4 +1,4 @@
-"""Folding a projection in memory: the tail of the log on top of what is stored, the past, a replay."""
+"""Fold a projection in memory: the tail on top of the stored state, the past, a replay."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar, assert_never
@@ -29,7 +29,7 @@ class Rows(Generic[Row]):
             self._hidden_by[key] = by
 
     def apply(self, change: Change) -> None:
-        """Do what a change says; total."""
+        """Apply a change; total."""
         match change:
             case Put(key=key, row=row):
                 self._rows[key] = row

@@ -1,4 +1,4 @@
-"""Words that navi puts before the model while it works: budget, goal, stall, failed steps.
+"""Guidance for the model while it works: budget, goal anchor, stall warning, re-plan.
 
 Each mechanic is one function of small values; ``Progress`` is what they need to know of the past. An
 iteration is a model call with tools that was answered, counted as ``Actor.iterations`` counts.

@@ -1,4 +1,4 @@
-"""The chain that ties a session's events together, so that a change of history shows.
+"""The hash chain of a session's events, which makes changes of history evident.
 
 ``digest`` is sha256(salt + data): a payload can be erased with its salt, and nothing can be guessed
 back, while the chain still verifies. ``hash`` is sha256(previous hash + header + digest), the header

@@ -1,4 +1,4 @@
-"""Signed heads: where the log and its sessions stood at a moment, so that what is cut off shows.
+"""Signed heads: where the log and its sessions ended at a moment, which makes truncation evident.
 
 One line of JSON a moment. It names the sessions that have grown since the line before, each with its
 last ``seq`` and hash, and is tied to that line by its SHA-256. The layout stands in ``docs/audit.md``.
@@ -73,7 +73,7 @@ def decode_head(line: bytes) -> SignedHead:
 
 
 class HeadsCheck:
-    """What the heads of a log say, held against what the log holds now.
+    """Verifies a log against its signed heads.
 
     Args:
         log_id: of the log; lines of others are passed over.

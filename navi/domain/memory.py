@@ -1,4 +1,4 @@
-"""What navi remembers about a user: facts, how they change, are found and are put before the model."""
+"""Memories: facts about a user, how they change, are ranked and are put into the prompt."""
 
 import math
 from collections.abc import Iterable, Sequence

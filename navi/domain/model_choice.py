@@ -1,4 +1,4 @@
-"""Which server and which of its models is asked next, after what went wrong so far."""
+"""Choose the next model and server of a call, after its failures so far."""
 
 from collections.abc import Collection, Sequence
 
@@ -28,7 +28,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """How one try of a model call ended.
+    """How one try of a model call failed.
 
     Attributes:
         status: of the HTTP answer, where one came.

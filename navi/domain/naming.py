@@ -1,4 +1,4 @@
-"""A name for a session after its first exchange: what the model is asked, and what its answer is."""
+"""Name a session after its first exchange: the request to the model, and its answer."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a read model is: a small state and rows that fall out of folding one session's events."""
+"""Projections: a small state and rows, folded from one session's events."""
 
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, runtime_checkable

@@ -1,4 +1,4 @@
-"""A recorded session as what it is run again by: what came from outside, and in which order."""
+"""Query a recorded session for a rerun: its calls, batches, and outside events."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -63,7 +63,7 @@ class RecordedCall(Struct, frozen=True, kw_only=True):
 
 
 class Recording:
-    """Looks into a recorded session.
+    """Queries on the events of a recorded session.
 
     Args:
         envelopes: seq 1, 2, 3, ... to its end.
@@ -261,7 +261,7 @@ def _calls(envelopes: Sequence[Envelope]) -> tuple[RecordedCall, ...]:
 
 
 def begins_fork(envelope: Envelope) -> bool:
-    """Whether a session goes on from another one here."""
+    """Whether the events here begin a fork."""
     event = envelope.event
     return isinstance(event, SessionCreated) and event.forked_from is not None
 

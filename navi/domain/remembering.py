@@ -1,4 +1,4 @@
-"""What is worth remembering of a turn: what the model is asked, and the facts in its answer."""
+"""Extract memories from a turn: the request to the model, and the facts in its answer."""
 
 import re
 from collections.abc import Sequence
@@ -108,6 +108,6 @@ def is_enough(answer: str) -> bool:
 
 
 def _was_said(message: Message) -> bool:
-    """Whether the user or the agent said it in words, and not navi or a tool."""
+    """Whether the message is text of the user or the agent, not of navi or a tool."""
     by_navi = message.is_guidance or message.is_summary or message.is_plan
     return message.role != "tool" and not by_navi and bool(message.content)

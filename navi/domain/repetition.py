@@ -19,7 +19,7 @@ _LETTERS = re.compile(r"[^\W\d_]")
 
 
 class RepetitionLimits(Struct, frozen=True, kw_only=True):
-    """How much of the same is enough.
+    """Limits on repetition in a reply.
 
     Attributes:
         characters: of a piece that follows upon itself, all its repetitions together.

@@ -1,4 +1,4 @@
-"""Secrets in what is to be logged: found, masked, and said to have been masked.
+"""Find and mask secrets before events are logged.
 
 What counts: values of environment variables that are named like secrets, passwords in URLs, and tokens
 that show by their form what they are. A log cannot take back what it once said, so this happens before
@@ -126,7 +126,7 @@ class Secrets:
     """What is masked: given values, by name, and tokens of known forms."""
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
-        """Know some values; those that are too short or too common to be masked are left out."""
+        """Set the values to mask, without those that are too short or too common."""
         usable = {name: value for name, value in (values or {}).items() if _is_telling(value)}
         # The longest first: one may be the beginning of another.
         self._values = sorted(usable.items(), key=lambda item: -len(item[1]))

@@ -1,4 +1,4 @@
-"""How the log is named on NATS: streams, subjects, headers, and the token of a position."""
+"""Names on NATS: streams, subjects, headers, and the token of a position."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Tool output made fit for the log: clean text of a bounded size, and a word about what is missing."""
+"""Sanitise and bound tool output for the log."""
 
 import msgspec
 from msgspec import Struct

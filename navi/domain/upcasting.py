@@ -1,4 +1,4 @@
-"""Old payloads brought up to date: one pure function for each step from a version to the next.
+"""Upcast old payloads: one pure function for each step from a version to the next.
 
 Stored bytes never change. Where a type's payload cannot be changed by a new field with a default, its
 ``V`` goes up, and a step from the version before stands here; a payload goes through as many steps as

@@ -1,4 +1,4 @@
-"""What people upload into a session: how it may be called, how much there may be, how long it stays."""
+"""Rules of uploads: names, quotas, expiry."""
 
 import mimetypes
 import re
@@ -31,7 +31,7 @@ _NOT_SHOWN = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, halves of pairs, l
 
 
 class Upload(Struct, frozen=True, kw_only=True):
-    """A file that is there.
+    """An uploaded file.
 
     Attributes:
         at, seq, session_id: of the event that says so; a fork has some of its origin's.

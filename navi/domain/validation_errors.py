@@ -1,4 +1,4 @@
-"""What a value from outside has wrong, in words that name the field: for models, users, configs."""
+"""Turn msgspec validation errors into ``BadInput`` that names the field."""
 
 import re
 
@@ -12,7 +12,7 @@ _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>[^`]*)`$")
 
 
 def validation_error(error: msgspec.ValidationError, *, whole: str = "value") -> BadInput:
-    """The field that does not fit and why, out of msgspec's message.
+    """The ``BadInput`` for a msgspec error: which field, and why.
 
     Args:
         whole: how the value itself is called where no field of it is to blame.

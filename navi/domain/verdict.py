@@ -1,4 +1,4 @@
-"""What an examination of the log, or of an export of it, found."""
+"""The verdict of verifying the log or an export."""
 
 from msgspec import Struct
 
@@ -8,7 +8,7 @@ MAX_PROBLEMS = 1_000  # a chain that is broken at its beginning has one for each
 
 
 class Damage(Struct, frozen=True, kw_only=True):
-    """Something that does not hold; ``session_id`` is null for a damage of the log itself."""
+    """A damage that was found; ``session_id`` is null for one of the log itself."""
 
     session_id: SessionId | None
     seq: int | None

@@ -1,4 +1,4 @@
-"""The ASGI application: routes, errors and the guard around them."""
+"""The ASGI application: routes, error handlers, middleware."""
 
 from collections.abc import Iterable
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """The clock."""
 
     def now(self) -> datetime:
         """The present moment, UTC."""
@@ -17,7 +17,7 @@ class Clock(Protocol):
 
 
 class Ids(Protocol):
-    """Where identifiers come from."""
+    """Generates identifiers."""
 
     def uuid(self) -> str:
         """A new UUIDv7."""

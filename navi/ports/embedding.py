@@ -29,7 +29,7 @@ class Embedder(Protocol):
 
 
 class Embedders(Protocol):
-    """Which embedding model there is; it may come and go while the process runs."""
+    """Finds the embedding model, which may come and go while the process runs."""
 
     async def current(self) -> Embedder | None:
         """The model to use now; None where there is none, or none answers.

@@ -15,7 +15,7 @@ from navi.domain.ids import EventId, MessageId, Owner, SessionId, SubagentId, Tu
 
 
 class NewEvent(Struct, frozen=True, kw_only=True):
-    """An event that wants to be appended; ``id`` makes the append idempotent."""
+    """An event to append; its ``id`` makes the append idempotent."""
 
     id: EventId
     at: datetime
@@ -150,7 +150,7 @@ class EventLog(Protocol):
     def watch(
         self, session_id: SessionId, *, after: int
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        """Every event behind ``after``: first from the log, then live, no seam, none twice.
+        """Stream every event behind ``after``: first from the log, then live, no gap, none twice.
 
         Endless; the caller closes it. A watcher that does not keep up is served from the log again,
         so that what waits in memory for it is bounded.

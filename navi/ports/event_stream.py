@@ -25,7 +25,7 @@ class EventStream(Protocol):
         ...
 
     async def event_at(self, partition: int, position: int) -> EventId | None:
-        """Which event stands at a position; None where the stream does not keep it any more.
+        """The id of the event at a position; None if the stream no longer has it.
 
         Raises:
             BusUnavailable: NATS does not answer.
@@ -34,7 +34,7 @@ class EventStream(Protocol):
         ...
 
     async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
-        """Store consecutive rows, the first one at the end of the stream; durably, in order.
+        """Publish consecutive rows at the end of the stream, durably, in order.
 
         A failure may leave the first few of them stored.
 
@@ -46,7 +46,7 @@ class EventStream(Protocol):
         ...
 
     async def erase(self, partition: int, positions: Sequence[int]) -> None:
-        """Overwrite what stands at those positions and leave holes; what is gone already stays gone.
+        """Erase the messages at those positions; they stay as gaps.
 
         Raises:
             BusUnavailable: NATS does not answer; again.
@@ -55,7 +55,7 @@ class EventStream(Protocol):
         ...
 
     async def recreate(self, partition: int, *, first_position: int) -> None:
-        """Throw the stream away, whosever it is, and make it anew: it goes on at ``first_position``.
+        """Delete the stream, whoever owns it, and recreate it to start at ``first_position``.
 
         Raises:
             BusUnavailable: NATS does not answer.

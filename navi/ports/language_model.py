@@ -134,7 +134,7 @@ class LanguageModel(Protocol):
 
 
 class Renderers(Protocol):
-    """All renderers there ever were: what one of them wrote once, it writes again."""
+    """All versions of all renderers, to reproduce requests."""
 
     def render_again(self, renderer: str, request: ModelRequest) -> bytes:
         """The body as the named renderer writes it, whichever backend is in use today.

@@ -4,16 +4,16 @@ from typing import Protocol
 
 
 class LeaderLock(Protocol):
-    """Lets one process of the service through at a time."""
+    """A cluster-wide exclusive lock."""
 
     async def acquire(self) -> bool:
-        """Whether this process is through, until it leaves or Postgres goes away.
+        """Acquire the lock, or check that it is still held; whether it is.
 
         Raises:
-            LogUnavailable: Postgres does not answer; nobody is through.
+            LogUnavailable: Postgres does not answer; the lock is not held.
         """
         ...
 
     def release(self) -> None:
-        """Make way for another."""
+        """Release the lock."""
         ...

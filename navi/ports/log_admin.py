@@ -48,7 +48,7 @@ class SessionHead(Struct, frozen=True, kw_only=True):
 
 
 class RestoredSession(Struct, frozen=True, kw_only=True):
-    """A session that was somewhere else before; as `SessionHead`, its events come apart."""
+    """A session to import; like `SessionHead`, without events."""
 
     session_id: SessionId
     owner: Owner
@@ -62,7 +62,7 @@ class LogRegistry(EventLog, Protocol):
     async def sessions(
         self, session_ids: Sequence[SessionId] | None = None
     ) -> Sequence[SessionHead]:
-        """Those of the sessions that are there, or all, of one moment; in order of id."""
+        """Some sessions, or all, with their heads, as a snapshot; in order of id."""
         ...
 
     async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
@@ -88,7 +88,7 @@ class LogErasure(PartitionedLog, LogRegistry, Protocol):
         ...
 
     async def erase(self, session_id: SessionId, payloads: Mapping[int, bytes]) -> None:
-        """Put other payloads in place of what events said, by seq, and take their salts away.
+        """Erase events: replace their payloads, by seq, and remove their salts.
 
         The events keep their places, their digests and their links, so the chain still verifies, and
         nothing of the old payloads can be guessed back.
@@ -108,7 +108,7 @@ class LogErasure(PartitionedLog, LogRegistry, Protocol):
         session_id: SessionId | None = None,
         dry_run: bool = False,
     ) -> Pruned:
-        """Take the texts of deltas away whose call has ended, among the next ``limit`` positions.
+        """Prune delta text of finished calls, among the next ``limit`` positions.
 
         Their places, digests and links stay.
 
@@ -135,7 +135,7 @@ class LogRestore(LogRegistry, Protocol):
         sessions: Sequence[RestoredSession],
         events: AsyncGenerator[Sequence[ExportedEvent], None],
     ) -> int:
-        """Record sessions as they were somewhere else, all of it or nothing; gives how many events.
+        """Import sessions unchanged, all or nothing; gives how many events.
 
         Ids, seqs, moments, payloads and links stay as they are, and are not checked here; the events
         stand at the end of the log, in the order in which they come.

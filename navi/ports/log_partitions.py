@@ -32,7 +32,7 @@ class LogPartitions(Protocol):
     async def read_all(
         self, partition: int, *, after: int, limit: int, deltas: bool = True
     ) -> Page:
-        """What stands behind position ``after`` of a partition; never skips a late commit.
+        """Read a partition behind position ``after``; never skips a late commit.
 
         Raises:
             LogDamaged: the positions have a hole.

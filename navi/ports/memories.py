@@ -9,13 +9,13 @@ from navi.ports.event_log import Recorded
 
 
 class Memories(Protocol):
-    """What is remembered about each user: a read model of the log, safe to throw away.
+    """Memories of each user: a read model of the log, safe to delete.
 
     Every implementation passes ``tests/contracts/memories.py``. An owner sees and forgets its own only.
     """
 
     async def position(self, partition: int) -> int:
-        """Everything in the partition up to here is in the read model.
+        """The position up to which the read model has the partition.
 
         Raises:
             LogUnavailable: Postgres does not answer; so does every method.
@@ -55,5 +55,5 @@ class Memories(Protocol):
         ...
 
     async def reset(self) -> None:
-        """Forget all that is stored; it is built again from the beginning of the log."""
+        """Delete everything stored; it is rebuilt from the beginning of the log."""
         ...

@@ -18,7 +18,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 class ModelServers(Protocol):
-    """The model servers in order of preference, and which of them failed lately."""
+    """The model servers in order of preference, with cooldowns after failures."""
 
     async def choose(self, models: Sequence[str], failures: Sequence[Failure]) -> Target | None:
         """What to ask next; None when it is better to give up.
@@ -33,11 +33,11 @@ class ModelServers(Protocol):
         ...
 
     def failed(self, target: Target, failure: Failure) -> None:
-        """Set the server aside for a time, if the failure is its own and it is not the only one."""
+        """Start the server's cooldown, if the failure is its own and it is not the only one."""
         ...
 
     def succeeded(self, target: Target) -> None:
-        """Forget what was held against the server."""
+        """End the server's cooldown."""
         ...
 
     async def default_model(self) -> str:

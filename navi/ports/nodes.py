@@ -9,14 +9,14 @@ NodeState = Literal["alive", "silent", "gone", "left"]
 
 
 class Nodes(Protocol):
-    """Which processes of the service are alive, told by their database session and lease."""
+    """Cluster membership: which processes are alive, by database session and lease."""
 
     async def join(self, node_id: NodeId) -> None:
-        """Announce this process; from now on its lease is renewed until ``leave``."""
+        """Join the cluster; the lease is renewed until ``leave``."""
         ...
 
     async def leave(self) -> None:
-        """Say good-bye: what this process ran may be taken over at once, as handed over."""
+        """Leave the cluster: what this process ran may be taken over at once, as handed over."""
         ...
 
     async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
@@ -28,7 +28,7 @@ class Nodes(Protocol):
         ...
 
     async def forget_ended(self, *, but: Collection[NodeId]) -> None:
-        """Drop what is kept about processes that ended more than an hour ago, except those named.
+        """Delete entries of processes that ended more than an hour ago, except those named.
 
         A process that is not known is ``gone``.
         """

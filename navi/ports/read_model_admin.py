@@ -12,7 +12,7 @@ class ReadModelAdmin(Protocol):
     """Look after stored read models."""
 
     async def forget(self, session_id: SessionId, *, keep_listed: bool) -> None:
-        """Drop what every projection has stored of a session; it is folded anew from the log.
+        """Drop every projection's stored state of a session; it is folded again from the log.
 
         No batch is under way meanwhile that was folded from what the log said before.
 

@@ -33,7 +33,7 @@ class ProjectionBatch(Protocol):
 
     @property
     def position(self) -> int:
-        """Everything up to here is in the read model."""
+        """The position up to which the read model has the partition."""
         ...
 
     async def states(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, StoredState]:
@@ -64,11 +64,11 @@ class ReadModelBuilds(BuildList, Protocol):
         ...
 
     async def rebuild(self, projection: str, version: int) -> Build:
-        """Begin another build beside the one that serves; gives the one that is under way, if any."""
+        """Start a new build beside the serving one; gives the one under way, if any."""
         ...
 
     async def switch(self, projection: str, build: int) -> bool:
-        """Let a build serve in place of the one that does, which is retired, in one transaction.
+        """Switch to a build, and retire the one that serves, in one transaction.
 
         False, and nothing is done, where it is behind that one in a partition, while another process
         works on either of them, or when it is retired; True also where it serves already.
@@ -76,16 +76,16 @@ class ReadModelBuilds(BuildList, Protocol):
         ...
 
     async def in_use(self, projection: str, version: int) -> None:
-        """Say that a process of that version is at work."""
+        """Record that a process of that version is running."""
         ...
 
     async def retire_others(self, projection: str, version: int, *, unused_seconds: float) -> None:
-        """Retire the builds of other versions at which no process has been at work for that long.
+        """Retire builds of other versions that no process has used for that long.
 
         Does nothing before the version's own build is live.
         """
         ...
 
     async def drop_retired(self, *, rows: int) -> bool:
-        """Throw away about so many rows of retired builds; whether some are left."""
+        """Delete about ``rows`` rows of retired builds; whether some are left."""
         ...

@@ -25,7 +25,7 @@ class StoredState(Struct, frozen=True, kw_only=True):
 
 
 class ParkedEvent(Struct, frozen=True, kw_only=True):
-    """An event that a projection cannot fold: it goes on as if the event were not there."""
+    """An event that a projection cannot fold, and skips."""
 
     session_id: SessionId
     seq: int
@@ -34,7 +34,7 @@ class ParkedEvent(Struct, frozen=True, kw_only=True):
 
 
 class Build(Struct, frozen=True, kw_only=True):
-    """One time a read model is made from the log.
+    """One build of a read model from the log.
 
     Attributes:
         version: of the projection.

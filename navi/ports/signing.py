@@ -6,7 +6,7 @@ from navi.domain.heads import SignedHead
 
 
 class Signer(Protocol):
-    """Who signs exports and heads: the owner of a data directory, by an Ed25519 key."""
+    """Signs exports and heads with the Ed25519 key of a data directory."""
 
     @property
     def public_key(self) -> str:
@@ -19,7 +19,7 @@ class Signer(Protocol):
 
 
 class HeadsJournal(Protocol):
-    """Signed heads of one log on disk; lines are only ever added."""
+    """The append-only file of signed heads of one log."""
 
     async def last(self) -> tuple[SignedHead, bytes] | None:
         """The last line, read and as it stands; None where there is none."""
@@ -39,7 +39,7 @@ class HeadsJournal(Protocol):
 
 
 class HeadsBus(Protocol):
-    """Signed heads on the bus, so that a copy is out of reach of whoever has the file."""
+    """Signed heads on NATS: a copy out of reach of whoever has the file."""
 
     async def last(self) -> bytes | None:
         """The last line that it keeps; None where it keeps none.

@@ -24,5 +24,5 @@ class TextStore(Protocol):
         ...
 
     async def forget(self, *parts: str) -> None:
-        """Drop every text in which all the parts stand; a call that referred to it loses it."""
+        """Drop every text that contains all the parts."""
         ...

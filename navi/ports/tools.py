@@ -10,7 +10,7 @@ from navi.domain.ids import CallId, Owner, SessionId
 
 
 class StopSignal(Protocol):
-    """Tells a running tool that it should end."""
+    """Tells a running tool to stop."""
 
     def is_set(self) -> bool: ...
 
@@ -25,7 +25,7 @@ class TodoList(Protocol):
         ...
 
     async def replace(self, items: tuple[TodoItem, ...]) -> None:
-        """Another list from now on.
+        """Replace the list.
 
         Raises:
             BadInput: the profile asks for more than that, such as a validation of what is done.
@@ -34,7 +34,7 @@ class TodoList(Protocol):
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
-    """How a tool call ended; ``output`` is what the model reads.
+    """The result of a tool call; ``output`` is what the model reads.
 
     Attributes:
         truncated: the tool has cut its output itself, and kept the whole of it as a session file.
@@ -49,16 +49,16 @@ class AgentActions(Protocol):
     """What a tool may do to the agent that runs it; each is recorded as events."""
 
     async def spawn(self, task: str, profile_id: str | None) -> ToolResult:
-        """Have a subagent do a task, and wait for it; the same call again goes on where it was."""
+        """Run a subagent on a task and wait for it; the same call again resumes it."""
         ...
 
     async def switch_profile(self, profile_id: str, reason: str) -> ToolResult:
-        """Let another profile answer from the next model call on."""
+        """Switch the profile from the next model call on."""
         ...
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
-    """Everything a tool may know and do, handed over explicitly."""
+    """What a tool call is given: ids, workspace, stop signal, todo list, actions."""
 
     session_id: SessionId
     user_id: Owner
@@ -80,7 +80,7 @@ class ToolDescription(Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """Something the agent can do."""
+    """A tool of the agent."""
 
     @property
     def description(self) -> ToolDescription: ...
@@ -90,7 +90,7 @@ class Tool(Protocol):
         ...
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
-        """Do it. What the model can mend is a result with outcome ``error``, not an exception.
+        """Run the tool. What the model can mend is a result with outcome ``error``, not an exception.
 
         Ends soon after ``context.stop`` is set.
         """
@@ -113,7 +113,7 @@ class BoundOutput(Struct, frozen=True, kw_only=True):
 
 
 class Outputs(Protocol):
-    """Where tool output that is too long for an event is kept whole."""
+    """Bounds tool output for events, and keeps the whole of it as a file."""
 
     async def bound(self, output: str, *, call_id: CallId, workspace: Path) -> BoundOutput:
         """The output, clean and within the limits of an event.

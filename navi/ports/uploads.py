@@ -18,7 +18,7 @@ class Digest(Struct, frozen=True, kw_only=True):
 
 
 class Draft(Protocol):
-    """An upload that is on its way in; nobody sees it, and no other process touches it."""
+    """An upload that is being written; invisible, and locked by this process."""
 
     async def write(self, data: bytes) -> None:
         """Add bytes.
@@ -34,7 +34,7 @@ class Draft(Protocol):
         ...
 
     def leave(self) -> None:
-        """Keep it whatever happens here: its event is in the log, or may be; see ``SessionUploads.settle``."""
+        """Keep the draft: its event is in the log, or may be; see ``SessionUploads.settle``."""
         ...
 
 
@@ -52,14 +52,14 @@ class OpenUpload(Protocol):
 
 
 class SessionUploads(Protocol):
-    """The uploads of one session on disk, while no other process changes them.
+    """The uploads of one session on disk, locked against other processes.
 
     The log decides what is an upload. All methods raise ``FilesUnavailable`` where the disk does not
     do what it should, and ``RuleBroken`` where a tool has put something in the way.
     """
 
     async def check(self, name: str) -> None:
-        """See that a file can be put there."""
+        """Check that a file can be put there."""
         ...
 
     async def put(self, draft: Draft, name: str) -> None:
@@ -71,11 +71,11 @@ class SessionUploads(Protocol):
         ...
 
     async def lost(self, uploads: Sequence[Upload]) -> tuple[str, ...]:
-        """The names of those whose bytes are not there, or are others."""
+        """The names of uploads that are missing or changed on disk."""
         ...
 
     async def settle(self, uploads: Sequence[Upload]) -> None:
-        """Finish what a crash has cut off: put drafts of these uploads in place, drop the others."""
+        """Recover after a crash: put drafts of these uploads in place, drop the others."""
         ...
 
     async def clear(self) -> None:
@@ -84,14 +84,14 @@ class SessionUploads(Protocol):
 
 
 class UploadStore(Protocol):
-    """Where uploads are; shared by all nodes."""
+    """The store of uploads, shared by all nodes."""
 
     def draft(self, session_id: SessionId) -> AbstractAsyncContextManager[Draft]:
         """An empty file to write to; dropped at the end where it was neither put nor left."""
         ...
 
     def session_uploads(self, session_id: SessionId) -> AbstractAsyncContextManager[SessionUploads]:
-        """The session's uploads, for whoever changes them, one at a time over all nodes.
+        """Lock the session's uploads, across all nodes.
 
         Raises:
             FilesUnavailable: another process has held them for too long.
@@ -107,9 +107,9 @@ class UploadStore(Protocol):
         ...
 
     async def forget(self, session_id: SessionId) -> None:
-        """Leave a session out of ``sessions`` until it has a draft again; not while it has one."""
+        """Forget a session that has no drafts, until it has one again."""
         ...
 
     def sweep(self) -> AbstractAsyncContextManager[bool]:
-        """Whether it is this process's turn to look after all sessions; until the end of the block."""
+        """Take the cluster-wide lock of the sweep for the block; whether it was free."""
         ...

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class WakeUps(Protocol):
-    """Word between nodes that a log partition has grown; it may get lost: it only saves waiting."""
+    """Notifications between nodes that a log partition has grown; they may get lost."""
 
     async def announce(self, partition: int, position: int) -> None:
         """Tell the other nodes the new head of a partition; never waits for the network."""

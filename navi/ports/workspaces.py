@@ -7,14 +7,14 @@ from navi.domain.ids import SessionId
 
 
 class Workspaces(Protocol):
-    """Where sessions keep their files."""
+    """The directories of sessions."""
 
     async def of(self, session_id: SessionId) -> Path:
         """The session's own directory; it exists."""
         ...
 
     async def copy(self, origin: SessionId, to: SessionId) -> int:
-        """Give a session the files that another one has now; gives how many were left out.
+        """Copy the files of one session to another; gives how many were left out.
 
         Bounded in number and bytes; links, pipes and what is beyond the bounds are left out.
         """

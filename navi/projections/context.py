@@ -1,4 +1,4 @@
-"""The buffer ``context``: what the model sees after the system message; compressible.
+"""The projection ``context``: what the model sees after the system message; compressible.
 
 Rows are keyed by the seq of the event that brought them in: a user's message stands where it was
 delivered, though it carries the seq of its receipt. So the buffer only grows at its end, and no tool

@@ -1,4 +1,4 @@
-"""How a read model's state and rows are stored: as JSON, by their types."""
+"""Encode and decode a projection's state and rows as JSON."""
 
 from functools import cache
 from typing import Any, Generic, TypeVar

@@ -1,4 +1,4 @@
-"""How an event becomes a message; shared by the buffer people see and the one the model sees."""
+"""Turn events into message rows, for the projections ``messages`` and ``context``."""
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from navi.domain.messages import Message
 
 
 class OpenMessages(Struct, frozen=True, kw_only=True):
-    """What later events refer to: messages that wait, and model calls without an answer.
+    """Messages and model calls that later events refer to: waiting and unanswered ones.
 
     Attributes:
         waiting: by the seq of the receipt.
@@ -29,7 +29,7 @@ class OpenMessages(Struct, frozen=True, kw_only=True):
 
 
 def evolve_open_messages(speech: OpenMessages, envelope: Envelope) -> OpenMessages:
-    """What is still open after an event; deliveries and withdrawals are the caller's to take out."""
+    """Fold an event into the open messages; the caller takes out deliveries and withdrawals."""
     match envelope.event:
         case UserMessageReceived():
             message = user_message(envelope, envelope.event)
@@ -44,13 +44,13 @@ def evolve_open_messages(speech: OpenMessages, envelope: Envelope) -> OpenMessag
 
 
 def take_waiting(speech: OpenMessages, seq: int) -> tuple[OpenMessages, Message | None]:
-    """A waiting message, and what is open without it."""
+    """Take a waiting message out of the open messages."""
     rest = {key: value for key, value in speech.waiting.items() if key != seq}
     return replace(speech, waiting=rest), speech.waiting.get(seq)
 
 
 def user_message(envelope: Envelope, event: UserMessageReceived) -> Message:
-    """The message of a receipt; its turn is the one that delivers it, so none yet."""
+    """The message of a receipt; it has no turn until it is delivered."""
     return Message(
         seq=envelope.seq,
         role="user",

@@ -1,4 +1,4 @@
-"""The buffer ``messages``: what people see; never compressed."""
+"""The projection ``messages``: the display history; never compressed."""
 
 from msgspec import UNSET
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""What the phases of planning gave, word for word."""
+"""The output of planning phases, verbatim."""
 
 from msgspec import UNSET, Struct, UnsetType
 

@@ -1,4 +1,4 @@
-"""The catalogue of sessions: of each the state that decisions need, which is also what lists show.
+"""The projection ``sessions``: each session's state, which decisions need and lists show.
 
 And what that state was now and then: a fork begins in the past, and must not take the longer to make
 the longer its origin is.

@@ -1,4 +1,4 @@
-"""Guests of a data directory: they use the owner's servers, so an owner that has the time lets them finish."""
+"""Attach locks: processes that use the servers of a data directory, for which its owner waits."""
 
 import fcntl
 import os
@@ -8,19 +8,19 @@ FILE_NAME = "guests.lock"
 
 
 class AttachLock:
-    """A shared lock for each guest; who gets it alone knows that there is none."""
+    """A shared lock of each attached process; its owner takes it exclusively to shut down."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
 
     @classmethod
     def acquire(cls, data_dir: Path) -> "AttachLock | None":
-        """A guest's lock, or None where the owner is just ending."""
+        """Attach; None if the owner is shutting down."""
         return cls._take(data_dir, fcntl.LOCK_SH)
 
     @classmethod
     def close(cls, data_dir: Path) -> "AttachLock | None":
-        """The owner's lock, which keeps guests out, or None while there are some."""
+        """Keep others from attaching; None while some are attached."""
         return cls._take(data_dir, fcntl.LOCK_EX)
 
     @classmethod
@@ -34,7 +34,7 @@ class AttachLock:
         return cls(descriptor)
 
     def release(self) -> None:
-        """Let the others in; the file stays, as that of the owner's lock does."""
+        """Release the lock; the file stays, as that of the owner's lock does."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

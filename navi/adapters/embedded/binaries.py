@@ -1,4 +1,4 @@
-"""Where the programs are: in the wheels, in a directory the user names, or on the machine."""
+"""Find the server programs: in the wheels, in a configured directory, or on the machine."""
 
 import importlib.metadata
 import importlib.util

@@ -1,4 +1,4 @@
-"""A server process that ends when navi ends, however navi ends."""
+"""A child process that dies with navi, however navi ends."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ WATCHDOG = 'trap "" INT TERM HUP; read _; kill -"$1" "$2" 2>/dev/null'
 
 
 class Identity(StrEnum):
-    """As whom a server runs."""
+    """The user that a server runs as."""
 
     SAME = "same"
     NAMESPACE = "namespace"  # root outside, nobody inside
@@ -103,7 +103,7 @@ class Child:
 
 
 def kill_process_tree(pid: int) -> None:
-    """End a process and its children; a postmaster alone would leave backends that hold memory."""
+    """Kill a process tree; a postmaster alone would leave backends that hold memory."""
     try:
         parent = psutil.Process(pid)
         for process in [*parent.children(recursive=True), parent]:
@@ -121,7 +121,7 @@ def log_tail(log: Path) -> str:
 
 
 def rotate_log(log: Path) -> None:
-    """Keep one older log when it has grown large."""
+    """Rotate a log that has grown large; one older file is kept."""
     if log.exists() and log.stat().st_size > LOG_LIMIT:
         log.replace(log.with_name(f"{log.name}.1"))
 

@@ -1,4 +1,4 @@
-"""As whom Postgres runs, since it refuses to run as root."""
+"""Find an unprivileged user to run Postgres as, since it refuses to run as root."""
 
 import asyncio
 import os

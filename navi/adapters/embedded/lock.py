@@ -1,4 +1,4 @@
-"""One owner a data directory: a lock that ends with the process that holds it."""
+"""The exclusive lock of a data directory's owner, released when its process ends."""
 
 import fcntl
 import os
@@ -34,7 +34,7 @@ class DirectoryLock:
                 return cls(descriptor)
 
     def release(self) -> None:
-        """Let the next owner in; the file stays, because removing it would let two in."""
+        """Release the lock; the file stays, because removing it would let two owners in."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

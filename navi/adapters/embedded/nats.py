@@ -64,7 +64,7 @@ class NatsServer:
         return f"nats://{self._token}@{LOOPBACK}:{self._port}"
 
     async def start(self) -> Child:
-        """A running server whose JetStream answers.
+        """Start the server; when this returns its JetStream answers.
 
         Raises:
             ServerDidNotStart: it ended again and again, or did not answer in time.
@@ -86,7 +86,7 @@ class NatsServer:
         raise await self._failure("it ended while starting")
 
     async def stop(self, child: Child) -> None:
-        """Ask it to end, which closes the store cleanly."""
+        """Stop the server gracefully, which closes the store cleanly."""
         await child.stop(*STOP_STEPS)
 
     async def _answers(self, child: Child) -> bool:

@@ -73,7 +73,7 @@ class PostgresServer:
         return self._url(DATABASE)
 
     async def start(self) -> Child:
-        """A running server that answers queries, with the database `navi` and pgvector in it.
+        """Start the server; when this returns it answers queries and has the database `navi`.
 
         Raises:
             ServerDidNotStart: it ended again and again, or did not answer in time.
@@ -162,7 +162,7 @@ class PostgresServer:
         return output.decode().split()[-1].partition(".")[0]  # "initdb (PostgreSQL) 18.4"
 
     def _clear_the_way(self) -> int | None:
-        """Deal with what an earlier run left behind; gives a foreign process that has its pid."""
+        """Clean up after an earlier run; gives a foreign process that has its pid."""
         rotate_log(self._log)
         pid_file = self._cluster / "postmaster.pid"
         try:

@@ -1,4 +1,4 @@
-"""Where the servers of a running navi are: ``run.json`` in the data directory."""
+"""``run.json`` in the data directory: where a running navi and its servers listen."""
 
 import os
 from pathlib import Path

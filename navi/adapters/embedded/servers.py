@@ -1,4 +1,4 @@
-"""The servers of one data directory: started, kept alive, and stopped together."""
+"""Run the servers of a data directory: start, restart when they die, stop."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ class Addresses(Struct, frozen=True, kw_only=True):
 
 
 class EmbeddedServer(Protocol):
-    """A server that can be started any number of times, always at the same address."""
+    """A restartable server with a fixed address."""
 
     name: str
 
@@ -53,7 +53,7 @@ class EmbeddedServer(Protocol):
 
 
 class EmbeddedServers:
-    """The servers of a data directory, as their owner or as a attached of the process that is.
+    """The servers of a data directory, owned by this process or attached to.
 
     The loop has to run on a thread that outlives the servers, best the main thread: they end with
     the thread that started them.
@@ -77,7 +77,7 @@ class EmbeddedServers:
 
     @property
     def is_owner(self) -> bool:
-        """Whether the servers are this process's own; a attached leaves them running."""
+        """Whether this process owns the servers; an attached one leaves them running."""
         return self._lock is not None
 
     @classmethod
@@ -159,7 +159,7 @@ class EmbeddedServers:
         await asyncio.to_thread(record_run, self.data_dir, run)
 
     async def stop(self) -> None:
-        """Stop the servers, wait for their end and let the next owner in. A attached only leaves."""
+        """Stop the servers and release the directory. An attached process only detaches."""
         if self._attached is not None:
             self._attached.release()
             self._attached = None
@@ -185,7 +185,7 @@ class EmbeddedServers:
             await server.stop(child)
 
     async def _wait_for_attached(self) -> None:
-        """Let those finish that came in before the record was removed; nobody comes in any more."""
+        """Wait for attached processes to finish; no new ones can attach."""
         deadline = time.monotonic() + GUESTS_TIMEOUT
         while time.monotonic() < deadline:
             closed = await asyncio.to_thread(AttachLock.close, self.data_dir)
@@ -298,7 +298,7 @@ async def open_or_attach(
 
 
 def _attach(data_dir: Path) -> tuple[RunRecord | None, AttachLock | None]:
-    """Become a attached of whoever owns the directory; None where it has no servers to show (any more).
+    """Attach to the owner of the directory; None if it has no running servers.
 
     An owner that ends removes its record and then looks for guests: who is one and still finds the
     record was seen.

@@ -1,4 +1,4 @@
-"""A copy of a workspace, for a fork; the original may be in use meanwhile."""
+"""Copy a workspace for a fork, while the original may be in use."""
 
 from pathlib import Path
 

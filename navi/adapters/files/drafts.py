@@ -1,4 +1,4 @@
-"""Uploads on their way in: files that are written, made durable, and locked by their process."""
+"""Drafts of uploads: written, synced, and locked by their process."""
 
 import asyncio
 import errno
@@ -66,7 +66,7 @@ class FileDraft:
         return self._name, self._directory
 
     def end(self) -> None:
-        """Let go of it, and remove it where it is still here; blocks."""
+        """Release the draft, and remove it unless it was put in place; blocks."""
         if not self._left:
             with suppress(OSError):  # gone to its place, or else the sweep finds it
                 os.unlink(self._name, dir_fd=self._directory)
@@ -93,7 +93,7 @@ class FileDraft:
 
 
 class AbandonedDraft:
-    """A draft that no process holds any more."""
+    """A draft whose process has died."""
 
     def __init__(self, name: str, directory: int, *, changed: float) -> None:
         found = _FINISHED.fullmatch(name)

@@ -1,4 +1,4 @@
-"""Exports as files: written whole or not at all, read line by line within bounds."""
+"""Export files: written atomically, read line by line with bounds."""
 
 import os
 from collections.abc import Generator, Iterator

@@ -1,4 +1,4 @@
-"""``heads.jsonl`` in the data directory: signed heads, only ever appended to, each line on disk."""
+"""``heads.jsonl`` in the data directory: an append-only file of signed heads, synced line by line."""
 
 import asyncio
 import os

@@ -24,7 +24,7 @@ from navi.ports.clock import Clock
 from navi.ports.uploads import Draft
 
 OWN_DIRECTORY = ".uploads"  # beside the workspaces
-LOCK_SECONDS = 15.0  # for one's turn at a session; to append takes 6 at the most
+LOCK_SECONDS = 15.0  # for the lock of a session's uploads; to append takes 6 at the most
 LOCK_LOOK = 0.02  # seconds between two tries: flock has no deadline of its own
 # A draft that nobody holds may still belong to an append that Postgres is about to commit.
 GRACE_SECONDS = 60.0
@@ -91,7 +91,7 @@ class FolderUploads:
                 os.close(lock)
 
     def _marker(self, session_id: SessionId) -> Path:
-        """Holds the session's drafts; that it is there says that the session may have uploads."""
+        """The directory of the session's drafts; it exists if the session may have uploads."""
         return self._own / "sessions" / _checked(session_id)
 
 

@@ -35,7 +35,7 @@ class FolderWorkspaces:
         return await asyncio.to_thread(_remove, self._files / _checked(session_id))
 
     async def copy(self, origin: SessionId, to: SessionId) -> int:
-        """Give a session the files that another one has now; gives how many were left out."""
+        """Copy the files of one session to another; gives how many were left out."""
         return await asyncio.to_thread(copy_workspace, await self.of(origin), await self.of(to))
 
 

@@ -1,4 +1,4 @@
-"""Event streams in memory, with what can happen to real ones: lost, cut short, out of reach."""
+"""Event streams in memory that can be deleted, rolled back and made unreachable."""
 
 from collections.abc import Sequence
 
@@ -73,11 +73,11 @@ class InMemoryEventStream:
         return tuple(row.position for row in stream.rows if row is not None)
 
     def delete(self, partition: int) -> None:
-        """Lose a stream."""
+        """Delete a stream."""
         self._streams.pop(partition, None)
 
     def roll_back(self, partition: int, *, position: int) -> None:
-        """Lose what stands behind a position."""
+        """Roll a stream back to a position."""
         stream = self._streams[partition]
         del stream.rows[max(position - stream.first + 1, 0) :]
 

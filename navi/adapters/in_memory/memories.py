@@ -1,4 +1,4 @@
-"""Memories in the memory of one process, for tests."""
+"""Memories in memory, for tests."""
 
 import math
 import re

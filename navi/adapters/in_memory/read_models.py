@@ -1,4 +1,4 @@
-"""Read models in the memory of one process, for tests."""
+"""Read models in memory, for tests."""
 
 import asyncio
 import time

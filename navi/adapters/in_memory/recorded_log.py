@@ -1,4 +1,4 @@
-"""An event log in memory that fills up with the events of a recording, as they were."""
+"""An in-memory log that stores the recorded event for each append of a rerun."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from navi.ports.event_log import Append, NewEvent, Recorded
 
 
 class RecordedLog(InMemoryEventLog):
-    """Takes, in place of each event, the one of the same seq: with its id, its moment, its turn.
+    """Stores the recorded event of the same seq: its id, time and turn.
 
     Whoever appends has seen to it that both say the same. A fork may part what was appended together:
     then the rest never was.

@@ -1,4 +1,4 @@
-"""A model that needs no server: it says that it is a demo, and does what a script tells it."""
+"""The demo model: needs no server, does what a script in the message tells it."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The small language that tells the demo model what to answer, and how it is read."""
+"""Parse the script language of the demo model."""
 
 import json
 from collections.abc import Sequence

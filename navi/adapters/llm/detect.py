@@ -1,4 +1,4 @@
-"""Which model servers the settings mean, and which are there."""
+"""Detect the model servers of the settings, or with ``auto`` the first that answers."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeVar

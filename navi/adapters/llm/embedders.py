@@ -1,4 +1,4 @@
-"""Which embedding model there is: looked for on the model servers, and set aside while it fails."""
+"""Find an embedding model on the model servers, with a cooldown after failures."""
 
 import asyncio
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ class FoundEmbedders:
         return self._found
 
     def failed(self, failed: "_Found", *, status: int | None) -> None:
-        """Set a model aside for a time; one that is not there any more may be replaced by another."""
+        """Start the cooldown of a failed model; a model that is gone may be replaced."""
         if self._found is failed:
             self._found = None
             self._next_look = self._clock.monotonic() + SET_ASIDE_SECONDS
@@ -94,7 +94,7 @@ class FoundEmbedders:
 
 
 class _Found:
-    """A model of a server; failing, it steps back for a while."""
+    """An embedding model of a server, with a cooldown after failures."""
 
     def __init__(
         self, owner: FoundEmbedders, server: EmbeddingServer, model: str, *, dimension: int

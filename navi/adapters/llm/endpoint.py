@@ -1,4 +1,4 @@
-"""The one place that speaks HTTP to model servers, and says what went wrong in navi's words."""
+"""HTTP client for model servers; translates errors to ``ModelFailure``."""
 
 import asyncio
 import logging
@@ -154,7 +154,7 @@ class Endpoint:
         await self._client.aclose()
 
     def hide_secrets(self, failure: ModelFailure) -> None:
-        """Take out of a failure what the server repeated of the secrets that were sent to it."""
+        """Redact secrets in a failure that the server has echoed."""
         failure.error = self._redacted(failure.error)
         failure.args = (failure.error,)
 

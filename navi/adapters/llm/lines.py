@@ -1,4 +1,4 @@
-"""Byte streams to lines and to server-sent events, however the network cuts them."""
+"""Split byte streams into lines and server-sent events."""
 
 from collections.abc import Iterator
 

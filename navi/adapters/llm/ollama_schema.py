@@ -1,4 +1,4 @@
-"""JSON Schema as Ollama keeps it: it drops most keywords without a word, so they become text.
+"""Flatten JSON Schema for Ollama, which silently drops most keywords: they become text.
 
 Ollama reads ``type``, ``properties``, ``required``, ``items``, ``anyOf``, ``enum`` and
 ``description`` (``ToolFunctionParameters`` in its ``api/types.go``) and nothing else.

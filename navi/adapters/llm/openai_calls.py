@@ -1,4 +1,4 @@
-"""Puts the pieces of streamed tool calls together, as the many OpenAI-compatible servers cut them.
+"""Assemble streamed tool calls of OpenAI-compatible servers, which differ in how they cut them.
 
 Seen in the wild: no ``index`` (Gemini, proxies), ``index`` 0 for all of several calls
 (ollama#15457), ids missing or repeated in each piece, whole calls in one piece, arguments as an

@@ -1,4 +1,4 @@
-"""Every renderer there ever was, by the name that stands in the log."""
+"""All versions of all renderers, by their logged name."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

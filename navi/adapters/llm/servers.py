@@ -1,4 +1,4 @@
-"""The model servers of this process: tried in order, set aside for a time when they fail."""
+"""The pool of model servers: tried in order, with a cooldown after failures."""
 
 from collections.abc import Sequence
 from typing import Protocol

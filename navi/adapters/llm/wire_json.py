@@ -1,4 +1,4 @@
-"""What a model server wrote, as values that may be stored: lenient in form, strict in content."""
+"""Decode JSON of model servers: lenient in form, strict in content."""
 
 import json
 from typing import Any, NoReturn, TypeVar, cast
@@ -39,7 +39,7 @@ def clean(text: str) -> str:
 
 
 def excerpt(data: bytes | str, limit: int = SHOWN) -> str:
-    """The beginning of what a server sent, fit for an error message and a log line."""
+    """An excerpt of what a server sent, for error messages and logs."""
     text = data[: limit * 4].decode(errors="replace") if isinstance(data, bytes) else data
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
@@ -68,7 +68,7 @@ def requested_call(name: Json, arguments: Json) -> RequestedCall:
 
 
 class Budget:
-    """How much a reply may still bring; models can fall into endless repetition."""
+    """A size limit for a reply; models can fall into endless repetition."""
 
     def __init__(self) -> None:
         self._left = MAX_OUTPUT_BYTES

@@ -1,4 +1,4 @@
-"""The one connection to NATS: made in the background, made again whenever it is lost."""
+"""The connection to NATS: made in the background, with reconnects."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 class NatsConnection:
-    """A connection that comes and goes; whoever needs it borrows the client for one exchange.
+    """A reconnecting connection; callers borrow the client for one exchange.
 
     A lost connection is never mended, a new one is made: nats-py would keep what was published
     meanwhile and send it afterwards, behind the back of the relay, and leaves waiters waiting.
@@ -186,7 +186,7 @@ async def connect(url: str, *, name: str) -> AsyncGenerator[NatsConnection, None
 
 @asynccontextmanager
 async def background(work: Coroutine[None, None, None]) -> AsyncGenerator[None, None]:
-    """Do endless work as long as the block runs; what breaks it is raised at the end."""
+    """Run a background task as long as the block runs; its exception is raised at the end."""
     task = asyncio.create_task(work)
     try:
         yield

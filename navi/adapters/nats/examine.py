@@ -1,4 +1,4 @@
-"""Look at a NATS before it is used: which version, and whether it keeps anything."""
+"""Examine a NATS server before use: version, JetStream."""
 
 import asyncio
 

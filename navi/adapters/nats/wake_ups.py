@@ -1,4 +1,4 @@
-"""Word between nodes that a partition of the log has grown, over plain NATS: fast, and may get lost."""
+"""Notify other nodes over core NATS that a partition has grown: fast, may get lost."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable

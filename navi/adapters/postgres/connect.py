@@ -1,4 +1,4 @@
-"""Connections to Postgres: codecs, deadlines, and what counts as Postgres being away."""
+"""Connect to Postgres: pools, codecs, deadlines, which errors mean unavailable."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -156,7 +156,7 @@ async def fetch(
 
 
 async def check_server(connection: Connection, *, allow_unsafe_durability: bool) -> None:
-    """Look whether what the server calls committed is on disk.
+    """Check that the server's settings make commits durable.
 
     Raises:
         StoreRefused: it is too old, or runs with ``fsync = off`` and that is not allowed.

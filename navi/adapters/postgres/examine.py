@@ -1,4 +1,4 @@
-"""Look at a Postgres before it is used: is it there, what is it, will it keep what it is given."""
+"""Examine a Postgres before use: reachable, version, durable settings."""
 
 from urllib.parse import urlsplit
 
@@ -63,7 +63,7 @@ async def examine(dsn: str) -> Examined:
 
 
 def reason_of(error: LogUnavailable) -> Reason:
-    """In words for a person, without what the driver says: that may quote the address."""
+    """The reason in words, without the driver's message, which may quote the address."""
     match error.__cause__:
         case asyncpg.InvalidCatalogNameError():
             return Reason(text="there is no such database", is_final=True)

@@ -1,4 +1,4 @@
-"""A lock that one process of the service holds at a time, for as long as its connection stands."""
+"""A cluster-wide exclusive lock: a Postgres advisory lock, held as long as its connection."""
 
 import asyncpg
 
@@ -21,7 +21,7 @@ class PostgresLeaderLock:
         self._connection: Connection | None = None
 
     async def acquire(self) -> bool:
-        """Whether this process holds the lock now; asked again, it looks again.
+        """Acquire the lock, or check that it is still held; whether it is.
 
         Raises:
             LogUnavailable: Postgres does not answer; the lock is then not held.
@@ -44,7 +44,7 @@ class PostgresLeaderLock:
         return bool(taken)
 
     def release(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()

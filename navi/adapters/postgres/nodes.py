@@ -1,4 +1,4 @@
-"""Which processes are alive, as Postgres sees them: a lease by its clock, and a lock on a session.
+"""Node liveness in Postgres: a lease by its clock, and an advisory lock on a connection.
 
 The lock tells of a killed process long before its lease does: its connection is gone. So is that of
 a living one whose connection was cut, or whose Postgres was started again; it takes its lock on a new
@@ -78,7 +78,7 @@ class PostgresNodes:
         self._silent: Mapping[NodeId, _Silence] = {}  # as of the last question
 
     async def join(self, node_id: NodeId) -> None:
-        """Announce this process; from now on its lease is renewed until ``leave``.
+        """Join the cluster; the lease is renewed until ``leave``.
 
         Raises:
             LogUnavailable: Postgres does not answer.
@@ -88,7 +88,7 @@ class PostgresNodes:
         self._membership = membership
 
     async def leave(self) -> None:
-        """Say good-bye; the task that renews the lease has ended afterwards, whatever happens.
+        """Leave the cluster; the task that renews the lease has ended afterwards, whatever happens.
 
         Raises:
             LogUnavailable: Postgres does not answer: the others will see this process as gone.

@@ -1,4 +1,4 @@
-"""Profiles as folders of files, read anew for every call.
+"""Profiles as folders of files, reloaded for every call.
 
 A file of the user's folder takes the place of the built-in file of the same profile and name: a
 folder ``assistant`` with a ``system.md`` alone changes what the assistant is told and nothing else.

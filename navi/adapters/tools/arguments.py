@@ -1,4 +1,4 @@
-"""Arguments of tools as msgspec structs: their JSON Schema, and what is wrong with them in words."""
+"""Tool arguments as msgspec structs: JSON Schema, and validation errors in words."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
@@ -36,7 +36,7 @@ def schema_of(arguments: type[Struct]) -> JsonObject:
 
 
 def parse_arguments(kind: type[S], arguments: JsonObject) -> S:
-    """The arguments as the tool wants them; a number written as a string is taken as one.
+    """Parse arguments; a number written as a string is accepted.
 
     Raises:
         BadInput: an argument is unknown, missing or of the wrong type; it is named.

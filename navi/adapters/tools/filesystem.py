@@ -65,18 +65,18 @@ class FilesystemTool:
 
     @property
     def description(self) -> ToolDescription:
-        """How it is offered."""
+        """Name, description and parameters of the tool."""
         return self._description
 
     def check(self, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, in words."""
+        """What is wrong with the arguments, or None."""
         schema = self._description.parameters
         if (problem := problem_with(FilesystemArguments, schema, arguments)) is not None:
             return problem
         return _missing(parse_arguments(FilesystemArguments, arguments))
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
-        """Do what ``action`` says."""
+        """Perform the action."""
         try:
             args = parse_arguments(FilesystemArguments, arguments)
         except BadInput as bad:

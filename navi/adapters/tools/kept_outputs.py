@@ -1,4 +1,4 @@
-"""Long tool output, kept whole as a file of the session."""
+"""Keep long tool output as a file of the session."""
 
 import asyncio
 from pathlib import Path

@@ -16,7 +16,7 @@ class Remembering(Protocol):
     """What the tool does it with: for the user of the context, and with events in its session."""
 
     async def save(self, text: str, context: ToolContext) -> Memory:
-        """Keep a fact; the one that is there already where its text is the same.
+        """Save a memory; one with the same text is not saved twice.
 
         Raises:
             BadInput: the text is empty or too long.
@@ -28,7 +28,7 @@ class Remembering(Protocol):
         ...
 
     async def forget(self, memory_id: str, context: ToolContext) -> bool:
-        """Forget a fact; False where the user has none of that id."""
+        """Forget a memory; False if the user has none of that id."""
         ...
 
 
@@ -61,18 +61,18 @@ class MemoryTool:
 
     @property
     def description(self) -> ToolDescription:
-        """How it is offered."""
+        """Name, description and parameters of the tool."""
         return self._description
 
     def check(self, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, in words."""
+        """What is wrong with the arguments, or None."""
         schema = self._description.parameters
         if (problem := problem_with(MemoryArguments, schema, arguments)) is not None:
             return problem
         return _missing(parse_arguments(MemoryArguments, arguments))
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
-        """Do what ``action`` says."""
+        """Perform the action."""
         try:
             args = parse_arguments(MemoryArguments, arguments)
         except BadInput as bad:

@@ -1,4 +1,4 @@
-"""How a module of navi is started as a process of its own."""
+"""Start a module of navi as a process of its own."""
 
 import sys
 from collections.abc import Mapping

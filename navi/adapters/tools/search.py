@@ -1,4 +1,4 @@
-"""Search in the files of a workspace, in a process of its own.
+"""Search files of a workspace by regular expression, in a process that can be killed.
 
 A regular expression can run for ever, holds the interpreter while it does, and cannot be stopped from
 within; a process can be killed. Run as a program it reads a ``Search`` from standard input and writes

@@ -26,7 +26,7 @@ class SpawnArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SpawnAgentTool:
-    """Hands a task to a subagent and gives back what it came to."""
+    """Runs a subagent on a task and gives its result."""
 
     def __init__(self) -> None:
         self._description = ToolDescription(
@@ -42,11 +42,11 @@ class SpawnAgentTool:
 
     @property
     def description(self) -> ToolDescription:
-        """How it is offered."""
+        """Name, description and parameters of the tool."""
         return self._description
 
     def check(self, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, in words."""
+        """What is wrong with the arguments, or None."""
         return problem_with(SpawnArguments, self._description.parameters, arguments)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:

@@ -32,11 +32,11 @@ class SwitchProfileTool:
 
     @property
     def description(self) -> ToolDescription:
-        """How it is offered."""
+        """Name, description and parameters of the tool."""
         return self._description
 
     def check(self, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, in words."""
+        """What is wrong with the arguments, or None."""
         return problem_with(SwitchArguments, self._description.parameters, arguments)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:

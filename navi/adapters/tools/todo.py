@@ -64,18 +64,18 @@ class TodoTool:
 
     @property
     def description(self) -> ToolDescription:
-        """How it is offered."""
+        """Name, description and parameters of the tool."""
         return self._description
 
     def check(self, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, in words."""
+        """What is wrong with the arguments, or None."""
         schema = self._description.parameters
         if (problem := problem_with(TodoArguments, schema, arguments)) is not None:
             return problem
         return _missing(parse_arguments(TodoArguments, arguments))
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
-        """Do what ``action`` says; the answer is the whole list."""
+        """Perform the action; the answer is the whole list."""
         try:
             args = parse_arguments(TodoArguments, arguments)
         except BadInput as bad:

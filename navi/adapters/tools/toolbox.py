@@ -1,4 +1,4 @@
-"""All tools of this process: built-in ones, the application's, and the user's own."""
+"""The tools of this process: built-in, the application's, and the user's own."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A session's directory, opened so that nothing outside of it can be reached through it.
+"""A session's directory, opened so that no path escapes it.
 
 Every path is walked component by component from an open directory, links never followed. That holds
 against a link that is swapped in between two looks at it, which no check of a path's text does: the

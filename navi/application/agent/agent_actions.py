@@ -1,4 +1,4 @@
-"""What a tool may do to the agent that runs it: spawn, switch, remember."""
+"""What a tool may do to its agent: spawn a subagent, switch the profile."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -33,7 +33,7 @@ class Actions:
         self._run_actor = run_actor
 
     async def spawn(self, task: str, profile_id: str | None) -> ToolResult:
-        """Have a subagent do a task; one that a crash cut off goes on where it was."""
+        """Run a subagent on a task, or resume the one that this call has spawned before a crash."""
         turn = self._run.record.session.turn
         assert turn is not None  # noqa: S101 - a tool runs in a turn
         returned = turn.returned.get(self._call_id)
@@ -54,7 +54,7 @@ class Actions:
         return await self._work(subagent_id)
 
     async def switch_profile(self, profile_id: str, reason: str) -> ToolResult:
-        """Let another profile answer from the next model call on."""
+        """Switch the profile from the next model call on."""
         if self._recorder.subagent_id is not None:
             return ToolResult(outcome="denied", output="A subagent keeps its profile.")
         refusal = await self._unknown(profile_id)
@@ -68,7 +68,7 @@ class Actions:
         return InTurn(self._run.record, self._run.runner, subagent_id)
 
     async def _work(self, subagent_id: SubagentId) -> ToolResult:
-        """Run the subagent to its end, or to the end of our limits."""
+        """Run the subagent until it ends or its time is up."""
         stopped = self._recorder.halt
         try:
             async with _halting(stopped, seconds=self._seconds_left(subagent_id)) as halt:
@@ -85,7 +85,7 @@ class Actions:
         return await self._end(subagent_id, step.error, completed=step.why == "completed")
 
     def _seconds_left(self, subagent_id: SubagentId) -> float:
-        """Of its time, which goes on while no process runs it."""
+        """Seconds until its deadline, which does not wait while no process runs it."""
         turn, whole = self._run.record.session.turn, self._run.agent.subagent_seconds
         began = turn.actor(subagent_id).began if turn is not None else None
         if began is None:
@@ -119,7 +119,7 @@ class Actions:
 
 @asynccontextmanager
 async def _halting(parent: asyncio.Event, *, seconds: float) -> AsyncGenerator[asyncio.Event, None]:
-    """An event that is set after some seconds, at once where none are left, or when ``parent`` is."""
+    """An event that is set after ``seconds``, or as soon as ``parent`` is."""
     halt = asyncio.Event()
     if seconds <= 0:
         halt.set()

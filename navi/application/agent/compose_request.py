@@ -66,7 +66,7 @@ def compose_request(
 
 
 def offered_tools(tools: ToolBox, profile: Profile) -> tuple[ToolSchema, ...]:
-    """The tools a profile lets the model use, as they are sent to it."""
+    """The tools that a profile enables, as sent to the model."""
     descriptions = (tool.description for tool in tools.all())
     return tuple(
         ToolSchema(name=d.name, description=d.description, parameters=d.parameters)

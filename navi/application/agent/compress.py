@@ -1,4 +1,4 @@
-"""Compress a context: summarise its older part with the model, and record the summary in its place."""
+"""Compress a context: summarise its older part with the model and log the summary."""
 
 import asyncio
 from collections.abc import Callable
@@ -94,7 +94,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 class CompressContext:
-    """The step ``Compress`` of a turn, the worker after it, and the command by hand."""
+    """Compresses contexts: within a turn, after it, and by hand."""
 
     def __init__(self, ask_model: AskModelOnce, settings: CompressSettings) -> None:
         self._ask_model = ask_model
@@ -275,7 +275,7 @@ class _Outcome(Struct, frozen=True, kw_only=True):
         return why_not(whole_summary(summary, self.part), self.part)
 
     def of(self, reply: ModelReplied) -> tuple[CallEvent, ...]:
-        """The event that stands with the last reply."""
+        """The event to log with the last reply."""
         text = without_thinking(reply.content)
         refusal = self.refusal(text)
         if refusal is not None:

@@ -1,4 +1,4 @@
-"""Do one phase of planning: ask, and record what came of it together with the reply."""
+"""Run one phase of planning: ask the model, log the result with the reply."""
 
 from msgspec.structs import replace
 
@@ -78,7 +78,7 @@ def _planned(reply: ModelReplied) -> tuple[CallEvent, ...]:
 
 
 def _planned_by_subagent(reply: ModelReplied) -> tuple[CallEvent, ...]:
-    """As of the agent itself, but the todo list stays: it is the whole session's."""
+    """A subagent's plan: as the agent's, but the session's todo list stays."""
     plan = parse_plan(reply.content)
     if plan is None:
         return (_completed(3, reply, "malformed"),)

@@ -1,4 +1,4 @@
-"""Put before the model what is remembered about the user; once a turn, as an event."""
+"""Recall memories for a turn: search them, log what goes into the prompt."""
 
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.session.retry import with_retry

@@ -1,4 +1,4 @@
-"""The agent loop, for the agent of a turn and for each of its subagents: ask what comes next, do it."""
+"""The agent loop, for the agent and each subagent: take the next step until the actor is done."""
 
 import asyncio
 from functools import partial
@@ -54,7 +54,7 @@ PROFILE_GONE = (
 async def run_actor(
     run: RunningTurn, subagent_id: SubagentId | None, halt: asyncio.Event | None = None
 ) -> Finish | None:
-    """Do what is to be done until nothing is left for this actor.
+    """Run an actor until it has nothing left to do.
 
     Args:
         halt: ends a subagent, also before its turn is to halt.
@@ -170,7 +170,7 @@ def _stays_cut_off(run: RunningTurn, subagent_id: SubagentId | None) -> bool:
 
 
 async def _guide(run: RunningTurn, recorder: InTurn, step: AskModel, profile: Profile) -> bool:
-    """Put what is due before the model; whether anything was."""
+    """Log the guidance that is due; whether there was any."""
     turn = run.record.session.turn
     if turn is None:
         return False
@@ -191,7 +191,7 @@ async def _guide(run: RunningTurn, recorder: InTurn, step: AskModel, profile: Pr
 
 
 async def goal_of(run: RunningTurn) -> str:
-    """What the user asked for in this turn: the words of its latest message."""
+    """The goal of the turn: the text of its latest user message."""
     context = await with_retry(run.record.context)
     for _, message in reversed(context.rows.visible()):
         if message.role != "user" or message.is_guidance:
@@ -238,7 +238,7 @@ async def profile_of(record: Record, profiles: Profiles) -> Profile:
 async def profile_of_actor(
     record: Record, profiles: Profiles, subagent_id: SubagentId | None
 ) -> Profile:
-    """The profile an actor works by; of a subagent, the part that is meant for subagents."""
+    """The profile of the agent or of a subagent, reduced to what subagents get."""
     turn = record.session.turn
     if subagent_id is None or turn is None:
         return await profile_of(record, profiles)

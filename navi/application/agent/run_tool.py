@@ -1,4 +1,4 @@
-"""Run one tool call of a turn and record how it ended."""
+"""Run one tool call and log its result."""
 
 import asyncio
 import traceback
@@ -36,7 +36,7 @@ TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0}  # a little more than a subagent has
 
 
 class RunToolOnce:
-    """One call of the step ``RunTools``; what all of them need is given once."""
+    """Runs tool calls; its dependencies are given once."""
 
     def __init__(
         self, tools: ToolBox, workspaces: Workspaces, outputs: Outputs, clock: Clock
@@ -51,7 +51,7 @@ class RunToolOnce:
     async def __call__(
         self, recorder: InTurn, run: ToolRun, profile: Profile, actions: AgentActions
     ) -> None:
-        """Run the call; its result, good or bad, stands in the log afterwards.
+        """Run the call and log its result, success or error.
 
         Where the actor is to halt and the tool does not end in time, the call is left open: the end
         of the turn, or of the subagent, answers it.
@@ -79,7 +79,7 @@ class RunToolOnce:
         await self._run(running, tool)
 
     async def close(self) -> None:
-        """End what did not end by itself."""
+        """Cancel and await tools that did not stop by themselves."""
         for task in self._abandoned:
             task.cancel()
         await asyncio.gather(*self._abandoned, return_exceptions=True)
@@ -146,7 +146,7 @@ class RunToolOnce:
 
 
 class _Running(Struct, frozen=True):
-    """A tool call, where its outcome is recorded, and what it may do to the agent."""
+    """A tool call under way: its recorder and its actions on the agent."""
 
     recorder: InTurn
     call: ToolCall
@@ -187,7 +187,7 @@ def _complaint(tool: Tool, call: ToolCall) -> str | None:
 
 
 async def _guarded(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
-    """A tool's result, also where it raised: the model is told, the turn goes on."""
+    """Run the tool; an exception becomes an error result for the model."""
     try:
         return await tool.run(call.arguments, context)
     except Fenced:

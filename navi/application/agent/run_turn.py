@@ -1,4 +1,4 @@
-"""Run the turns of a session, one after another; the loop remembers nothing itself."""
+"""Run the turns of a session, one after another; all state is in the log."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ async def run_session(
     may_open: Callable[[], bool],
     completed: Callable[[], None],
 ) -> None:
-    """Run the session's turns until nothing is left to do here.
+    """Run the session's turns until none is left for this process.
 
     Args:
         may_open: whether this process opens turns; what waits is then left to another one.
@@ -63,7 +63,7 @@ async def run_session(
 
 
 async def _open_turn(record: Record, agent: Agent) -> bool:
-    """Open a turn for the oldest waiting message; False where another process was faster."""
+    """Start a turn for the oldest waiting message; False if another process was first."""
     profile = await profile_of(record, agent.profiles)
     start = TurnStart(
         turn_id=TurnId(agent.ids.uuid()), node=agent.node, planning=profile.planning_enabled
@@ -76,7 +76,7 @@ async def _open_turn(record: Record, agent: Agent) -> bool:
 
 
 async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
-    """Run one turn to its end, or until it is another's; whether it was completed here."""
+    """Run one turn until it ends or is taken over; whether it completed here."""
     bound = log.bind(session_id=record.id, turn_id=runner.turn_id)
     run = RunningTurn(record=record, runner=runner, agent=agent, partial_texts={})
     await failpoint("turn.started")

@@ -1,4 +1,4 @@
-"""One turn under way in this process."""
+"""A turn that runs in this process, and what it is run with."""
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ from navi.ports.tools import ToolBox
 
 
 class Agent(Struct, frozen=True, kw_only=True):
-    """What turns are run with; the same for all of a process.
+    """The dependencies of running turns, the same for all turns of a process.
 
     Attributes:
         subagent_seconds: from the start of a subagent to its end, whatever becomes of the process.
@@ -34,7 +34,7 @@ class Agent(Struct, frozen=True, kw_only=True):
 
 
 class RunningTurn(Struct, frozen=True, kw_only=True):
-    """One turn, and who runs it.
+    """A turn that this process runs.
 
     Attributes:
         partial_texts: what the calls had said that were given up because the turn is to halt.

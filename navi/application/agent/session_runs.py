@@ -1,4 +1,4 @@
-"""Which sessions run on this node: starts, follows and hands over the tasks that run turns."""
+"""The tasks that run sessions on this node: start, watch, drain."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ UNAVAILABLE_PAUSE = 1.0  # seconds before a run that Postgres interrupted is tri
 
 
 class SessionRuns:
-    """The owner of all running turns; used as ``async with``, which waits for what it started."""
+    """Owns the task of each running session; an async context manager that awaits them."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class SessionRuns:
 
     @property
     def running(self) -> frozenset[SessionId]:
-        """The sessions that have a task here."""
+        """The sessions that have a running task on this node."""
         return frozenset(self._tasks)
 
     def wake(self, session_id: SessionId) -> None:
-        """See to the session: something in it may want to be done."""
+        """Run the session if it has work."""
         if self.draining:
             return
         if session_id in self._tasks:
@@ -59,12 +59,12 @@ class SessionRuns:
         task.add_done_callback(lambda _: self._done(session_id))
 
     async def ended(self, session_id: SessionId) -> None:
-        """Wait until nothing of the session runs here any more."""
+        """Wait until the session's task on this node has ended."""
         while task := self._tasks.get(session_id):
             await asyncio.wait({task})
 
     async def drain(self, grace: float) -> None:
-        """Open no more turns, wait ``grace`` seconds for the open ones, then let go of the rest."""
+        """Drain: start no turns, wait ``grace`` seconds for open ones, then release the rest."""
         self.draining = True
         tasks = set(self._tasks.values())
         if tasks:
@@ -107,7 +107,7 @@ class SessionRuns:
                 return
 
     async def _follow(self, record: Record) -> None:
-        """Fold what other processes append, so that a stop or a take-over is noticed at once."""
+        """Fold what other processes append, so that a stop or take-over takes effect at once."""
         async with aclosing(self._log.watch(record.id, after=record.seq)) as rows:
             async for batch in rows:
                 if batch[-1].seq > record.seq:

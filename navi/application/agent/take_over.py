@@ -1,4 +1,4 @@
-"""Take over what other processes left unfinished: turns of nodes that are gone, messages nobody saw."""
+"""Take over unfinished sessions: turns of dead nodes, messages that no turn was opened for."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +36,7 @@ MAX_TRIES = 10  # a look, against somebody who appends all the time; then the ne
 
 
 class TakeOver:
-    """Looks for unfinished sessions from time to time and sees that somebody runs them."""
+    """Polls for unfinished sessions and resumes those whose node is gone."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class TakeOver:
         self._left_behind = left_behind
 
     async def run(self) -> None:
-        """Look for ever; ends when it is cancelled."""
+        """Poll until cancelled."""
         while True:
             certain = True
             try:
@@ -78,7 +78,7 @@ class TakeOver:
             await asyncio.sleep(LOOK_EVERY if certain else LOOK_AGAIN)
 
     async def poll(self) -> bool:
-        """Look once; gives whether it is certain of each node whether it is gone.
+        """Poll once; whether the state of every node is certain.
 
         Raises:
             LogUnavailable: Postgres does not answer.
@@ -112,7 +112,7 @@ class TakeOver:
         return "silent" not in node_states.values()
 
     async def _resume(self, session_id: SessionId, node: NodeId, *, handed_over: bool) -> None:
-        """Take the turn over, unless it has ended or another node was faster."""
+        """Take over the turn, unless it has ended or another node was first."""
         record = await self._records.open(session_id)
         for _ in range(MAX_TRIES):
             seen, turn = record.seq, record.session.turn
@@ -138,7 +138,7 @@ class TakeOver:
             return
 
     def _repeatable(self, turn: Turn) -> frozenset[CallId]:
-        """The running tool calls that may simply run again."""
+        """The running tool calls that are safe to repeat."""
         running = [
             operation.call
             for operation in open_operations(turn)
@@ -153,7 +153,7 @@ class TakeOver:
 
 
 def _nodes(session: Session) -> frozenset[NodeId]:
-    """The processes that have something open in a session."""
+    """The nodes with an open turn or call in a session."""
     nodes = _aside_nodes(session)
     if session.turn is not None:
         nodes |= {session.turn.node}

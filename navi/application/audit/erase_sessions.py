@@ -1,4 +1,4 @@
-"""Erase what was said in a session: in the log, and wherever else it stands."""
+"""Erase the content of sessions: in the log, forks, uploads, memories, read models, texts."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -35,7 +35,7 @@ CATCH_UP_SECONDS = 60.0  # for the read models, which another process may be at 
 
 
 class Erasable(Struct, frozen=True, kw_only=True):
-    """What would go with a session, or has gone.
+    """What erasing a session removes.
 
     Attributes:
         name: None where it has none, or had it erased.
@@ -55,7 +55,7 @@ class Erasable(Struct, frozen=True, kw_only=True):
 
 
 class EraseSessions:
-    """Erases one session after the other; whatever cuts it off, doing it again completes it."""
+    """Erases sessions, one at a time; after a crash, erasing again completes it."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class EraseSessions:
         self._projector = projector
 
     async def of_owner(self, owner: Owner) -> tuple[SessionId, ...]:
-        """All streams of an owner, the one of the owner's own facts last.
+        """All sessions of an owner, the owner's own stream last.
 
         Raises:
             NotFound: there are none.
@@ -90,7 +90,7 @@ class EraseSessions:
         return (*(id_ for id_ in found if id_ != own), *(id_ for id_ in found if id_ == own))
 
     async def survey(self, session_id: SessionId) -> Erasable:
-        """What would go with a session; changes nothing.
+        """Dry run: what erasing the session would remove.
 
         Raises:
             NotFound: there never was such a session.
@@ -113,7 +113,7 @@ class EraseSessions:
         )
 
     async def erase(self, session_id: SessionId) -> Erasable:
-        """Take the words out of a session, and delete it; gives what went.
+        """Erase the content of a session and delete it; gives what was removed.
 
         Its turn is stopped, and it is deleted, by an event that every node sees. Then go the
         memories that came from it, the texts kept for its calls alone, the words of its events, its
@@ -172,7 +172,7 @@ class EraseSessions:
             raise LogUnavailable("the read models do not follow the log; try again") from None
 
     async def _with_words(self, session_id: SessionId) -> AsyncGenerator[Mapping[int, bytes], None]:
-        """By seq, what is to stand in place of the session's own events, batch by batch."""
+        """The replacement payloads of the session's own events, by seq, in batches."""
         async with aclosing(self._log.read(session_id)) as batches:
             async for batch in batches:
                 payloads: Mapping[int, bytes] = {
@@ -188,7 +188,7 @@ class EraseSessions:
         return [memory for memory in found if memory.session_id == session_id]
 
     async def _take_uploads(self, session_id: SessionId, forks: tuple[SessionId, ...]) -> None:
-        """Take its uploads from its forks, which have copies of them."""
+        """Remove copies of its uploads from its forks."""
         for fork in forks:
             uploads = (await self._records.open(fork)).session.uploads
             names = [upload.name for upload in uploads if upload.session_id == session_id]
@@ -200,7 +200,7 @@ class EraseSessions:
                             await session_uploads.remove(name)
 
     async def _take_names(self, session_id: SessionId, forks: tuple[SessionId, ...]) -> None:
-        """Take its names, and those of its uploads, from the forks that were given them."""
+        """Erase the session's name and its uploads' names from its forks."""
         names: set[str | None] = set()
         files: set[str] = {ERASED}
         async for row in self._facts(session_id):
@@ -254,7 +254,7 @@ class EraseSessions:
                         yield row
 
     async def _drop_texts(self, session_id: SessionId) -> None:
-        """Drop what was kept of its calls alone: what stood behind a context, prompts with memories.
+        """Drop kept texts that only this session's calls refer to.
 
         A prompt without memories is its profile's, and says nothing of the session.
         """
@@ -274,7 +274,7 @@ class EraseSessions:
         return text is not None and HEADING in text
 
     async def _is_told(self, session_id: SessionId) -> bool:
-        """Whether the session's last event tells of its erasure already."""
+        """Whether the last event already is the ``content_erased`` of this erasure."""
         head = await self._log.head(session_id)
         async with aclosing(self._log.read(session_id, after=head - 1)) as batches:
             async for batch in batches:
@@ -295,5 +295,5 @@ class EraseSessions:
 
 
 def _has_words(row: Recorded) -> bool:
-    """Whether an event can still be read; what tells of erasures is kept."""
+    """Whether an event has content to erase; ``content_erased`` is kept."""
     return row.salt is not None and row.type != ContentErased.TYPE

@@ -1,4 +1,4 @@
-"""Write sessions as an export: everything is read up to the heads of one moment, whatever comes after."""
+"""Export sessions as signed JSON Lines: a snapshot up to the heads of one moment."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -28,7 +28,7 @@ Heads = Mapping[SessionId, SessionHead]
 
 
 class ExportSessions:
-    """Exports from one log, signed by one key."""
+    """Exports sessions of one log, signed with one key."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ExportSessions:
         self._version = version
 
     async def export(self, session_ids: Sequence[SessionId] | None) -> AsyncGenerator[bytes, None]:
-        """The export in pieces: of some sessions, or of all.
+        """Export some sessions, or all, in chunks of bytes.
 
         What they were forked from comes with them, as far as they need it.
 
@@ -143,7 +143,7 @@ class ExportSessions:
         raise LogDamaged(f"session {session_id} has no event {seq}")
 
     async def _texts_of(self, sessions: Iterable[ExportedSession]) -> dict[str, str]:
-        """The texts that the calls refer to, as far as they are still kept."""
+        """The kept texts that the calls refer to."""
         names: set[str] = set()
         for session in sessions:
             reading = self._log.read(
@@ -187,7 +187,7 @@ def _missing(heads: Heads) -> list[SessionId]:
 
 
 def _origin_of(head: SessionHead, heads: Heads) -> Origin | None:
-    """The stream that holds the event that a session goes on from: of a fork of a fork, maybe its origin's."""
+    """The stream that holds the event a session was forked from; maybe an ancestor of its origin."""
     origin = head.forked_from
     while origin is not None:
         parent = heads[origin.session_id].forked_from
@@ -202,7 +202,7 @@ def _need(
     origins: Mapping[SessionId, Origin | None],
     needed: dict[SessionId, int],
 ) -> None:
-    """Note how far the ancestors of a session are needed."""
+    """Note up to which event each ancestor of a session is needed."""
     origin = origins[session_id]
     while origin is not None:
         needed[origin.session_id] = max(needed.get(origin.session_id, 0), origin.seq)
@@ -214,7 +214,7 @@ def _put_in_order(
     origins: Mapping[SessionId, Origin | None],
     order: dict[SessionId, None],
 ) -> None:
-    """Put a session behind all its ancestors."""
+    """Sort a session behind all its ancestors."""
     line: list[SessionId] = []
     here: SessionId | None = session_id
     while here is not None and here not in order:

@@ -1,4 +1,4 @@
-"""Take sessions in from an export: all of it is checked before anything is written."""
+"""Import sessions from an export, which is fully verified before anything is written."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ Lines = Callable[[], Iterable[bytes]]  # opens the file anew at each call
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """What was taken in; ``signer`` is the public key, hex."""
+    """What was imported; ``signer`` is the public key, hex."""
 
     sessions: tuple[SessionId, ...]
     events: int
@@ -31,7 +31,7 @@ class Imported(Struct, frozen=True, kw_only=True):
 
 
 class ImportSessions:
-    """Imports into one log.
+    """Imports sessions into one log.
 
     Args:
         verify: whether a signature is that of a public key.
@@ -43,7 +43,7 @@ class ImportSessions:
         self._verify = verify
 
     async def import_(self, lines: Lines) -> Imported:
-        """Check an export and record what is in it.
+        """Verify an export and import its sessions.
 
         Raises:
             ExportDamaged: it is not what was signed; names the first place.
@@ -64,7 +64,7 @@ class ImportSessions:
         )
 
     async def _new_sessions(self, header: Header) -> Sequence[ExportedSession]:
-        """The sessions to record; an ancestor that is there already has to be the same.
+        """The sessions to import; an ancestor that is in the log must be identical.
 
         Raises:
             AlreadyThere: a session is there, or another one of the same id.
@@ -92,7 +92,7 @@ class ImportSessions:
     async def _events(
         self, lines: Lines, sessions: Sequence[ExportedSession], digest: bytes
     ) -> AsyncGenerator[Sequence[ExportedEvent], None]:
-        """The events once more, checked once more: the file may have changed in between."""
+        """Read the events again, verified again: the file may have changed in between."""
         wanted = {session.session_id for session in sessions}
         check = ExportCheck(self._verify)
         source = check.read(lines())
@@ -107,7 +107,7 @@ class ImportSessions:
 
 
 def damage_of(problem: Damage) -> str:
-    """A problem as a sentence with its place."""
+    """A damage as a sentence with its place."""
     place = "" if problem.session_id is None else f"session {problem.session_id}: "
     at = "" if problem.seq is None else f"seq {problem.seq}: "
     return f"{place}{at}{problem.reason}"

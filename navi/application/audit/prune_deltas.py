@@ -1,4 +1,4 @@
-"""Take the texts of deltas away that nobody needs any more: the reply of their call says it all."""
+"""Prune delta text of finished calls: their reply has all of it."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ STRETCH = 1000  # positions a step: a short transaction, so that nobody waits fo
 
 
 class PrunedDeltas(Struct, frozen=True, kw_only=True):
-    """How many deltas lost their text, and how many bytes of payload they had."""
+    """How many deltas were pruned, and how many bytes of payload they had."""
 
     deltas: int
     bytes: int
@@ -24,7 +24,7 @@ async def prune_deltas(
     session_id: SessionId | None = None,
     dry_run: bool = False,
 ) -> PrunedDeltas:
-    """Go through the whole log as it is now, in short steps; a run that was cut off is run again.
+    """Prune the whole log in short steps; idempotent.
 
     Args:
         before: only of deltas that are older.

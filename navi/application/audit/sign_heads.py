@@ -1,4 +1,4 @@
-"""Signs where the log stands, at intervals and at the end: to a file that only grows, and to NATS.
+"""Sign the log's heads at intervals and at shutdown: to an append-only file, and to NATS.
 
 One node of a log does it at a time. Whatever the file does not cover yet is covered next, so a node
 that takes over, or was away, leaves no gap in its own file. NATS may be away: it gets the lines of the
@@ -54,7 +54,7 @@ class SignHeads:
         self._published: int | None = None  # offset in the journal; None while it is not known
 
     async def run(self) -> NoReturn:
-        """Sign for ever; ends when it is cancelled."""
+        """Sign at intervals until cancelled."""
         while True:
             try:
                 await self.sign()
@@ -66,7 +66,7 @@ class SignHeads:
             await asyncio.sleep(EVERY_SECONDS)
 
     async def finish(self) -> None:
-        """Sign what came last, and leave it to the next node."""
+        """Sign the latest heads and release the lock to the next node."""
         try:
             async with asyncio.timeout(LAST_SECONDS):
                 await self.sign()
@@ -76,7 +76,7 @@ class SignHeads:
             self._lock.release()
 
     async def sign(self) -> None:
-        """Sign what has come since the last line, and publish what NATS does not have yet.
+        """Sign what is new since the last line, and publish the lines that NATS lacks.
 
         Raises:
             LogUnavailable, BusUnavailable: Postgres or NATS does not answer; again later.
@@ -99,7 +99,7 @@ class SignHeads:
             raise
 
     async def _open(self) -> None:
-        """Go on where the journal ends."""
+        """Resume at the end of the journal."""
         last = await self._journal.last()
         if last is None:
             self._prev, self._positions = FIRST, {}

@@ -21,7 +21,7 @@ BEYOND = 2**53  # no position is as large
 
 
 class _Chain(Struct):
-    """How far the chain of a session has been followed.
+    """How far the chain of a session is verified.
 
     Attributes:
         erased: seqs of the session's own events without words, of which nothing has told yet.
@@ -39,7 +39,7 @@ async def verify_session(
     *,
     texts: TextStore | None = None,
 ) -> Verdict:
-    """Follow the chain of one session; of a fork through its origin.
+    """Verify the chain of one session; of a fork through its origin.
 
     Args:
         texts: what the log keeps once by its hash, to be looked at, too.
@@ -83,7 +83,7 @@ async def verify_session(
 async def verify_log(
     log: LogBackend, signed: HeadsCheck | None = None, *, texts: TextStore | None = None
 ) -> Verdict:
-    """Read every partition once, in order of positions, and follow all chains on the way.
+    """Verify the whole log: read every partition once, verify all chains on the way.
 
     Args:
         signed: the signed heads of the log, read before this is called.
@@ -144,7 +144,7 @@ def _signed_otherwise(signed: HeadsCheck | None, rows: Sequence[Recorded]) -> li
 
 
 def _referring_to(damaged: frozenset[str], rows: Sequence[Recorded]) -> list[Damage]:
-    """The model calls that refer to a kept text that was changed."""
+    """Model calls that refer to a damaged text."""
     found: list[Damage] = []
     for row in rows:
         if damaged and row.type == ModelCalled.TYPE:
@@ -160,7 +160,7 @@ def _referring_to(damaged: frozenset[str], rows: Sequence[Recorded]) -> list[Dam
 def _registered_otherwise(
     row: Recorded, registered: SessionHead | None, chain: _Chain
 ) -> list[Damage]:
-    """What the registry says of a session that its first event does not.
+    """Mismatches between the registry and the first events of sessions.
 
     Args:
         registered: None where the session is younger than what was read of the registry.
@@ -183,14 +183,14 @@ def _registered_otherwise(
 
 
 def _bases(sessions: Iterable[SessionHead]) -> set[Origin]:
-    """Where sessions were forked."""
+    """The events at which sessions were forked."""
     return {session.forked_from for session in sessions if session.forked_from is not None}
 
 
 async def _untold(
     log: LogBackend, chains: Mapping[SessionId, _Chain], *, bases: set[Origin]
 ) -> list[Damage]:
-    """Events that were erased though no ``content_erased`` says so: nobody knows what they were.
+    """Events that were erased without a ``content_erased`` that says so.
 
     What an import brought of a session up to a fork's base may lack what tells of it.
     """
@@ -226,7 +226,7 @@ def _see_erasures(chain: _Chain, session_id: SessionId, row: Recorded) -> None:
 
 
 def _follow(chain: _Chain, session_id: SessionId, rows: Sequence[Recorded]) -> list[Damage]:
-    """What does not hold in the next rows of a chain, which then ends with the last of them."""
+    """Verify the next rows of a chain, and advance it."""
     found = verify_chain(rows, after=chain.seq, previous=chain.hash)
     problems = [Damage(session_id=session_id, seq=at, reason=why) for at, why in found]
     for row in rows:
@@ -246,7 +246,7 @@ async def _rows(
 
 
 async def _start(log: LogBackend, session_id: SessionId, first: int) -> _Chain:
-    """Where the chain of a session begins: at nothing, or at the event that it was forked from."""
+    """The start of a session's chain: nothing, or the event it was forked from."""
     chain = _Chain()
     if first > 1:
         with suppress(LogDamaged):  # then it is told where it is missed

@@ -1,4 +1,4 @@
-"""Begin a session where another one stood at some event, without copying or touching that one."""
+"""Fork a session at an event; the origin's log is unchanged and nothing is copied."""
 
 from contextlib import aclosing, suppress
 
@@ -23,7 +23,7 @@ from navi.projections.sessions import Sessions
 
 
 class Forked(Struct, frozen=True, kw_only=True):
-    """A fork that was made.
+    """A new fork.
 
     Attributes:
         requested_seq: where it was asked for; ``session.forked_from.seq`` is at or below.
@@ -36,7 +36,7 @@ class Forked(Struct, frozen=True, kw_only=True):
 
 
 class SessionForker:
-    """The one command that a session takes without a word in its own log."""
+    """Forks sessions; the origin's log is unchanged."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class SessionForker:
     async def __call__(
         self, session_id: SessionId, *, at: int | None, name: str | None = None
     ) -> Forked:
-        """A session that shares the events of another one up to ``at``.
+        """Fork a session: the new one shares its events up to ``at``.
 
         Where a call is open there, up to the nearest event before it at which none is. However long
         the origin is, a bounded stretch of it is read.
@@ -93,7 +93,7 @@ class SessionForker:
         return Forked(session=record.session, requested_seq=at, files_left_out=left_out)
 
     async def _forkable(self, session_id: SessionId, at: int) -> Session:
-        """The session as it was where it can be forked, at ``at`` or below."""
+        """The session's state at the last event up to ``at`` where it can be forked."""
         until = at
         while True:
             start = await self._kept(session_id, until)
@@ -104,7 +104,7 @@ class SessionForker:
             until = start.seq - 1
 
     async def _kept(self, session_id: SessionId, until: int) -> Session:
-        """The nearest state that is kept; the beginning where there is none, or none that is read."""
+        """The nearest stored snapshot of the session; the beginning without one."""
         projection = Sessions()
         kept = await self._read_models.last_row(
             projection.name, projection.version, session_id, until=until
@@ -115,7 +115,7 @@ class SessionForker:
         return Session()
 
     async def _facts(self, session_id: SessionId, after: int, until: int) -> list[Envelope]:
-        """The facts of a stretch; one that cannot be read changes nothing, as in every fold."""
+        """The facts of a range of events; unreadable ones are skipped, as in every fold."""
         facts: list[Envelope] = []
         async with aclosing(
             self._log.read(session_id, after=after, until=until, deltas=False)
@@ -127,7 +127,7 @@ class SessionForker:
         return facts
 
     async def _first_profile(self, origin: Record) -> str:
-        """Who answered when the session began."""
+        """The profile that the session was created with."""
         for envelope in await self._facts(origin.id, 0, 1):
             if isinstance(envelope.event, SessionCreated):
                 return envelope.event.profile_id

@@ -1,4 +1,4 @@
-"""Compress a context by hand, and take a compression back."""
+"""Commands on the context: compress now, undo a compression."""
 
 import asyncio
 
@@ -19,14 +19,14 @@ from navi.ports.tools import ToolBox
 
 
 class Compressed(Struct, frozen=True, kw_only=True):
-    """Whether the context changed; ``seq`` is the last event that is known of it."""
+    """Whether the context changed, and the seq of the last event."""
 
     compressed: bool
     seq: int
 
 
 class ManageContext:
-    """What people do to what the model sees."""
+    """Compresses contexts on request, and undoes it."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ManageContext:
         self._node = node
 
     async def compress(self, session_id: SessionId) -> Compressed:
-        """Summarise what is older than the turns that are kept, full or not.
+        """Compress the context now, however full it is.
 
         Raises:
             NotFound: no such session.
@@ -67,7 +67,7 @@ class ManageContext:
         return Compressed(compressed=isinstance(recorder.last, ContextCompressed), seq=record.seq)
 
     async def undo(self, session_id: SessionId, compression_seq: int) -> Compressed:
-        """Give back exactly what a compression replaced; the latest one only.
+        """Undo the latest compression.
 
         Raises:
             NotFound: no such session, or no such compression in force.

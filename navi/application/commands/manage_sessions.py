@@ -1,4 +1,4 @@
-"""What people do to sessions: create, speak, stop, rename, pin, switch, delete."""
+"""Commands on sessions: create, send a message, stop, rename, pin, switch profile, delete."""
 
 from msgspec import Struct
 
@@ -28,14 +28,14 @@ from navi.ports.profiles import Profiles
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
-    """A message is in the log; ``seq`` is of its receipt."""
+    """A message was received; ``seq`` is of its event."""
 
     message_id: MessageId
     seq: int
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What to change in a session; None leaves a thing as it is."""
+    """Changes to a session; None leaves a property as it is."""
 
     name: str | None = None
     pinned: bool | None = None
@@ -43,7 +43,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class ManageSessions:
-    """Every command of a person, by whatever way it came in."""
+    """Executes commands of users, however they came in."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ManageSessions:
         return record.session
 
     async def find(self, session_id: SessionId) -> Session:
-        """The session as it is now.
+        """The session's present state.
 
         Raises:
             NotFound: it does not exist, or not any more.
@@ -92,7 +92,7 @@ class ManageSessions:
         message_id: MessageId | None,
         planning: bool,
     ) -> Receipt:
-        """Take a message in, once however often it is sent, and see to its turn.
+        """Receive a message, idempotent by its id, and start a turn for it.
 
         Args:
             planning: whether its turn may plan, where the profile does.
@@ -136,11 +136,11 @@ class ManageSessions:
             return Receipt(message_id=message_id, seq=receipt.seq)
 
     async def ended_here(self, session_id: SessionId) -> None:
-        """Wait until this process runs nothing of the session: its turn has ended or was let go of."""
+        """Wait until this process runs no turn of the session."""
         await self._runs.ended(session_id)
 
     async def stop(self, session_id: SessionId, *, by: str) -> bool:
-        """Stop the open turn, wherever it runs; whether one was open.
+        """Stop the open turn on whichever node runs it; whether one was open.
 
         Raises:
             NotFound: no such session.
@@ -171,7 +171,7 @@ class ManageSessions:
         return record.session
 
     async def delete(self, session_id: SessionId) -> None:
-        """Take the session out of sight; its log stays.
+        """Delete the session; its log stays.
 
         Raises:
             NotFound: no such session.

@@ -1,1 +1,1 @@
-"""What reads the log and acts on it without ever holding it up."""
+"""Followers of the log: update read models, publish to NATS."""

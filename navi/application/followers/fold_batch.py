@@ -1,4 +1,4 @@
-"""One batch of a build: events read from the log, folded, and stored with the checkpoint."""
+"""Fold one batch of events into a build, in one transaction with its checkpoint."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -32,7 +32,7 @@ NAMES_SAID = 100  # types or versions that this process does not know, each of w
 
 
 class Held(Struct, frozen=True):
-    """Another process holds the checkpoint, or the build is retired."""
+    """The checkpoint is locked by another process, or the build is retired."""
 
 
 class Reached(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Reached(Struct, frozen=True, kw_only=True):
 
 
 class FoldBatch:
-    """Folds what a build lacks, a batch at a time, each in one transaction.
+    """Folds new events into a build, batch by batch, each in one transaction.
 
     An event that cannot be folded is parked, and its session goes on without it.
     """
@@ -59,7 +59,7 @@ class FoldBatch:
     async def next(
         self, projection: Projection[Any], build: Build, partition: int
     ) -> Reached | Held:
-        """Fold the next batch of a partition in.
+        """Fold in the next batch of a partition.
 
         Raises:
             LogUnavailable: Postgres does not answer.
@@ -147,7 +147,7 @@ class FoldBatch:
 
 
 class _Folding:
-    """A batch of one session's events on top of what is stored, with the rows encoded."""
+    """Folds a batch of one session's events onto its stored state."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class _Folding:
         *,
         careful: bool,
     ) -> None:
-        """Begin with what is stored.
+        """Start from the stored state.
 
         Args:
             listed: the same projection, where it lists sessions.
@@ -185,7 +185,7 @@ class _Folding:
             self.seq = stored.seq
 
     def apply(self, recorded: Recorded) -> None:
-        """Fold an event in, or park it; one that is in already changes nothing."""
+        """Fold in an event, or park it with its error; idempotent."""
         if recorded.seq <= self.seq:
             return
         self.seq = recorded.seq
@@ -196,7 +196,7 @@ class _Folding:
             self._park(recorded, step.poison)
 
     def result(self, last: Recorded) -> SessionChanges | None:
-        """What is to be stored; None where nothing was new; ``last`` is the last event given."""
+        """The changes to store; None if nothing was new. ``last`` is the last event given."""
         if self.seq <= self._stored_seq and not self._anew:
             return None
         return SessionChanges(

@@ -1,4 +1,4 @@
-"""Keep the read models near the head of the log: one follower for each projection and partition."""
+"""Project the log into read models: one follower for each projection and partition."""
 
 import asyncio
 import traceback
@@ -32,7 +32,7 @@ DROP_ROWS = 1000  # in a transaction: some 10 ms
 
 
 class Projector:
-    """Folds what is new in the log into the read models, in batches, each one transaction.
+    """Folds new events into the read models, in batches, each one transaction.
 
     A read model that is to be built anew is made beside the one that serves, and then switched. Any
     number of processes may run a projector: for each checkpoint one of them gets its turn.
@@ -68,7 +68,7 @@ class Projector:
         self._serving: dict[str, Build] = {}
 
     async def run(self) -> None:
-        """Follow the log until cancelled; survives whatever happens to a batch."""
+        """Follow the log until cancelled; a failing batch is retried."""
         async with asyncio.TaskGroup() as tasks:
             for partition in range(self._log.partitions):
                 for projection in self._projections:
@@ -79,7 +79,7 @@ class Projector:
             tasks.create_task(self._look_after_builds(), name="project-builds")
 
     async def caught_up(self) -> None:
-        """Bring every projection to where the log is now, whether ``run`` runs or not.
+        """Catch up every projection with the log, whether ``run`` runs or not.
 
         Waits without end for a process that holds a checkpoint: the caller sets a deadline.
 
@@ -94,7 +94,7 @@ class Projector:
             await self._go_live(projection)
 
     async def build(self, projection: Projection[Any], build: Build) -> None:
-        """Make a build from where it is to the head of the log, and let it serve.
+        """Complete a build and switch to it.
 
         Returns where another process has done so, or has retired it. Waits without end for one that
         works on it: the caller sets a deadline.
@@ -118,7 +118,7 @@ class Projector:
     async def _build_partition(
         self, projection: Projection[Any], build: Build, partition: int
     ) -> bool:
-        """Fold a partition in up to its head; False where another process does."""
+        """Fold a partition up to its head; False if another process does."""
         while True:
             started = self._clock.monotonic()
             match await self._batches.next(projection, build, partition):
@@ -157,7 +157,7 @@ class Projector:
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS)) - 1])
 
     async def _advance_and_wait(self, projection: Projection[Any], partition: int) -> None:
-        """One batch; then wait until the next one is worth while."""
+        """Fold one batch, then wait for more events."""
         started = self._clock.monotonic()
         match await self._advance(projection, partition):
             case Reached(position=position, head=head) if head - position > self._batch_events:
@@ -172,7 +172,7 @@ class Projector:
                 await asyncio.sleep(HELD_SECONDS)
 
     async def _advance(self, projection: Projection[Any], partition: int) -> Reached | Held:
-        """Fold the next batch into the build that serves."""
+        """Fold the next batch into the serving build."""
         name = projection.name
         build = self._serving.get(name)
         if build is None:
@@ -185,7 +185,7 @@ class Projector:
         return reached
 
     async def _go_live(self, projection: Projection[Any]) -> bool:
-        """Whether the build that serves is complete; the first one is once it is near every head."""
+        """Mark the first build as live once it is near every head; whether it is live."""
         build = self._serving.get(projection.name)
         if build is None or build.state == "live":
             return True
@@ -219,7 +219,7 @@ class Projector:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _build_what_is_asked_for(self) -> None:
-        """One after the other, so that what serves keeps up meanwhile."""
+        """Make requested builds one by one, so that the serving ones keep up."""
         found = await self._read_models.builds([one.name for one in self._projections])
         live = {(one.projection, one.version) for one in found if one.state == "live"}
         for projection in self._projections:

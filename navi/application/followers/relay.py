@@ -1,4 +1,4 @@
-"""Carries the log to NATS: asks a stream where it ends and publishes what follows, for ever.
+"""Relay the log to NATS: ask the stream where it ends, publish what follows, repeat.
 
 There is no second checkpoint: a stream's last sequence number is a position of the log, so a stream
 that was deleted or went back is filled again by the same loop. Every message is stored right behind
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 
 class RelayDelays(Struct, frozen=True, kw_only=True):
-    """How long the relay waits for what, in seconds.
+    """The relay's delays and time-outs, in seconds.
 
     Attributes:
         recheck: between two looks at a stream that has everything.
@@ -55,7 +55,7 @@ class RelayDelays(Struct, frozen=True, kw_only=True):
 
 
 class Starting(Struct, frozen=True):
-    """Nothing is known of the stream yet."""
+    """The stream's end is not known yet."""
 
 
 class Following(Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ RelayState = Starting | Following | StandingBy | Degraded
 
 
 class Relay:
-    """The relay of one partition; ``state`` tells how it fares."""
+    """The relay of one partition; ``state`` is for status and health checks."""
 
     def __init__(
         self, events: PartitionedLog, stream: EventStream, partition: int, pace: RelayDelays
@@ -108,7 +108,7 @@ class Relay:
         return self._partition
 
     async def run(self) -> NoReturn:
-        """Publish until cancelled; whatever goes wrong is tried again."""
+        """Publish until cancelled; retries after every failure."""
         contested = False
         while True:
             try:
@@ -121,7 +121,7 @@ class Relay:
                 await self._pause(error, f"the relay failed: {_origin(error)}")
 
     async def _follow(self) -> bool:
-        """Publish what follows the end of the stream; ends when somebody else moved it.
+        """Publish what follows the end of the stream, until another relay moves it.
 
         Gives whether it went forward, that is, whether another relay is at work.
         """
@@ -155,7 +155,7 @@ class Relay:
             rows_at_once = _next_limit(rows_at_once, page.rows)
 
     async def _erase(self, rows: tuple[Recorded, ...]) -> None:
-        """Take the words out of the stream that the log has lost, before the news of it is published.
+        """Erase on the stream what was erased from the log, before ``content_erased`` is published.
 
         So whatever happens on the way, it happens again until both are done.
         """
@@ -181,7 +181,7 @@ class Relay:
         return positions
 
     async def _reopen(self) -> int:
-        """Where the stream ends; one with a hole at its end is made anew."""
+        """Find the stream's end; a stream with a gap at its end is recreated."""
         position = await _open(self._events, self._stream, self._partition)
         if not self._in_doubt or self._stored is None:
             self._stored = position
@@ -202,7 +202,7 @@ class Relay:
         await failpoint("relay.after_publish")
 
     async def _stand_by(self) -> None:
-        """Wait until the log goes on and the stream does not."""
+        """Wait until the log has grown and the other relay has not published it."""
         while True:
             before = await _open(self._events, self._stream, self._partition)
             self.state = StandingBy(position=before)
@@ -251,7 +251,7 @@ async def republish(
     from_position: int,
     progress: Callable[[int, int], None],
 ) -> int:
-    """Make a stream anew and fill it with what the log holds from a position on.
+    """Recreate a stream and republish the log from a position on.
 
     A relay that runs elsewhere helps: both fill the same stream in the same order.
 
@@ -319,7 +319,7 @@ def _remedy(partition: int) -> str:
 
 
 def _origin(error: Exception) -> str:
-    """What was raised and where; not its text, which nobody has checked for secrets."""
+    """The type and place of an error, without its text, which may hold secrets."""
     where = error.__traceback__
     while where is not None and where.tb_next is not None:
         where = where.tb_next

@@ -1,4 +1,4 @@
-"""Erase what a memory said, wherever it was quoted: in the log, and in prompts that are kept."""
+"""Erase a memory: its text in the log, in kept prompts, in read models."""
 
 from contextlib import aclosing, suppress
 
@@ -35,7 +35,7 @@ STRETCH = 5000  # positions a step of the search
 
 
 class EraseMemory:
-    """Takes a memory's words out of every event of its owner that tells them."""
+    """Erases the text of a memory from every event of its owner that quotes it."""
 
     def __init__(
         self, event_log: LogErasure, texts: TextStore, records: Records, read_models: ReadModelAdmin
@@ -48,7 +48,7 @@ class EraseMemory:
     async def __call__(
         self, owner: Owner, memory: Memory, *, kept: EventId | None, new: str | None
     ) -> None:
-        """Erase the events that saved it, recalled it, or quote it, and the texts that do.
+        """Erase the events that saved, recalled or quoted the memory, and kept texts that do.
 
         A turn that recalled it goes on without it. Whoever follows a session is told which of its
         events have changed.
@@ -77,7 +77,7 @@ class EraseMemory:
             await self._texts.forget(*marks)
 
     async def _telling(self, owner: Owner, memory: Memory) -> dict[SessionId, list[Recorded]]:
-        """The events that tell the memory, by session, in order.
+        """The events that quote the memory, by session, in order.
 
         The log is searched where it is, stretch by stretch: people forget seldom, and an index
         would hold what is to be forgotten.
@@ -98,7 +98,7 @@ class EraseMemory:
         return {id_: kept for id_, rows in found.items() if (kept := _of_memory(rows, memory))}
 
     async def _deltas_of(self, session_id: SessionId, rows: list[Recorded]) -> list[Recorded]:
-        """The deltas that showed the replies among the events, while they were written."""
+        """The deltas of the replies among the events."""
         calls = {
             event.call_id
             for row in rows
@@ -128,7 +128,7 @@ class EraseMemory:
 
 
 def _of_memory(rows: list[Recorded], memory: Memory) -> list[Recorded]:
-    """Those of a session's events that tell the memory, out of those in which it was found."""
+    """Of the events in which the text was found, those that quote the memory."""
     saved = [row.seq for row in rows if _saves(row, memory)]
     return [
         row

@@ -1,4 +1,4 @@
-"""Keep the memories up to date with the log, and embed what is not embedded yet."""
+"""Follow the log: update the read model of memories, compute missing embeddings."""
 
 import asyncio
 from contextlib import suppress
@@ -20,7 +20,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds after trouble
 
 
 class KeepMemories:
-    """A follower of the log; any number of processes may run one."""
+    """A follower of the log; any number of processes may run it."""
 
     def __init__(self, event_log: LogPartitions, memories: Memories) -> None:
         self._log = event_log
@@ -28,14 +28,14 @@ class KeepMemories:
         self._saved = asyncio.Event()  # something came that may want an embedding
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for partition in range(self._log.partitions):
                 tasks.create_task(self._follow(partition), name=f"memories-{partition}")
             tasks.create_task(self._embed(), name="embed memories")
 
     async def caught_up(self) -> None:
-        """Bring the memories to where the log is now; then reads of them are not stale.
+        """Catch up with the log, so that reads of memories are not stale.
 
         Raises:
             LogUnavailable: Postgres does not answer.

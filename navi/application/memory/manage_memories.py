@@ -1,4 +1,4 @@
-"""What people and agents do to memories: keep, find, change, forget."""
+"""Commands on memories: list, search, add, change, forget."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ MAX_FOUND = 20  # memories a question is answered with
 
 
 class ManageMemories:
-    """Every command on memories, by whatever way it came in; reads see what was committed before."""
+    """Executes commands on memories; reads see everything committed before."""
 
     def __init__(
         self,
@@ -36,14 +36,14 @@ class ManageMemories:
         self._ids = ids
 
     async def list(self, owner: Owner, *, query: str | None = None) -> Sequence[Memory]:
-        """All memories of an owner, newest first; with a query, what answers it, best first."""
+        """The memories of an owner, newest first; with a query, by relevance."""
         await self._keeper.caught_up()
         if query is None:
             return await self._memories.all(owner)
         return await self._memories.search(owner, query, limit=MAX_FOUND)
 
     async def add(self, owner: Owner, text: str) -> Memory:
-        """Keep a fact that somebody wrote by hand, in the owner's own stream.
+        """Add a memory by hand, in the owner's own stream.
 
         Raises:
             BadInput: the text is empty or too long.
@@ -52,7 +52,7 @@ class ManageMemories:
         return await self._save(await self._own_stream(owner), owner, text, source_seq=None)
 
     async def change(self, owner: Owner, memory_id: str, text: str) -> Memory:
-        """Put another text in place of a memory's; the old one is erased.
+        """Change the text of a memory; the old text is erased.
 
         Raises:
             NotFound: the owner has no such memory.
@@ -68,7 +68,7 @@ class ManageMemories:
         return await self._find(owner, memory_id)
 
     async def forget(self, owner: Owner, memory_id: str) -> None:
-        """Forget a memory, its words in the log too.
+        """Forget a memory, and erase its text from the log.
 
         Raises:
             NotFound: the owner has no such memory.
@@ -83,7 +83,7 @@ class ManageMemories:
         await self._erase(owner, memory, kept=None, new=None)
 
     async def save_in_session(self, record_of: SessionId, owner: Owner, text: str) -> Memory:
-        """Keep a fact that the agent found, in its session; one that is kept already stays as it is.
+        """Save a memory that the agent found, in its session; a known one stays as it is.
 
         Raises:
             BadInput: the text is empty or too long.
@@ -111,7 +111,7 @@ class ManageMemories:
         return memory
 
     async def _record_of(self, memory: Memory, owner: Owner) -> Record:
-        """Where a change of the memory is recorded: its session, or the owner's stream without it."""
+        """The record to log a change in: the memory's session, or the owner's stream."""
         record = await self._records.open(memory.session_id)
         return record if record.session.exists else await self._own_stream(owner)
 
@@ -124,21 +124,21 @@ class ManageMemories:
 
 
 class AgentMemories:
-    """Memories as the tool ``memory`` uses them: for the user of the call, in its session."""
+    """Memories for the tool ``memory``: of the call's user, in its session."""
 
     def __init__(self, memories: ManageMemories) -> None:
         self._memories = memories
 
     async def save(self, text: str, context: ToolContext) -> Memory:
-        """Keep a fact; the one that is there already where its text is the same."""
+        """Save a memory; one with the same text is not saved twice."""
         return await self._memories.save_in_session(context.session_id, context.user_id, text)
 
     async def search(self, query: str, context: ToolContext) -> Sequence[Memory]:
-        """What is known about something, best first."""
+        """Search memories, best match first."""
         return await self._memories.list(context.user_id, query=query)
 
     async def forget(self, memory_id: str, context: ToolContext) -> bool:
-        """Forget a fact; False where the user has none of that id."""
+        """Forget a memory; False if the user has none of that id."""
         try:
             await self._memories.forget(context.user_id, memory_id)
         except NotFound:

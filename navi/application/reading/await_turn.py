@@ -22,7 +22,7 @@ from navi.ports.event_log import EventLog
 
 
 class TurnOutcome(Struct, frozen=True, kw_only=True):
-    """How a turn ended; ``content`` is the agent's last words in it, ``seq`` of the turn's end."""
+    """How a turn ended; ``content`` is its final reply, ``seq`` of the turn's end."""
 
     turn_id: TurnId | None
     outcome: Literal["completed", "stopped", "failed"]
@@ -31,7 +31,7 @@ class TurnOutcome(Struct, frozen=True, kw_only=True):
 
 
 class AwaitedTurn:
-    """The turn that delivers a message, seen through the session's events behind its receipt."""
+    """Follows the session's events to the end of the turn that delivers a message."""
 
     def __init__(self, message_seq: int) -> None:
         self.message_seq = message_seq
@@ -41,7 +41,7 @@ class AwaitedTurn:
         self._cut_off = False
 
     def see(self, envelope: Envelope) -> TurnOutcome | None:
-        """Take in the next event, deltas or not; gives the outcome with the one that decides it."""
+        """Take the next event; gives the outcome once it is decided."""
         event = envelope.event
         match event:
             case MessageDelivered(message_seq=seq) if seq == self.message_seq:

@@ -1,4 +1,4 @@
-"""Which sessions there are: from the stored list, whole also while it is built for the first time.
+"""The catalogue of sessions: from the stored list, complete even while that is being built.
 
 A version of navi whose list is not complete yet takes from the list of another version which sessions
 there are, and what each of them is from the log.
@@ -23,7 +23,7 @@ TAIL_ROWS = 1000  # of a partition's log, read at a time
 
 
 class StoredList(Struct, frozen=True, kw_only=True):
-    """The stored list to begin with; what follows its positions stands in the log.
+    """A stored list and its positions; later events are in the log.
 
     Attributes:
         positions: by partition; at an event up to there a session is in the list as it was then.
@@ -36,7 +36,7 @@ class StoredList(Struct, frozen=True, kw_only=True):
 
 
 async def stored_list(read_models: ReadModels) -> StoredList:
-    """The complete list of this version, or else the newest one of another, or else what there is.
+    """The complete list of this version, else the newest of another, else the partial one.
 
     Raises:
         LogUnavailable: Postgres does not answer.
@@ -58,7 +58,7 @@ async def stored_list(read_models: ReadModels) -> StoredList:
 async def changed_since(
     log: PartitionedLog, read_models: ReadModels, base: StoredList, *, owner: Owner | None
 ) -> dict[SessionId, Session]:
-    """The sessions with events that the stored list does not know, as they are now.
+    """Sessions with events behind the stored list, at their present state.
 
     Args:
         owner: whose; None for everybody's.
@@ -85,7 +85,7 @@ async def changed_since(
 async def _begun(
     log: PartitionedLog, read_models: ReadModels, base: StoredList, row: Recorded
 ) -> Fold[Session]:
-    """The fold of a session as it is stored before an event, or further."""
+    """Resume the stored fold of a session, at an event or beyond it."""
     if base.is_own:
         kept = await read_models.load(Sessions.name, Sessions.version, row.session_id, rows_limit=0)
         if kept is None and row.seq == 1:
@@ -100,7 +100,7 @@ async def _begun(
 async def session_now(
     log: PartitionedLog, read_models: ReadModels, session_id: SessionId
 ) -> Session:
-    """A session at the head of its log.
+    """The session's state at the head of its log.
 
     Raises:
         LogUnavailable: Postgres does not answer.
@@ -110,7 +110,7 @@ async def session_now(
 
 
 def session_in(session_id: SessionId, stored: StoredState) -> Session | None:
-    """A session as it is stored; None where that cannot be read."""
+    """Decode a stored session; None if it cannot be decoded."""
     try:
         return replace(Sessions().decode_state(stored.state), id=session_id, seq=stored.seq)
     except UNREADABLE:
@@ -120,7 +120,7 @@ def session_in(session_id: SessionId, stored: StoredState) -> Session | None:
 async def unfinished_sessions(
     log: PartitionedLog, read_models: ReadModels
 ) -> Mapping[SessionId, Session]:
-    """Sessions in which a turn is open or a message waits for one, of all owners.
+    """Sessions of all owners with an open turn or a waiting message.
 
     From the stored list, which may be behind by a moment: for somebody who looks again and again.
 

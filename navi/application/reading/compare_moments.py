@@ -1,4 +1,4 @@
-"""Compare two moments, of one session or of two."""
+"""Compare two moments of one session or of two: events, messages, todo."""
 
 from collections.abc import AsyncGenerator, Hashable
 from contextlib import aclosing
@@ -24,14 +24,14 @@ from navi.projections.todo import Todo
 
 
 class Moment(Struct, frozen=True, kw_only=True):
-    """A session with event ``seq`` as its last."""
+    """A session as of event ``seq``."""
 
     session_id: SessionId
     seq: int
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """What is another way at the second moment.
+    """The differences between two moments.
 
     Attributes:
         common: seq of the last event up to which both have the same events.
@@ -52,7 +52,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 async def compare_moments(log: EventLog, a: Moment, b: Moment) -> Comparison:
-    """What changed from one moment to the other, folded from the log alone.
+    """Compare two moments, folded from the log alone.
 
     Raises:
         NotFound: there is no such session.

@@ -1,4 +1,4 @@
-"""The list of sessions: the stored one, with what happened since folded on top."""
+"""List sessions: the stored list with the tail of the log folded on top."""
 
 import base64
 import binascii
@@ -25,7 +25,7 @@ class SessionPage(Struct, frozen=True, kw_only=True):
 
 
 class _Place(Struct, frozen=True, array_like=True, order=True):
-    """Where a session stands: larger places come first."""
+    """The sort key of a session; larger ones come first."""
 
     pinned: bool
     last_active: datetime

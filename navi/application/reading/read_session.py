@@ -1,4 +1,4 @@
-"""Read a projection of a session: what is stored, with the tail of the log folded on top.
+"""Read a projection of a session: the stored state with the tail of the log folded on top.
 
 A read is never stale, however far the projectors are behind, and the past, a rebuild and an ordinary
 read are one fold.
@@ -18,7 +18,7 @@ from navi.ports.read_models import ReadModels, StoredState
 
 
 class View(Struct, Generic[State], frozen=True, kw_only=True):
-    """A projection of a session: the fold of its events 1 to ``seq``.
+    """A projection of a session as of event ``seq``.
 
     Attributes:
         rows: the visible ones, in order of key, as the projection makes them.
@@ -79,7 +79,7 @@ async def replay_session(
     after: int | None = None,
     limit: int | None = None,
 ) -> View[State]:
-    """The fold of the session's events 1 to ``until`` from nothing; asks no read model."""
+    """Fold the session's events 1 to ``until`` from the log alone, without a read model."""
     fold = Fold(projection)
     await _fold_tail(log, fold, session_id, until=until)
     return _view(fold, seq=until, after=after, limit=limit)
@@ -93,7 +93,7 @@ async def open_fold(
     *,
     rows: bool = True,
 ) -> Fold[State]:
-    """The projection of a session as a fold that can be carried on; also of one that does not exist.
+    """Open a projection of a session as a fold that can be continued.
 
     Its ``seq`` is the head of the log, deltas counted, though they are not folded in. It knows only
     the visible rows: where a later event brings back hidden ones, it has to be opened anew.
@@ -138,7 +138,7 @@ def _resume(projection: Projection[State], stored: StoredState | None) -> Fold[S
 async def _fold_tail(
     log: EventLog, fold: Fold[State], session_id: SessionId, *, until: int
 ) -> list[Change]:
-    """Fold in the facts up to ``until``; gives what they took out of sight and brought back."""
+    """Fold in the facts up to ``until``; gives the rows they hid and showed again."""
     moved: list[Change] = []
     if fold.seq >= until:
         return moved
@@ -151,7 +151,7 @@ async def _fold_tail(
 
 
 def _needs_all_rows(changes: list[Change], stored: StoredState, *, limit: int | None) -> bool:
-    """Whether the tail touches stored rows that a page of visible ones does not hold.
+    """Whether the tail changes stored rows outside of the loaded page.
 
     It does where it brings back what was hidden before, and where it hides rows of a page that was
     cut: others would have to move up. Both are rare and near the head, so reading all rows then is

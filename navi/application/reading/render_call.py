@@ -1,4 +1,4 @@
-"""Render the request of a model call again from the log, to the byte."""
+"""Reproduce the request of a model call from the log, byte for byte."""
 
 from collections.abc import Iterable
 from contextlib import aclosing
@@ -27,7 +27,7 @@ from navi.projections.context import Context
 
 
 class RenderedCall(Struct, frozen=True, kw_only=True):
-    """What a model server got.
+    """A reproduced request.
 
     Attributes:
         body: the exact string that was sent.
@@ -50,7 +50,7 @@ async def render_call(
     session_id: SessionId,
     call_id: CallId,
 ) -> RenderedCall:
-    """The request of a call of the session, made anew from the log alone.
+    """Reproduce the request of a model call from the log alone.
 
     Raises:
         NotFound: no such call.
@@ -112,7 +112,7 @@ async def _find(
 
 
 async def _lost_words(event_log: EventLog, session_id: SessionId, *, until: int) -> bool:
-    """Whether any fact up to a seq was erased."""
+    """Whether any fact up to ``until`` was erased."""
     async with aclosing(event_log.read(session_id, until=until, deltas=False)) as batches:
         async for batch in batches:
             if any(row.salt is None for row in batch):

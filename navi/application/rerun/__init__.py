@@ -1,1 +1,1 @@
-"""Run a recorded session again: the same loop, with what came from outside served from the log."""
+"""Rerun a recorded session: the same agent loop, with outside input served from the log."""

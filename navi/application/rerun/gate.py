@@ -1,4 +1,4 @@
-"""One event at a time: whoever wants to append waits until the recording is at that event."""
+"""Order the appends of a rerun as recorded: each waits until the recording is at its event."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,21 +24,21 @@ Opened = tuple[EventLog, ReadModels, Clock, Ids, NodeId, Secrets]
 
 
 class Wanted(Struct, frozen=True):
-    """An event that somebody wants to append."""
+    """An event that waits to be appended."""
 
     event: AgentEvent
     subagent_id: SubagentId | None
 
 
 class Pending:
-    """Somebody who waits to append."""
+    """A command that waits to append."""
 
     def __init__(self, ask: Callable[[], Sequence[Decided]]) -> None:
         self._ask = ask
         self.passed = asyncio.get_running_loop().create_future()
 
     def wanted(self) -> tuple[Wanted, ...]:
-        """What would be appended now; nothing where the command would be refused."""
+        """The events the command would append now; none if it would be refused."""
         try:
             decided = self._ask()
         except NaviError:
@@ -53,7 +53,7 @@ class _Hold:
 
 
 class Gate:
-    """Where the rerun is in the recording, and who waits for what.
+    """The rerun's position in the recording, and the appends that wait.
 
     Attributes:
         seq: of the last event that is in the log again.
@@ -67,7 +67,7 @@ class Gate:
         self._waits: list[_Hold] = []
 
     def moved(self, seq: int) -> None:
-        """The log has grown."""
+        """Tell the gate that the log has grown."""
         self.seq = max(self.seq, seq)
         for hold in [*self._holds, *self._waits]:
             if hold.until <= self.seq and not hold.passed.done():
@@ -83,11 +83,11 @@ class Gate:
             self.pending.remove(pending)
 
     async def reached(self, seq: int) -> None:
-        """Wait until an event is in the log: what follows it came from outside."""
+        """Wait until an event is in the log."""
         await self._wait(self._waits, seq)
 
     async def hold(self, seq: int) -> None:
-        """Wait for an event as `reached` does, but not longer than somebody else can go on."""
+        """Wait for an event like `reached`, but no longer than anything else can make progress."""
         await self._wait(self._holds, seq)
 
     async def _wait(self, among: list[_Hold], seq: int) -> None:
@@ -103,7 +103,7 @@ class Gate:
     # --- for whoever drives it ---
 
     def open(self) -> bool:
-        """Let the one pass whose event comes next, and those whose commands change nothing."""
+        """Admit the append whose event comes next, and those that would append nothing."""
         waiting = [pending for pending in self.pending if not pending.passed.done()]
         for pending in waiting:
             wanted = pending.wanted()
@@ -113,7 +113,7 @@ class Gate:
         return False
 
     def release(self) -> bool:
-        """Let the one go on whose next event is the nearest; False where nobody is held."""
+        """Release the held append with the nearest event; False if none is held."""
         held = [hold for hold in self._holds if not hold.passed.done()]
         if not held:
             return False
@@ -121,7 +121,7 @@ class Gate:
         return True
 
     def first_difference(self, wanted: Sequence[Wanted]) -> int | None:
-        """The place in some events that is not as recorded; None where all are."""
+        """The index of the first event that differs from the recording; None if all are equal."""
         for place, one in enumerate(wanted):
             seq = self.seq + 1 + place
             if place and seq <= self.recording.last and begins_fork(self.recording.at(seq)):
@@ -131,7 +131,7 @@ class Gate:
         return None
 
     def fields(self, seq: int, wanted: Wanted) -> tuple[str, ...]:
-        """In what an event is not the recorded one."""
+        """The fields in which an event differs from the recorded one."""
         recorded = self.recording.at(seq)
         return differing(
             recorded.event,

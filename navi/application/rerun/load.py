@@ -1,4 +1,4 @@
-"""Recordings: out of the log, and out of an export."""
+"""Load recordings from the log or from an export."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
@@ -23,7 +23,7 @@ from navi.ports.text_store import TextStore
 
 
 class LoadedRecording(Struct, frozen=True):
-    """A session that can be run again, and the texts its calls refer to."""
+    """A recording and the kept texts that its calls refer to."""
 
     envelopes: tuple[Envelope, ...]
     texts: Mapping[str, str]
@@ -32,7 +32,7 @@ class LoadedRecording(Struct, frozen=True):
 async def load_recording(
     event_log: EventLog, texts: TextStore, session_id: SessionId, *, until: int | None
 ) -> LoadedRecording:
-    """A session as the log has it.
+    """Load a session from the log.
 
     Args:
         until: how far it is to be run; None for all of it.
@@ -62,7 +62,7 @@ async def load_recording(
 
 
 def load_export(lines: Iterable[bytes]) -> LoadedRecording:
-    """The one session that an export was made of, with what it was forked from.
+    """Load the session of an export, with its ancestors.
 
     Raises:
         BadInput: it is no such export.
@@ -86,7 +86,7 @@ def load_export(lines: Iterable[bytes]) -> LoadedRecording:
 def _line_of(
     header: Header, session: ExportedSession, events: Iterable[ExportedEvent]
 ) -> list[ExportedEvent]:
-    """The events of a session, its ancestors' first."""
+    """The events of a session, those of its ancestors first."""
     by_id = {one.session_id: one for one in header.sessions}
     own = [e for e in events if e.session_id == session.session_id]
     origin = session.forked_from

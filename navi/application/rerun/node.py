@@ -1,4 +1,4 @@
-"""The processes of a recording, as far as turns go, made of the application's own parts."""
+"""The nodes of a recording, composed of the application's own parts."""
 
 import asyncio
 import re
@@ -51,7 +51,7 @@ _TIME_WAS_UP = re.compile(r"\AIt was not done after ([0-9.e+]+) s\.\Z")
 
 
 class Parts(Struct, frozen=True, kw_only=True):
-    """What a rerun is made of besides the application itself.
+    """The ports of a rerun.
 
     Attributes:
         recalled: finds the memories that turns were told of; ``known`` those that followers knew.
@@ -70,7 +70,7 @@ class Parts(Struct, frozen=True, kw_only=True):
 
 
 class RecordedNodes:
-    """The port ``Nodes``: who is alive is what the rerun says."""
+    """The port ``Nodes``: the rerun decides which nodes are alive."""
 
     def __init__(self) -> None:
         self.states: dict[NodeId, NodeState] = {}
@@ -184,12 +184,12 @@ class RerunNode:
         self._following = asyncio.create_task(self.after_turn.run())
 
     async def poll(self) -> None:
-        """Take over what others have left."""
+        """Take over unfinished sessions."""
         await self._projector.caught_up()
         await self.take_over.poll()
 
     async def end(self) -> None:
-        """Be gone, whatever was under way."""
+        """Die, as a killed process does."""
         await self.runs.drain(0)
         self._following.cancel()
         await asyncio.wait({self._following})
@@ -197,11 +197,11 @@ class RerunNode:
 
 
 def _nobody(session_id: SessionId, follow_up: object = None) -> None:
-    """What follows a turn is begun by the rerun, at its place."""
+    """Nothing: the rerun itself starts what follows a turn."""
 
 
 def _subagent_seconds(recording: Recording) -> float:
-    """How long subagents may take: as the recording says of one that was not done in time."""
+    """The time limit of subagents, inferred from one that ran out of time."""
     for envelope in recording.envelopes:
         if isinstance(envelope.event, SubagentFinished):
             found = _TIME_WAS_UP.match(envelope.event.result)

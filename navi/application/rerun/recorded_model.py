@@ -1,4 +1,4 @@
-"""Model servers that answer as they did: every reply, failure and silence from the recording."""
+"""Serve model calls from the recording: replies, failures and silences."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from hashlib import sha256
@@ -57,7 +57,7 @@ NEVER = 1e9  # seconds: time-outs come from the recording, not from a clock
 
 
 class RecordedAnswers(Struct, frozen=True, kw_only=True):
-    """What calls are answered with, for all of them the same."""
+    """What model calls are answered from."""
 
     gate: Gate
     renderers: Renderers
@@ -81,7 +81,7 @@ class MaskedAlready(Secrets):
 
 
 class RecordedAsk(AskModelOnce):
-    """`AskModelOnce`, each time with the servers and ids of the call of the recording that is next."""
+    """`AskModelOnce` with the servers and ids of the next recorded call."""
 
     def __init__(self, recorded: RecordedAnswers) -> None:
         self._recorded = recorded
@@ -211,7 +211,7 @@ class RecordedBounds(CallBounds):
 
 
 class CallIds:
-    """The ids that a call and the tool calls of its reply got."""
+    """The ids of a recorded call and of its tool calls."""
 
     def __init__(self, call: RecordedCall, others: Ids) -> None:
         self._others = others
@@ -339,7 +339,7 @@ def _was_cut_off(reply: ModelReplied | ModelCallFailed) -> bool:
 
 
 def _unshown(reply: ModelReplied | ModelCallFailed | None) -> tuple[ModelChunk, ...]:
-    """What a call said whose text was not shown while it came."""
+    """The chunks of a reply that was not logged as deltas."""
     match reply:
         case ModelReplied(thinking=thinking, content=content):
             thought = (ThinkingChunk(thinking),) if thinking else ()
@@ -351,7 +351,7 @@ def _unshown(reply: ModelReplied | ModelCallFailed | None) -> tuple[ModelChunk, 
 
 
 def _shown(deltas: Sequence[Placed], call: RecordedCall) -> list[tuple[int, ModelChunk]]:
-    """The chunks that the deltas of a call are made of, each with the seq of its delta."""
+    """The chunks of a call's deltas, each with the seq of its delta."""
     left = dict(zip(("thinking", "text"), _whole_texts(call), strict=True))
     pruned = {
         kind: sum(isinstance(d.event, cls) and d.event.pruned for d in deltas)

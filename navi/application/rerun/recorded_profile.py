@@ -1,4 +1,4 @@
-"""What profiles and settings must have been: the log names what came of them, not the files."""
+"""Infer profiles and settings from a recording: the log names their effects, not the files."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -103,7 +103,7 @@ _BY_THE_LOOP = (
 
 
 def next_event(recording: Recording, after: int, subagent_id: SubagentId | None) -> Envelope | None:
-    """What an actor does next: the next event that came of a decision of its loop."""
+    """The next event that an actor's loop decided."""
     for envelope in recording.after(after):
         own = envelope.subagent_id == subagent_id and isinstance(envelope.event, _BY_THE_LOOP)
         if own and not recording.is_beside(envelope.seq):
@@ -155,7 +155,7 @@ class RecordedProfiles:
         self._gate = gate
 
     async def get(self, profile_id: str) -> Profile | None:
-        """What the profile must have been for what the actor of this task does next."""
+        """The profile that explains what the actor of this task does next."""
         recording, current = self._gate.recording, TOOL_CALL.get()
         actor = actor_here(recording)
         if current is not None and actor is None:  # a tool asks whether there is such a profile
@@ -166,7 +166,7 @@ class RecordedProfiles:
         return self._profile(actor)
 
     async def all(self) -> Sequence[ProfileEntry]:
-        """Those that a planning phase was told of, or that a tool named."""
+        """The profiles that a planning request or a tool names."""
         recording, current = self._gate.recording, TOOL_CALL.get()
         actor = actor_here(recording)
         if current is not None and actor is None:
@@ -217,7 +217,7 @@ def _entry(profile_id: str, description: str) -> ProfileEntry:
 
 
 def _plans(recording: Recording, after: int) -> bool:
-    """Whether the turn that is opened next plans."""
+    """Whether the next turn plans."""
     for envelope in recording.after(after):
         if isinstance(envelope.event, TurnStarted):
             return envelope.event.planning
@@ -234,7 +234,7 @@ def _calls_of(
 
 
 def _turn_call(recording: Recording, after: int, actor: SubagentId | None) -> RecordedCall | None:
-    """The next call of an actor that its profile's temperature was sent with."""
+    """The next call of an actor for a turn, which shows its profile's options."""
     for call in recording.calls:
         own = not call.aside and call.subagent_id == actor and call.called.purpose == "turn"
         if call.seq > after and own:
@@ -267,7 +267,7 @@ def _instructions_in(system: str) -> str:
 
 
 def _guided(recording: Recording, turn_id: TurnId | None, actor: SubagentId | None) -> Profile:
-    """A profile by which an actor is told what it was told in a turn, and may go on as long.
+    """A profile that gives the recorded guidance and the recorded number of iterations.
 
     What was never said may as well have been switched off.
     """
@@ -307,7 +307,7 @@ def _guided(recording: Recording, turn_id: TurnId | None, actor: SubagentId | No
 
 
 def remembered(recording: Recording, after: int) -> dict[str, str]:
-    """The memories that the open turn was told of next, text by id; none where it was told nothing."""
+    """The memories that the open turn recalls next, text by id."""
     for envelope in recording.after(after):
         match envelope.event:
             case MemoryRecalled(memory_ids=ids, content=content):
@@ -322,7 +322,7 @@ def remembered(recording: Recording, after: int) -> dict[str, str]:
 
 
 def known_already(recording: Recording, after: int) -> tuple[str, ...]:
-    """The memories that the next question for facts names."""
+    """The memories that the next extraction request lists as known."""
     call = recording.next_aside(after, frozenset({"memory"}))
     if call is None:
         return ()
@@ -333,7 +333,7 @@ def known_already(recording: Recording, after: int) -> tuple[str, ...]:
 
 
 class RecordedCompress(CompressContext):
-    """`CompressContext`, when the recording did, by settings that give what it gave."""
+    """`CompressContext` with settings inferred from the recorded compressions."""
 
     def __init__(self, ask_model: AskModelOnce, gate: Gate) -> None:
         settings = CompressSettings(enabled=True, threshold=0.8, keep_recent=10, temperature=0.3)
@@ -417,12 +417,12 @@ class RecordedCompress(CompressContext):
 
 
 class CompressBeside(RecordedCompress):
-    """The same beside the turns."""
+    """The same outside of turns."""
 
     async def fill(
         self, context: Fold[ContextState], profile: Profile, *, overflowed: bool
     ) -> Fill:
-        """Whether a summary follows the turn, that nobody asked for."""
+        """Whether an automatic compression follows the turn."""
         del profile, overflowed
         call = self._call()
         by_hand = call is not None and self._gate.recording.is_by_hand(call)
@@ -439,7 +439,7 @@ def _window_of(call: RecordedCall | None) -> int:
 
 
 def _asks(call: RecordedCall, replaced: Sequence[Message]) -> bool:
-    """Whether a call asks for a summary of just these messages."""
+    """Whether a call requests the summary of exactly these messages."""
     if call.called.context_messages is not UNSET:
         return call.called.context_messages == len(replaced)
     tail = summary_messages(transcript(replaced, window=_window_of(call))[0], so_far=None)

@@ -1,4 +1,4 @@
-"""Tools that give what they gave, and do to the session what they did."""
+"""Serve tool calls from the recording: results, and effects on the session."""
 
 import asyncio
 from contextvars import ContextVar
@@ -32,13 +32,13 @@ TOOL_CALL: ContextVar[ToolCall | None] = ContextVar("tool_call", default=None)
 
 
 def actor_here(recording: Recording) -> SubagentId | None:
-    """Whose task this is: a subagent runs in the task of the call that spawned it."""
+    """The subagent whose task this is: it runs in the task of the call that spawned it."""
     call = TOOL_CALL.get()
     return None if call is None else recording.subagent_of(call.id)
 
 
 class RecordedRunTool(RunToolOnce):
-    """`RunToolOnce`, in a task that knows its call."""
+    """`RunToolOnce` with the call in a context variable."""
 
     async def __call__(
         self, recorder: InTurn, run: ToolRun, profile: Profile, actions: AgentActions
@@ -49,7 +49,7 @@ class RecordedRunTool(RunToolOnce):
 
 
 class RecordedTools:
-    """The port ``ToolBox``: the tools that were offered, at each place those of that place.
+    """The port ``ToolBox``: the tools that were offered at this place of the recording.
 
     Args:
         spawn: the real ``spawn_agent``: what subagents do is run again.
@@ -60,7 +60,7 @@ class RecordedTools:
         self._spawn = spawn
 
     def all(self) -> tuple[Tool, ...]:
-        """What the actor of this task is offered next, or was offered last."""
+        """The tools that the actor of this task is offered next, or was offered last."""
         recording = self._gate.recording
         current = TOOL_CALL.get()
         actor = actor_here(recording)
@@ -109,7 +109,7 @@ class BesideTools:
 
 
 def offered(recording: Recording, call: RecordedCall | None) -> tuple[ToolSchema, ...]:
-    """The tools that a call offered, as far as their text is kept."""
+    """The tools of a call, as far as their text is kept."""
     digest = None if call is None else call.called.tools_sha256
     text = None if digest is None else recording.texts.get(digest)
     return () if text is None else msgspec.json.decode(text, type=tuple[ToolSchema, ...])
@@ -135,7 +135,7 @@ def _named(name: str, description: str = "") -> ToolSchema:
 
 
 class _RecordedTool:
-    """A tool whose result and effects are those of the recording."""
+    """A tool with recorded results and effects."""
 
     def __init__(self, gate: Gate, schema: ToolSchema, *, safe_to_repeat: bool = False) -> None:
         self._gate = gate
@@ -164,7 +164,7 @@ class _RecordedTool:
         return answer.output if at_once else None
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
-        """Do to the session what it did, then give what it gave."""
+        """Repeat the recorded effects, then give the recorded result."""
         del arguments
         gate, recording = self._gate, self._gate.recording
         for effect in recording.effects(context.call_id):

@@ -1,4 +1,4 @@
-"""Drives a rerun: whatever came from outside is fed where it stands, the loop does the rest."""
+"""Drive a rerun: feed outside events at their place, let the agent loop do the rest."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
@@ -51,19 +51,19 @@ SOON = 60.0  # seconds: timers of the loop itself; later ones are time-outs
 
 
 class VirtualTime(Protocol):
-    """An event loop whose time stands still while somebody can go on."""
+    """An event loop with virtual time."""
 
     async def idle(self) -> float | None:
-        """Wait until nobody can go on by itself; seconds to the next timer, None without one."""
+        """Wait until every task waits; gives the seconds to the next timer, None without one."""
         ...
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         ...
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """The first event that was not made again.
+    """The first event that differs from the recording.
 
     Attributes:
         got: what was made in its place; None where nobody did anything.
@@ -78,7 +78,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class Rerun:
-    """One recording, run again from its first event on."""
+    """Reruns one recording from its first event on."""
 
     def __init__(self, recording: Recording, gate: Gate, parts: Parts, time: VirtualTime) -> None:
         self._recording = recording
@@ -94,7 +94,7 @@ class Rerun:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, *, until: int) -> Difference | None:
-        """Run it up to an event; gives the first difference, None where there is none."""
+        """Rerun up to an event; gives the first difference, if any."""
         try:
             while True:
                 pause = await self._time.idle()
@@ -116,7 +116,7 @@ class Rerun:
             await self._end()
 
     def _follow(self) -> bool:
-        """Let what follows a turn look at the session once an event, until it has the recorded question."""
+        """Start a follow-up of a turn at each event until it makes the recorded request."""
         seq = self._gate.seq
         if self._followed == seq:
             return False
@@ -136,7 +136,7 @@ class Rerun:
     # --- what comes from outside ---
 
     def _feed(self, seq: int) -> bool:
-        """Bring about an event that nobody in the loop does; whether there was something to do."""
+        """Feed an event that came from outside; whether it was one."""
         if self._fed >= seq:
             return False
         self._fed = seq
@@ -184,7 +184,7 @@ class Rerun:
                 return self._ended(envelope)
 
     def _ended(self, envelope: Envelope) -> Coroutine[Any, Any, object] | None:
-        """A batch that begins with the answers to what was left open."""
+        """Feed the end of a turn: a batch that begins with the answers to open calls."""
         together = [one.event for one in self._recording.batch(envelope.seq)]
         if any(isinstance(event, SessionDeleted) for event in together):
             return self._node().sessions.delete(self._session_id)
@@ -260,7 +260,7 @@ class Rerun:
         await self._node(node).poll()
 
     async def _begin(self, node: NodeId) -> None:
-        """Another process opens the turn of a message that waits."""
+        """Open the turn of a waiting message, as another process did."""
         before = self._nodes.get(self._here or NodeId(""))
         if before is not None:
             await self._leave(before)
@@ -268,7 +268,7 @@ class Rerun:
         self._node().runs.wake(self._session_id)
 
     async def _beside(self, seq: int, node: NodeId) -> None:
-        """Begin what follows a turn, or what somebody asked for."""
+        """Start a follow-up of a turn, or a command on the context."""
         call = self._recording.call_at(seq)
         if call is None:
             return
@@ -282,7 +282,7 @@ class Rerun:
         await record.execute(command)
 
     async def _put(self, envelope: Envelope) -> None:
-        """An event that no rule of this navi makes: it stands there as it was."""
+        """Append an event as recorded, because no rule of this version makes it."""
         event = NewEvent(
             id=EventId(envelope.id),
             at=envelope.at,
@@ -325,20 +325,20 @@ class Rerun:
     # --- looking ---
 
     def _is_by_hand(self, envelope: Envelope) -> bool:
-        """Whether a memory was changed by a person or a tool: no call that looks for facts is open."""
+        """Whether a person or a tool changed a memory: no extraction call is open."""
         looks = (c for c in self._recording.calls if c.aside and c.called.purpose == "memory")
         ends = ((call.seq, call.ended_at or self._recording.last) for call in looks)
         return envelope.turn_id is not None or not any(a < envelope.seq <= b for a, b in ends)
 
     def _was_recalled(self, envelope: Envelope) -> bool:
-        """Whether the turn was told of memories before: then somebody has changed one since."""
+        """Whether the turn has recalled memories before: then one was changed since."""
         return any(
             isinstance(earlier.event, MemoryRecalled) and earlier.turn_id == envelope.turn_id
             for earlier in self._recording.envelopes[: envelope.seq - 1]
         )
 
     def _time_was_up(self) -> bool:
-        """Whether a subagent is ended next for the time that it took."""
+        """Whether a subagent ends next because its time is up."""
         return any(
             isinstance(envelope.event, SubagentFinished) and not envelope.event.completed_normally
             for envelope in self._recording.batch(self._gate.seq + 1)
@@ -373,7 +373,7 @@ class Rerun:
 
 
 async def _quietly(work: Awaitable[object]) -> None:
-    """What comes from outside may be refused: then its event is missing, and that is told."""
+    """Run a command that may be refused; its missing event is then the difference."""
     try:
         await work
     except NaviError as error:

@@ -1,4 +1,4 @@
-"""Answer a message of a session once more, live, in a fork of it, and compare."""
+"""Answer a message again with a live model, in a fork, and compare."""
 
 import asyncio
 from contextlib import aclosing, suppress
@@ -26,7 +26,7 @@ TURN_SECONDS = 6 * 3600.0  # for a turn of a slow model with many steps; then it
 
 
 class LiveRerun(Struct, frozen=True, kw_only=True):
-    """What came of the message this time.
+    """The outcome of a live rerun.
 
     Attributes:
         seq: of the last event that both runs share.
@@ -48,7 +48,7 @@ class _Asked(Struct, frozen=True, kw_only=True):
 
 
 class RerunLive:
-    """The command that starts a fork, speaks in it, and waits."""
+    """Forks a session, sends the message again, and waits for the turn."""
 
     def __init__(
         self, event_log: EventLog, sessions: ManageSessions, fork_session: SessionForker
@@ -60,7 +60,7 @@ class RerunLive:
     async def __call__(
         self, session_id: SessionId, *, from_seq: int | None, profile_id: str | None
     ) -> LiveRerun:
-        """Say again what was said in a turn, in a fork from before it, and wait for the answer.
+        """Fork before a turn, send its message again, and wait for the answer.
 
         Args:
             from_seq: where to fork, and which turn is meant: the one that this event stands in, or

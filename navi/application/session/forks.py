@@ -1,4 +1,4 @@
-"""Which sessions share the events of another one."""
+"""Find the forks of a session, which share its events."""
 
 from navi.domain.ids import SessionId
 from navi.ports.log_admin import LogRegistry

@@ -1,4 +1,4 @@
-"""What open model calls had shown: deltas are not in the fold, but they are in the log."""
+"""Read the partial text of open model calls from the log: folds skip deltas."""
 
 from contextlib import aclosing
 
@@ -11,7 +11,7 @@ from navi.ports.event_log import EventLog
 async def partial_texts(
     event_log: EventLog, session_id: SessionId, turn: Turn
 ) -> dict[CallId, str]:
-    """The text of each open call of the turn, by call.
+    """The partial text of each open call of the turn, by call.
 
     Raises:
         LogUnavailable: Postgres does not answer.

@@ -1,4 +1,4 @@
-"""One session as this process knows it, and the only way to write to it."""
+"""Record: one session's state in this process, and the only way to append to its log."""
 
 import asyncio
 from collections import OrderedDict
@@ -31,7 +31,7 @@ REFRESH_SECONDS = 5.0  # for what others appended, with the turn
 
 
 class Record:
-    """A session's folds, kept up to date by what this process appends and what it reads.
+    """One session: its folds, kept up to date with the log, and its only writer in this process.
 
     Everything this process writes to the session goes through ``execute``, one command at a time, so
     that conflicts come from other processes only.
@@ -70,16 +70,16 @@ class Record:
 
     @property
     def session(self) -> Session:
-        """The session as far as this process knows."""
+        """The session's state, as of the last event this process has folded."""
         return self._session.state
 
     @property
     def seq(self) -> int:
-        """The last event this process knows of."""
+        """The seq of the last event this process has folded."""
         return self._session.seq
 
     async def context(self) -> Fold[ContextState]:
-        """What the model sees, kept up to date from here on.
+        """The agent's context, folded from the log and kept up to date from here on.
 
         Raises:
             LogUnavailable: Postgres does not answer.
@@ -91,7 +91,7 @@ class Record:
             return self._context
 
     async def context_of(self, subagent_id: SubagentId | None) -> Fold[ContextState]:
-        """What an actor's model sees, kept up to date from here on.
+        """The context of the agent or of a subagent, kept up to date from here on.
 
         Raises:
             LogUnavailable: Postgres does not answer.
@@ -121,14 +121,14 @@ class Record:
             return self._todo
 
     def runner(self) -> Runner | None:
-        """This process's right to act in the open turn; None where it is another's or none is open."""
+        """The runner of the open turn if this process runs it, else None."""
         turn = self.session.turn
         if turn is None or turn.node != self._node:
             return None
         return Runner(turn_id=turn.id, attempt=turn.attempt)
 
     async def partial_texts(self) -> dict[CallId, str]:
-        """What the open model calls of the turn had shown, as the log has it.
+        """The partial texts of the turn's open model calls, read from the log.
 
         Raises:
             LogUnavailable: Postgres does not answer.
@@ -137,7 +137,7 @@ class Record:
         return {} if turn is None else await partial_texts(self._log, self.id, turn)
 
     async def refresh(self, *, until: int | None = None) -> None:
-        """Fold what others appended.
+        """Fold in what other processes appended.
 
         Args:
             until: an event that is enough; the log is not read where it is known by then, as it is
@@ -154,7 +154,7 @@ class Record:
             raise LogUnavailable("the session waits for Postgres") from error
 
     async def execute(self, command: Command, *, retry: bool = False) -> tuple[Recorded, ...]:
-        """Decide a command on the latest state and append what it brings about.
+        """Decide a command on the latest state and append its events.
 
         Args:
             retry: keep trying while Postgres is away, until the turn is to halt; the same events
@@ -176,7 +176,7 @@ class Record:
                     await self._refresh()
 
     async def try_once(self, command: Command, *, seen: int) -> tuple[Recorded, ...]:
-        """Like ``execute``, for a command that was made from what the log said at ``seen``.
+        """Decide and append once, only if the log still ends at ``seen`` (optimistic concurrency).
 
         Raises:
             ConcurrentAppend: somebody appended since, here or elsewhere; what is new is folded in,
@@ -221,7 +221,7 @@ class Record:
 
     @asynccontextmanager
     async def _locked(self) -> AsyncGenerator[None, None]:
-        """The lock, for somebody who does not wait for Postgres."""
+        """Hold the session's lock; gives up while an append waits for Postgres."""
         if self._cut_off:
             raise LogUnavailable("the session waits for Postgres")
         try:
@@ -279,7 +279,7 @@ class Record:
 
 
 class Records:
-    """The sessions this process knows, the latest used ones kept in memory.
+    """An LRU cache of the records of sessions.
 
     Args:
         secrets: what is masked in every event before it is appended.
@@ -307,7 +307,7 @@ class Records:
         self._kept: OrderedDict[SessionId, Record] = OrderedDict()
 
     async def open(self, session_id: SessionId) -> Record:
-        """The session's record, up to date with the log.
+        """Open a session's record, up to date with the log.
 
         A session that does not exist has a record too: one at seq 0, which only takes its creation.
 
@@ -325,7 +325,7 @@ class Records:
         return record
 
     def begin(self, session_id: SessionId, start: Session) -> Record:
-        """The record of a session that does not exist yet, and begins where another one stood.
+        """Make the record of a fork that is not in the log yet.
 
         It is not kept until it is given to ``keep``: its creation may fail.
         """
@@ -333,7 +333,7 @@ class Records:
         return self._record(session_id, Fold(Sessions(), seq=start.seq, state=state))
 
     def keep(self, record: Record) -> None:
-        """Keep the record of a session that now exists."""
+        """Cache the record of a session that was just created."""
         self._kept[record.id] = record
         self._shrink()
 

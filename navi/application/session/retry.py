@@ -1,4 +1,4 @@
-"""Asking Postgres until it answers: a turn outlasts an outage."""
+"""Retry while Postgres is unavailable, so that a turn outlasts an outage."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 
 async def with_retry(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """What ``ask`` gives, asked again for as long as Postgres is away.
+    """The result of ``ask``, retried for as long as Postgres is unavailable.
 
     For turns alone: a person who waits for an answer gets a 503 instead.
     """

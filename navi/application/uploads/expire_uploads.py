@@ -1,4 +1,4 @@
-"""Let go of uploads whose time is over, and finish what crashes have cut off."""
+"""Remove expired uploads, and finish or drop drafts that a crash left behind."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ LOOKS = 8  # while an upload stays, at least
 
 
 class ExpireUploads:
-    """A follower that every node runs; one of them at a time looks after all sessions.
+    """A background task of every node; one node at a time sweeps all sessions.
 
     That is for economy only: what two would do at once comes out as what one does.
     """
@@ -38,7 +38,7 @@ class ExpireUploads:
         self._pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, stay.total_seconds() / LOOKS))
 
     async def run(self) -> None:
-        """Look for ever; ends when it is cancelled."""
+        """Poll until cancelled."""
         while True:
             try:
                 async with self._store.sweep() as mine:
@@ -51,7 +51,7 @@ class ExpireUploads:
             await asyncio.sleep(self._pause)
 
     async def poll(self) -> None:
-        """Look after every session that may have uploads.
+        """Sweep every session that may have uploads.
 
         Raises:
             Unavailable: Postgres does not answer, or the files directory.
@@ -87,7 +87,7 @@ class ExpireUploads:
             await self._store.forget(session_id)
 
     async def _expire(self, record: Record, session_uploads: SessionUploads) -> None:
-        """First the file goes, then the event says so: after a crash in between it is due again.
+        """Remove the file, then log it: after a crash in between it is due again.
 
         Nobody puts another one in its place meanwhile, because the session_uploads is ours.
         """

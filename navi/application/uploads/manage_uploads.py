@@ -1,4 +1,4 @@
-"""Take files in, give them back: what is written is durable before its event says that it is there."""
+"""Receive and serve uploads; a file is durable before its event is logged."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -37,7 +37,7 @@ WAIT_SECONDS = 30.0  # for one's turn among them
 
 
 class StoredFile(Struct, frozen=True, kw_only=True):
-    """An upload, open for reading; whoever asked for it closes it."""
+    """An upload, open for reading; the caller closes it."""
 
     upload: Upload
     file: OpenUpload
@@ -71,7 +71,7 @@ class ManageUploads:
     async def receive(
         self, session_id: SessionId, *, replace: bool = False
     ) -> AsyncGenerator["IncomingFiles", None]:
-        """Take files into a session; what was not kept when the block ends is dropped.
+        """Receive files into a session; those not kept when the block ends are dropped.
 
         Args:
             replace: whether a file takes the place of the one of its name, in place of a number.
@@ -114,7 +114,7 @@ class ManageUploads:
         return StoredFile(upload=upload, file=file)
 
     async def clear(self, session_id: SessionId) -> None:
-        """Remove the files of a session that was deleted.
+        """Remove the uploads of a deleted session.
 
         Raises:
             FilesUnavailable: they cannot be removed; the sweep tries again.
@@ -145,7 +145,7 @@ class _Part(Struct, kw_only=True):
 
 
 class IncomingFiles:
-    """The files of one request: all of them become uploads, or none."""
+    """The files of one request: all become uploads, or none."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class IncomingFiles:
         part.digest = await part.draft.finish()
 
     async def keep(self) -> tuple[Upload, ...]:
-        """Make uploads of all of them, in the order in which they came.
+        """Log all of them as uploads, in order, and put them in place.
 
         Raises:
             BadInput: there are none.

@@ -107,7 +107,7 @@ async def _chat(
 
 
 def locator(settings: Settings, url: str | None) -> Locate:
-    """What finds navi's address: the one given, or where the running one says it is."""
+    """Find navi's address: the given one, or that of the running navi."""
 
     async def locate() -> str | None:
         if url is not None:
@@ -130,7 +130,7 @@ async def choose_session(navi: RemoteNavi, choice: ChatTarget) -> RemoteSession:
 
 
 class _Waiting:
-    """Says on standard error why there is no connection, each reason once."""
+    """Prints on standard error why there is no connection, each reason once."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()

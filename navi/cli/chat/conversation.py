@@ -1,4 +1,4 @@
-"""A session over its WebSocket: what happens in it, each thing once, also when connections are lost."""
+"""Follow a session over its WebSocket: every event once, with reconnects."""
 
 import asyncio
 import contextlib
@@ -26,13 +26,13 @@ SERVER_ERROR = 500  # from here on it is the server's trouble, and passes
 
 
 class Connected(Struct, frozen=True):
-    """There is a connection; ``running`` is whether a turn is open."""
+    """Connected; ``running`` is whether a turn is open."""
 
     running: bool
 
 
 class Disconnected(Struct, frozen=True):
-    """The connection is gone and will be made again; told once each time."""
+    """The connection was lost; reconnecting."""
 
     reason: str
 
@@ -44,7 +44,7 @@ class EventReceived(Struct, frozen=True):
 
 
 class MessageRefused(Struct, frozen=True):
-    """The server did not take what was sent."""
+    """The server refused a frame."""
 
     message: str
 
@@ -69,7 +69,7 @@ class _Frame(Struct, frozen=True):
 
 
 class Conversation:
-    """One session; iterate over ``updates`` for what happens, and say and stop meanwhile."""
+    """A session; iterate over ``updates`` for its events, send and stop meanwhile."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Conversation:
         *,
         after: int | None,
     ) -> None:
-        """A conversation that is not connected yet.
+        """Connect later, when ``updates`` is iterated.
 
         Args:
             locate: gives navi's address, for each connection anew; None where it does not run.

@@ -1,4 +1,4 @@
-"""One session on a terminal: messages in, turns out."""
+"""Chat in one session on a terminal: send messages, show turns."""
 
 import asyncio
 import signal
@@ -42,7 +42,7 @@ async def max_iterations(navi: RemoteNavi, profile_id: str) -> int | None:
 
 
 class Dialogue:
-    """Shows what happens in a session, and waits for the turns of what is said."""
+    """Shows a session's events, and waits for the turns of sent messages."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Dialogue:
         self._ids = RandomIds()
 
     async def ask(self, content: str) -> TurnOutcome:
-        """Send a message and show what happens until the turn that delivers it has ended.
+        """Send a message and show events until its turn has ended.
 
         Raises:
             Failed: navi does not take the message, or has gone.
@@ -100,7 +100,7 @@ class Dialogue:
         raise AssertionError("updates have no end")
 
     async def follow_open_turn(self) -> None:
-        """Show the turn that runs already, if there is one, to its end."""
+        """Show the turn that is already running, if any, until it ends."""
         self.progress.wait()
         async with self._view.live(), self._stopping_at_ctrl_c():
             async for update in self._updates:

@@ -1,4 +1,4 @@
-"""A turn on a terminal: what was said above, what is being written and a status line below."""
+"""Draw a running turn on a terminal: finished text above, live text and a status line below."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -19,7 +19,7 @@ LIVE_CHARACTERS = (
 
 
 class LiveView:
-    """Draws a turn; everything that is printed while it is ``live`` stands above the live part."""
+    """Draws a turn; what is printed while it is ``live`` appears above the live part."""
 
     def __init__(self, console: Console, progress: TurnProgress) -> None:
         self.console = console
@@ -27,7 +27,7 @@ class LiveView:
 
     @asynccontextmanager
     async def live(self) -> AsyncGenerator[None, None]:
-        """Draw the progress until the block ends; then the live part is gone."""
+        """Draw the live part until the block ends."""
         if not self.console.is_terminal:
             yield
             return

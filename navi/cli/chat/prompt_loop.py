@@ -1,4 +1,4 @@
-"""Chatting line by line: editing with history, turns drawn as they run, commands with a slash."""
+"""The chat prompt: line editing with history, slash commands."""
 
 import asyncio
 import os
@@ -120,7 +120,7 @@ async def run_slash_command(
     conversation: Conversation,
     console: Console,
 ) -> Next:
-    """Do what a line with a slash says.
+    """Execute a slash command.
 
     Raises:
         Failed: it cannot be done.
@@ -167,7 +167,7 @@ async def _list_profiles(navi: RemoteNavi, session: RemoteSession, console: Cons
 
 
 async def _recall(navi: RemoteNavi, session: RemoteSession, console: Console) -> None:
-    """Show how the session went so far, in its last messages."""
+    """Show the last messages of the session."""
     spoken = [m for m in await navi.messages(session.id) if m.role != "tool" and m.content.strip()]
     for message in spoken[-RECALLED:]:
         if message.role == "user":
@@ -181,7 +181,7 @@ def _prompt(profile_id: str) -> FormattedText:
 
 
 def _history(path: Path) -> History:
-    """Where lines are kept between two chats; in memory where that cannot be written."""
+    """The history file of the prompt; in memory if it cannot be written."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))

@@ -1,4 +1,4 @@
-"""The HTTP side of a running navi, as the terminal client uses it."""
+"""HTTP client of a running navi, for the terminal client."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -73,7 +73,7 @@ class RemoteNavi:
         return await self._ask("POST", "/sessions", RemoteSession, body)
 
     async def session(self, session_id: str) -> RemoteSession:
-        """The session as it is now."""
+        """The session's present state."""
         return await self._ask("GET", _path(session_id), RemoteSession)
 
     async def switch_profile(self, session_id: str, profile_id: str) -> RemoteSession:

@@ -1,4 +1,4 @@
-"""What a person wants to see of a turn while it runs: a fold of the session's events."""
+"""Progress of a running turn for people: a fold of the session's events."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ NAMING_ARGUMENTS = ("path", "query", "name", "url", "task", "title", "id", "text
 
 
 class AgentText(Struct, frozen=True):
-    """The agent's words, whole; Markdown."""
+    """A complete text of the agent; Markdown."""
 
     text: str
 
@@ -52,7 +52,7 @@ class Asked(Struct, frozen=True):
 
 
 class StatusLine(Struct, frozen=True, kw_only=True):
-    """One line on what else happened; ``good`` is False for what went wrong."""
+    """A line about an event; ``good`` is False for a failure."""
 
     text: str
     good: bool = True
@@ -62,7 +62,7 @@ Shown = AgentText | Asked | StatusLine
 
 
 class TurnProgress:
-    """The state of the turn that runs, and what each event adds to what was shown before."""
+    """The state of the running turn, and what each event adds to the output."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Nothing happens yet.
@@ -83,7 +83,7 @@ class TurnProgress:
         self.thinking = ""
 
     def wait(self) -> None:
-        """A message is on its way: from here on time is counted."""
+        """Start the clock: a message was sent."""
         self._since = self._clock()
         self._doing = "waiting"
         self._stopping = False
@@ -98,7 +98,7 @@ class TurnProgress:
         return " · ".join([*call, doing, f"{self._clock() - self._since:.0f} s"])
 
     def see(self, envelope: Envelope) -> tuple[Shown, ...]:
-        """Take in the next event; gives what is shown of it for good."""
+        """Fold in the next event; gives what to print of it."""
         event = envelope.event
         whose = "  ↳ " if envelope.subagent_id is not None else ""
         match event:
@@ -215,7 +215,7 @@ def _shortcomings(*, limit_reached: bool, truncated: bool) -> tuple[Shown, ...]:
 
 
 def describe_call(name: str, arguments: JsonObject) -> str:
-    """A tool call in a few words: the tool, what it does, and to what."""
+    """Describe a tool call in a few words: tool, action, object."""
     action = arguments.get("action")
     words = [name]
     if isinstance(action, str):

@@ -1,4 +1,4 @@
-"""Routes that change what the model sees: compress, undo; and what was planned."""
+"""Routes of the context: compress, undo; planning."""
 
 from litestar import Response, get, post
 from msgspec import Struct
@@ -53,7 +53,7 @@ async def undo_compression(request: Edge, session_id: PathText, services: Given)
     opt=operation(query=(AT,), answers={200: PlanningAnswer}, errors=(400, 404)),
 )
 async def get_planning(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
-    """What the phases of planning gave, word for word."""
+    """The output of planning phases, verbatim."""
     existing = (await services.sessions.find(session_of(session_id))).id
     view = await read_session(
         services.event_log,

@@ -1,4 +1,4 @@
-"""Routes of the log itself: the events as they stand there, and what a model server was sent."""
+"""Routes of the log: events, and requests to model servers."""
 
 import re
 from collections.abc import Mapping
@@ -89,7 +89,7 @@ def _stream(
     limit: int | None,
     types: frozenset[str],
 ) -> ASGIApp:
-    """An answer with the events up to ``head``, written batch by batch: a log may be long."""
+    """Stream the events up to ``head``, batch by batch."""
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         await send(

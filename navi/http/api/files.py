@@ -1,4 +1,4 @@
-"""Routes of uploads: put files into a session's directory, list them, get them back."""
+"""Routes of uploads: upload, list and download files."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

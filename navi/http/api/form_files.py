@@ -1,4 +1,4 @@
-"""The files of a multipart form, part by part as they come: nothing is gathered but what one write takes."""
+"""Parse the files of a multipart form as a stream, with bounded memory."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -82,7 +82,7 @@ class FormBody:
             raise BadInput("body", f"is not {FORM}: {error}") from None
 
     async def drop_rest(self) -> None:
-        """Take in what a client still sends that hangs up once it has its answer.
+        """Drain the rest of the body: some clients read no answer before they have sent it.
 
         With bytes unread the kernel would send a reset, which can overtake the answer. For the others
         the server drops the rest behind the answer.

@@ -1,4 +1,4 @@
-"""Routes for those who look after the process: is it alive, can it take work."""
+"""Health checks: liveness and readiness."""
 
 from http import HTTPStatus
 from typing import Literal
@@ -53,7 +53,7 @@ async def get_ready(services: Given) -> Response[bytes]:
 
 
 def state_of(found: Readiness, *, draining: bool) -> State:
-    """The one word for what was found; without NATS chat goes on, so that is only degraded."""
+    """The state of the node in one word; without NATS it is only degraded."""
     if draining:
         return "draining"
     if not (found.postgres and found.migrations):

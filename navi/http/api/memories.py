@@ -1,4 +1,4 @@
-"""Routes of what is remembered about the user."""
+"""Routes of memories."""
 
 from datetime import datetime
 from http import HTTPStatus
@@ -58,7 +58,7 @@ async def get_memories(request: Edge, services: Given) -> Response[bytes]:
     opt=operation(body=MemoryText, answers={201: MemoryAnswer}, errors=(400, 408, 413, 415)),
 )
 async def add_memory(request: Edge, services: Given) -> Response[bytes]:
-    """Keep a fact written by hand."""
+    """Add a memory by hand."""
     wanted = await read_json(request, MemoryText)
     check_words("text", wanted.text)
     memory = await services.memories.add(services.owner, wanted.text)
@@ -85,12 +85,12 @@ async def change_memory(request: Edge, memory_id: PathText, services: Given) -> 
     opt=operation(answers={204: None}, errors=(404,)),
 )
 async def forget_memory(memory_id: PathText, services: Given) -> None:
-    """Forget a memory, its words in the log too."""
+    """Forget a memory, and erase its text from the log."""
     await services.memories.forget(services.owner, memory_id)
 
 
 def memory_answer(memory: Memory) -> MemoryAnswer:
-    """A memory as every route and command shows it."""
+    """A memory as routes and commands show it."""
     return MemoryAnswer(
         id=memory.id,
         text=memory.text,

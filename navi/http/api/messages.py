@@ -1,4 +1,4 @@
-"""Routes of what is said: send a message, read the buffers."""
+"""Routes of messages: send one; read messages, context, todo."""
 
 import asyncio
 from contextlib import suppress
@@ -87,7 +87,7 @@ class NodeGoing(Struct, frozen=True, kw_only=True):
     ),
 )
 async def send_message(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
-    """Take a message in; wait for the end of its turn, or not with ``wait=false``."""
+    """Receive a message; wait for its turn to end, unless ``wait=false``."""
     wait = yes_or_no_in(request.query_params, "wait", default=True)
     wanted = await read_json(request, NewMessage)
     message = validated_message(
@@ -211,7 +211,7 @@ async def get_todo(request: Edge, session_id: PathText, services: Given) -> Resp
 async def _context_of_subagent(
     services: Services, session_id: SessionId, subagent_id: str, *, at: int | None
 ) -> View[ContextState]:
-    """What a subagent's model saw: folded from the log, since it is read once in a while."""
+    """The context of a subagent, folded from the log."""
     head = await services.event_log.head(session_id)
     if at is not None and at > head:
         raise BadInput("at", f"the session has events 1 to {head}")

@@ -1,4 +1,4 @@
-"""Routes of the sessions themselves: create, list, look at, change, delete, stop."""
+"""Routes of sessions: create, list, get, change, delete, stop."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -145,7 +145,7 @@ async def change_session(request: Edge, session_id: PathText, services: Given) -
     opt=operation(answers={204: None}, errors=(404,)),
 )
 async def delete_session(session_id: PathText, services: Given) -> None:
-    """Take a session out of sight; its log stays."""
+    """Delete a session; its log stays."""
     session = session_of(session_id)
     await services.sessions.delete(session)
     with suppress(FilesUnavailable):  # the sweep removes them

@@ -1,4 +1,4 @@
-"""Routes of what sessions can be given: profiles and tools."""
+"""Routes of profiles and tools."""
 
 from litestar import Response, get
 from msgspec import Struct
@@ -83,7 +83,7 @@ async def get_tools(services: Given) -> Response[bytes]:
 
 
 async def require_log(services: Services) -> None:
-    """Ask the log for anything: without Postgres every route but those of health is unavailable.
+    """Answer 503 while Postgres is unavailable, on every route but health.
 
     Raises:
         LogUnavailable: Postgres does not answer.

@@ -1,4 +1,4 @@
-"""Frames of the WebSocket besides events: what clients may send, what they are answered."""
+"""Frames of the WebSocket besides events: requests of clients and their answers."""
 
 from typing import Literal, cast
 
@@ -109,7 +109,7 @@ BROKEN = Close(code=1011, reason="something went wrong inside navi")
 
 
 def parse_frame(text: str) -> ClientFrame:
-    """What a client asks for.
+    """Parse a frame of a client.
 
     Raises:
         BadInput: the frame is not understood.
@@ -123,7 +123,7 @@ def encode_frame(frame: ServerFrame) -> bytes:
 
 
 def error_frame(error: NaviError) -> ErrorFrame:
-    """What a client is told about a frame that was refused."""
+    """The error frame for a refused frame."""
     return ErrorFrame(code=_code(error), message=answer_of(error).problem.detail)
 
 

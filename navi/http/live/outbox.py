@@ -1,4 +1,4 @@
-"""What waits to be written to one WebSocket: bounded, emptied in bursts."""
+"""The bounded queue of frames of one WebSocket, written in bursts."""
 
 import asyncio
 from collections import deque
@@ -13,7 +13,7 @@ BURST_BYTES = 256 * 1024  # written at once: a turn's worth of frames
 
 
 class Outbox:
-    """A queue of frames between who makes them and who writes them."""
+    """A bounded queue of frames between a producer and the writer of a socket."""
 
     def __init__(self, *, after: int = 0) -> None:
         """Nothing waits.
@@ -32,12 +32,12 @@ class Outbox:
 
     @property
     def full(self) -> bool:
-        """Whether the client is further behind than it may be."""
+        """Whether the queue is full: the client is too far behind."""
         return len(self._frames) > MAX_FRAMES or self._bytes > MAX_BYTES
 
     @property
     def ending(self) -> Close | None:
-        """How the connection ends once all is written; None while it goes on."""
+        """The close frame to send when all is written; None while the connection stays open."""
         return self._ending
 
     def put(self, frame: bytes, *, seq: int = 0) -> None:
@@ -56,7 +56,7 @@ class Outbox:
             self._has_room.clear()
 
     def finish(self, ending: Close) -> None:
-        """Nothing more comes: ``take`` gives what is there and then nothing."""
+        """Finish: ``take`` gives what is queued and then None."""
         self._ending = ending
         self._filled.set()
 
@@ -67,7 +67,7 @@ class Outbox:
             await self._advanced.wait()
 
     async def room(self) -> None:
-        """Wait until much less is waiting than may wait."""
+        """Wait until the queue is well below its limit."""
         await self._has_room.wait()
 
     async def take(self) -> list[bytes]:

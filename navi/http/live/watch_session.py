@@ -1,4 +1,4 @@
-"""The WebSocket of a session: its events as they are committed, and commands the other way.
+"""The WebSocket of a session: events to the client, commands from it.
 
 Four tasks a connection, and the first to end decides how it is closed: ``follow`` reads the log into
 the outbox, ``write`` empties the outbox into the socket, ``listen`` takes what the client sends, and
@@ -54,7 +54,7 @@ Socket = WebSocket[Any, Any, State]
 
 @websocket("/ws/sessions/{session_id:str}")
 async def watch_session(socket: Socket, session_id: PathText, services: Given) -> None:
-    """Events of a session from ``after`` on, and commands from the client."""
+    """Stream the session's events from ``after`` on, and execute the client's commands."""
     try:
         after = seq_in(socket.query_params, "after")
     except BadInput as error:
@@ -113,7 +113,7 @@ async def _before_open_turn(event_log: EventLog, session: Session) -> int:
 async def _follow(
     event_log: EventLog, session_id: SessionId, outbox: Outbox, *, after: int, head: int
 ) -> Close:
-    """Put every event behind ``after`` into the outbox, at the client's pace until it is live.
+    """Fill the outbox with every event behind ``after``, at the client's pace until it is live.
 
     History waits in the log. What is live waits in the outbox, and a client that lets it fill up is
     sent away.
@@ -137,7 +137,7 @@ async def _follow(
 
 
 async def _settles(outbox: Outbox) -> bool:
-    """Whether a client that takes what it is sent makes room again."""
+    """Whether the client makes room in the outbox within the time-out."""
     try:
         async with asyncio.timeout(SETTLE_SECONDS):
             await outbox.room()
@@ -147,7 +147,7 @@ async def _settles(outbox: Outbox) -> bool:
 
 
 async def _write(socket: Socket, outbox: Outbox) -> Close | None:
-    """Empty the outbox into the socket; ends when the outbox is finished."""
+    """Write the outbox to the socket until it is finished."""
     scope: Any = socket.scope
     joined = FRAMES_EXTENSION in scope["extensions"]
     try:
@@ -166,7 +166,7 @@ async def _write(socket: Socket, outbox: Outbox) -> Close | None:
 async def _wait_for_drain(
     services: Services, session_id: SessionId, outbox: Outbox, executing: asyncio.Lock
 ) -> Close:
-    """Send the client away once this node runs nothing of the session and all was written.
+    """Close the socket when draining, once the turn on this node has ended and all is written.
 
     What the client said before that is in the log, and it sees the receipt; what comes later is not
     taken, and comes again on its next connection.
@@ -191,7 +191,7 @@ async def _listen(
     outbox: Outbox,
     executing: asyncio.Lock,
 ) -> Close | None:
-    """Do what the client asks until it goes; refuse what is wrong and go on."""
+    """Execute the client's frames until it disconnects; a bad frame gets an error frame."""
     while True:
         message: Any = await socket.receive()
         if message["type"] != "websocket.receive":

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers: JSON in within limits, JSON out as bytes."""
+"""Read and write JSON bodies of requests and answers, within limits."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 async def read_json(request: Edge, kind: type[T]) -> T:
-    """The body as a ``kind``; none at all counts as an empty object.
+    """Read a JSON body as a ``kind``; an empty body counts as an empty object.
 
     Raises:
         BadInput: it is not JSON or does not fit; names the field where there is one.
@@ -40,7 +40,7 @@ async def read_json(request: Edge, kind: type[T]) -> T:
 
 
 async def read_body(request: Edge) -> bytes:
-    """The whole body, whatever its headers promise.
+    """Read the whole body, bounded.
 
     Raises:
         Refused: it is too large or too slow.
@@ -80,7 +80,7 @@ async def read_body(request: Edge) -> bytes:
 
 
 def decode_json(data: bytes | str, kind: type[T], *, whole: str) -> T:
-    """A value out of JSON from a client.
+    """Decode JSON from a client.
 
     Args:
         whole: how the value itself is called where no field of it is to blame.
@@ -104,7 +104,7 @@ def decode_json(data: bytes | str, kind: type[T], *, whole: str) -> T:
 
 
 def _field_with_surrogate(data: bytes | str) -> str | None:
-    """The first text of an object with a lone surrogate: msgspec only says that JSON is malformed."""
+    """The field with a lone surrogate, which msgspec only reports as malformed JSON."""
     try:
         value: object = json.loads(data)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problems: which status and which words each refusal gets."""
+"""Map errors to RFC 9457 problems and HTTP status codes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
@@ -36,7 +36,7 @@ Edge = Request[Any, Any, State]  # nobody is authenticated, so users and tokens 
 
 
 class RequestRefused(NaviError):
-    """The edge itself says no: the request never reaches the application."""
+    """A request that the edge refuses before it reaches the application."""
 
     def __init__(
         self, status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None
@@ -68,7 +68,7 @@ class ErrorAnswer(Struct, frozen=True, kw_only=True):
 
 
 def answer_of(error: Exception) -> ErrorAnswer:
-    """What a client is told; of an unexpected error nothing but that it happened."""
+    """The problem for an error; an unexpected one tells nothing but that it happened."""
     match error:
         case BadInput(field=field):
             return _problem(HTTPStatus.BAD_REQUEST, "bad-input", str(error), field=field)
@@ -192,13 +192,13 @@ EXCEPTION_HANDLERS: dict[int | type[Exception], Callable[[Edge, Exception], Resp
 
 
 async def log_broken_socket(error: Exception, scope: Scope) -> None:
-    """Tell the log what ended a WebSocket: Litestar closes it (4500) and has no handlers for those."""
+    """Log the exception that ended a WebSocket: Litestar closes it (4500), without a handler."""
     if scope["type"] == "websocket" and not isinstance(error, HTTPException):
         log.error("socket_broke", path=scope["path"], exc_info=error)
 
 
 async def send_problem(scope: Scope, send: Send, error: RequestRefused | BadInput) -> None:
-    """Answer outside the routes: an HTTP request, or a WebSocket that was not accepted yet."""
+    """Send a problem outside of routes: to an HTTP request, or a WebSocket before it is accepted."""
     answer = answer_of(error)
     prefix = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
     body = msgspec.json.encode(answer.problem)

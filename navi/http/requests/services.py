@@ -1,4 +1,4 @@
-"""What the edge is made of: the services its routes use, given by whoever composes the process."""
+"""The services that routes use, given by the composition root."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ from navi.ports.tools import ToolBox
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """Which of the things a node needs are there."""
+    """Which of a node's dependencies are available."""
 
     postgres: bool
     nats: bool
@@ -30,7 +30,7 @@ class Readiness(Struct, frozen=True, kw_only=True):
 
 
 class Draining(Struct, frozen=True, kw_only=True):
-    """Where the process is in its good-bye; both are set once and never cleared.
+    """The state of shutdown; both events are set once and never cleared.
 
     Attributes:
         begun: no new turns; a socket is closed once this process runs nothing of its session.

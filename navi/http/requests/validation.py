@@ -1,4 +1,4 @@
-"""What values from clients may look like; each breach names the field."""
+"""Validate values from clients; each error names the field."""
 
 import re
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ SeqNumber = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_
 
 
 class ValidatedMessage(Struct, frozen=True, kw_only=True):
-    """A message as a client may send it, over HTTP or over a WebSocket."""
+    """A validated message of a client, from HTTP or a WebSocket."""
 
     content: str
     files: tuple[str, ...]
@@ -59,7 +59,7 @@ class ValidatedMessage(Struct, frozen=True, kw_only=True):
 
 
 def session_of(text: str) -> SessionId:
-    """The session that an address names.
+    """The session id in a path.
 
     Raises:
         NotFound: it cannot be one.
@@ -72,7 +72,7 @@ def session_of(text: str) -> SessionId:
 def validated_message(
     *, content: str, files: Sequence[str], mode: Mode, message_id: str | None
 ) -> ValidatedMessage:
-    """A message within its limits.
+    """Validate a message.
 
     Raises:
         BadInput: names the field that is not.
@@ -98,7 +98,7 @@ def validated_message(
 
 
 def check_session_name(field: str, name: str) -> None:
-    """Refuse a name that is empty, too long or not clean text.
+    """Validate the name of a session: not empty, not too long, clean text.
 
     Raises:
         BadInput: names ``field``.
@@ -118,7 +118,7 @@ def check_words(field: str, text: str) -> None:
 
 
 def check_seq(field: str, seq: int) -> None:
-    """Refuse what cannot be the place of an event.
+    """Validate a seq.
 
     Raises:
         BadInput: names ``field``.

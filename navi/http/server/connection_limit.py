@@ -1,4 +1,4 @@
-"""How many WebSockets a process holds: as many as it has file descriptors for, with some to spare."""
+"""Limit open WebSockets by the process's file descriptors."""
 
 import resource
 from contextlib import suppress
@@ -15,7 +15,7 @@ WANTED_FILES = 65_536
 
 
 def raise_file_limit() -> None:
-    """Have as many file descriptors as the process may: what a login gives (1,024) is soon used up."""
+    """Raise the limit of file descriptors as far as allowed: 1,024, a login's default, is too few."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_FILES)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -31,7 +31,7 @@ class ConnectionLimit:
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on but a socket too many: that is a 503."""
+        """Pass on requests; answer 503 to a WebSocket above the limit."""
         if scope["type"] != "websocket":
             await self._app(scope, receive, send)
             return

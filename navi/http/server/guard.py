@@ -1,4 +1,4 @@
-"""Refuses what a foreign web page could make a browser send: foreign hosts and foreign origins.
+"""Check Host and Origin, against DNS rebinding and cross-site requests.
 
 A page of any site can reach a server on loopback: by its address, or under a name of its own that it
 lets point there (DNS rebinding). The browser then sends that name as ``Host``, or the page's own
@@ -25,14 +25,14 @@ _HOST = re.compile(
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """A host and a port as they stand in a header; ``port`` is None where the header names none."""
+    """Host and port of a header; ``port`` is None if the header names none."""
 
     host: str
     port: int | None
 
 
 def parse_host(text: str) -> Place | None:
-    """What a ``Host`` header names, in lower case and without brackets; None where it is malformed."""
+    """Parse a ``Host`` header, in lower case and without brackets; None if it is malformed."""
     match = _HOST.fullmatch(text)
     if match is None:
         return None
@@ -43,7 +43,7 @@ def parse_host(text: str) -> Place | None:
 
 
 def _plain(name: str) -> str:
-    """One way to write a host: ``[0:0:0:0:0:0:0:1]`` is ``::1``, ``Localhost.`` is ``localhost``."""
+    """Normalise a host: ``[0:0:0:0:0:0:0:1]`` is ``::1``, ``Localhost.`` is ``localhost``."""
     name = name.lower().strip("[]").removesuffix(".")
     try:
         return str(ipaddress.ip_address(name))
@@ -92,7 +92,7 @@ class Guard:
     """ASGI middleware around the whole application, for HTTP and for WebSockets."""
 
     def __init__(self, app: ASGIApp, *, host: str, allowed_hosts: Iterable[str]) -> None:
-        """Let in what is addressed to loopback, to ``host`` or to one of ``allowed_hosts``."""
+        """Allow loopback, ``host`` and ``allowed_hosts``."""
         self._app = app
         self._allowed = frozenset(_plain(name) for name in (*LOOPBACK, host, *allowed_hosts))
 

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with deadlines: for the head of a request, and for a peer that reads nothing.
+"""uvicorn's HTTP protocol with deadlines: for request headers, and for peers that do not read.
 
 h11 and not httptools: it bounds the size of headers, where httptools takes 24 MB of them, and what an
 agent's requests cost is not spent in parsing.
@@ -25,7 +25,7 @@ _EARLY = (h11.IDLE, h11.SEND_RESPONSE)
 
 
 class DeadlineH11Protocol(H11Protocol):
-    """Cuts connections that hold a place and send or take nothing."""
+    """Closes connections that stall: no complete headers, or nothing read."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -40,7 +40,7 @@ class DeadlineH11Protocol(H11Protocol):
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._cut)
 
     def data_received(self, data: bytes) -> None:
-        """Take in what the peer sent; a request that has begun has to go on."""
+        """Parse received data; a started request has a deadline."""
         if self._refused:
             return
         super().data_received(data)
@@ -57,7 +57,7 @@ class DeadlineH11Protocol(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP with a problem."""
+        """Answer malformed HTTP with a problem."""
         # uvicorn calls this while it handles h11's exception and does not pass that on.
         error = sys.exc_info()[1]
         status = HTTPStatus.BAD_REQUEST

@@ -1,4 +1,4 @@
-"""Runs the HTTP server inside navi's own event loop; signals and the order of the end are navi's."""
+"""Run uvicorn in navi's event loop; signals and shutdown are navi's."""
 
 import asyncio
 import contextlib

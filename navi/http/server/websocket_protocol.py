@@ -1,4 +1,4 @@
-"""uvicorn's WebSocket protocol with a way to write many frames at once, and ends that do end.
+"""uvicorn's WebSocket protocol with bursts of frames in one write, and bounded closing.
 
 The server's frames carry no mask, so that a frame is a few bytes before the payload: framing here and
 writing a burst in one piece costs a tenth of a call of ``send`` a frame (``bench/websocket.py``).
@@ -93,7 +93,7 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
         self._flush_and_linger()
 
     def _flush_and_linger(self) -> None:
-        """Write what the protocol has to say, and cut the connection if the peer does not go.
+        """Flush the protocol, and abort the connection if the peer does not close it.
 
         The transport stays open meanwhile: closing it with bytes unread makes the kernel send a
         reset, which can overtake the close frame.

@@ -1,10 +1,10 @@
-"""Word of erasures: each one counts its partition up, and whoever keeps rows in memory forgets them."""
+"""Track erasures: each one increments its partition's count, and rows in memory are dropped."""
 
 from collections.abc import Callable
 
 
 class Erasures:
-    """How often something was erased in each partition, as far as this process has seen.
+    """The count of erasures in each partition, as seen by this process.
 
     Every look at the head of a partition or of a session brings the count along, so that a read
     which follows an erasure anywhere does not come from memory.

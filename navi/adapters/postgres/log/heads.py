@@ -1,4 +1,4 @@
-"""What this process last saw of each session: where its next event goes and what it follows."""
+"""Cache the head of each session: the place and predecessor of its next event."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ class Heads:
             self._heads.popitem(last=False)
 
     def drop(self, session_id: SessionId) -> None:
-        """Forget a head: what became of the last append is not known."""
+        """Drop a cached head, because the outcome of an append is unknown."""
         self._heads.pop(session_id, None)
 
     def advance(self, last_rows: Iterable[Recorded]) -> None:

@@ -1,4 +1,4 @@
-"""Sessions that were somewhere else before, recorded in one transaction.
+"""Import sessions in one transaction.
 
 The rows wait in a table of the connection's own until all of them are there; only then the partitions
 are locked, so that others are kept from appending for one statement, however long the file was.

@@ -35,7 +35,7 @@ class Ring:
                 del self._by_session[old.session_id]
 
     def clear(self) -> None:
-        """Forget all rows, because some of them were erased in Postgres."""
+        """Drop all rows, because some were erased in Postgres."""
         self._rows.clear()
         self._by_session.clear()
         self._bytes = 0

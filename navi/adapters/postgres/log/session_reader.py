@@ -1,4 +1,4 @@
-"""Reading sessions, forks with their origins: from the ring of recent rows, and from Postgres."""
+"""Read sessions, forks with their origins: from recent rows in memory, and from Postgres."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
@@ -32,7 +32,7 @@ class SessionPart(Struct, frozen=True, kw_only=True):
 
 
 class SessionReader:
-    """What stands in the log under a session, as Postgres has it at the moment of asking."""
+    """Reads sessions from Postgres."""
 
     def __init__(self, pool: Pool, tails: Sequence[Tail], erasures: Erasures) -> None:
         self._pool = pool

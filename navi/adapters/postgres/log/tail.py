@@ -67,7 +67,7 @@ class Tail:
             self._wake.set()
 
     def announced(self, position: int) -> None:
-        """Take another node's word that the partition has grown."""
+        """Handle another node's notification that the partition has grown."""
         if position > self._known_head:
             self._known_head = position
             self._wake.set()
@@ -123,7 +123,7 @@ class Tail:
                 waiter.cancel()
 
     def _forget(self) -> None:
-        """Keep nothing in memory that may have been erased in Postgres meanwhile."""
+        """Drop rows from memory that may have been erased in Postgres."""
         self.ring.clear()
         self._ahead.clear()
         self.watchers.forget()

@@ -1,4 +1,4 @@
-"""Live rows on their way to those who watch a session; what waits for one of them is bounded."""
+"""Push committed rows to the watchers of their session, through bounded queues."""
 
 import asyncio
 from collections import deque
@@ -15,7 +15,7 @@ ROW_BYTES = 600  # what a row costs besides its payload, about
 
 
 class Watcher:
-    """The queue of one watcher. It forgets all when it overflows: the log has it still."""
+    """The bounded queue of one watcher. On overflow it is emptied: the log still has the rows."""
 
     def __init__(self) -> None:
         self._waiting: deque[Sequence[Recorded]] = deque()
@@ -39,7 +39,7 @@ class Watcher:
             self._waiting.append(rows)
 
     def forget(self) -> None:
-        """Drop what waits, because some of it was erased: the log has what is left."""
+        """Empty the queue, because rows in it were erased; the log has the rest."""
         if self._waiting:
             self._overflowed = True
             self._waiting.clear()
@@ -50,7 +50,7 @@ class Watcher:
         self._arrived.set()
 
     async def take(self) -> tuple[Recorded, ...] | None:
-        """All that waits, as soon as something does; None where the watcher must read the log.
+        """Wait for rows and take them all; None if the watcher must read the log.
 
         Raises:
             LogUnavailable: the log was closed.
@@ -67,7 +67,7 @@ class Watcher:
 
 
 class Watchers:
-    """Everybody who watches a session of one partition."""
+    """The watchers of the sessions of one partition."""
 
     def __init__(self) -> None:
         self._by_session: dict[SessionId, set[Watcher]] = {}
@@ -99,12 +99,12 @@ class Watchers:
                 watcher.push(part, size)
 
     def forget(self) -> None:
-        """Let every watcher read from the log what it has not taken yet."""
+        """Empty the queues: every watcher reads from the log again."""
         for watcher in self._all():
             watcher.forget()
 
     def close(self) -> None:
-        """Let every watcher end."""
+        """End every watcher."""
         for watcher in self._all():
             watcher.close()
 

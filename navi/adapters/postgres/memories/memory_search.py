@@ -1,4 +1,4 @@
-"""The two rankings of memories in Postgres: by the words of a question, and by nearness of vectors."""
+"""Search memories in Postgres: full text, and vector distance."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A file of own tools turned into tools: which functions, and what arguments they take."""
+"""Load a file of own tools: its functions and their arguments."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""The user's own tools: which there are, and the processes they run in.
+"""The user's own tools and the pool of processes they run in.
 
 A process runs one call at a time. A call that goes wrong, does not stop_grace its stop or takes too long
 then costs its own process and nothing else; one that ends well leaves the process to the next call,
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 
 class ToolTimeouts(Struct, frozen=True, kw_only=True):
-    """How long own tools may take, in seconds.
+    """Time-outs of own tools, in seconds.
 
     Attributes:
         load: for each file, when a process starts.
@@ -224,7 +224,7 @@ class OwnTools:
 
 
 class OwnTool:
-    """One of them, as the agent sees it."""
+    """One of the user's own tools, as the port ``Tool``."""
 
     def __init__(self, description: ToolDescription, tools: OwnTools) -> None:
         self._description = description
@@ -232,7 +232,7 @@ class OwnTool:
 
     @property
     def description(self) -> ToolDescription:
-        """How it is offered."""
+        """Name, description and parameters of the tool."""
         return self._description
 
     def check(self, arguments: JsonObject) -> str | None:

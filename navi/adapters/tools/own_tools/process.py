@@ -1,4 +1,4 @@
-"""One process of own tools, as the server sees it."""
+"""A process of own tools, as the server drives it."""
 
 import asyncio
 import os
@@ -89,7 +89,7 @@ class OwnToolsProcess:
         return self._process.returncode is None
 
     async def load(self, request: LoadTools, *, seconds: float) -> ToolsLoaded:
-        """Let it load the tools; ``seconds`` is for each file.
+        """Load the tools; ``seconds`` is for each file.
 
         Raises:
             FileEndedProcess: names the file.
@@ -171,7 +171,7 @@ class OwnToolsProcess:
             raise ProcessEnded(f"it wrote nonsense: {error}") from error
 
     async def _how(self) -> str:
-        """How it ended; it has closed its socket, so what is left of it is ended too."""
+        """Why the process ended; kills what is left of it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 await self._process.wait()

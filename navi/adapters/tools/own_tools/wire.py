@@ -1,4 +1,4 @@
-"""What the server and a process of own tools tell each other: JSON frames behind a length."""
+"""The protocol between the server and a process of own tools: length-prefixed JSON frames."""
 
 import asyncio
 import struct

@@ -1,4 +1,4 @@
-"""The process that own tools run in: one call at a time, on behalf of one server.
+"""The worker process of own tools: runs one call at a time.
 
 Started as a program with the number of a socket and the server's process id.
 """

@@ -1,4 +1,4 @@
-"""What follows a turn, in order, without ever holding up the next message: compress, name, remember."""
+"""Run what follows a turn (compress, name, remember) without delaying the next message."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ Follower = Callable[[Record, asyncio.Event], Awaitable[None]]
 
 
 class AfterTurn:
-    """Runs the followers of completed turns, one session after another, in a task of its own.
+    """Runs the follow-ups of completed turns in a background task, one session after another.
 
     One at a time: on one's own machine there is one model, and the next message comes first. What is
     left when the process ends stands in the log as due (``Session.follow_up``): another one does it.
@@ -43,7 +43,7 @@ class AfterTurn:
         self._idle.set()
 
     def completed(self, session_id: SessionId) -> None:
-        """A turn of the session was completed here."""
+        """Queue the follow-ups of a session whose turn completed here."""
         if session_id in self._queued or self._waiting.full():
             return
         self._queued.add(session_id)
@@ -59,7 +59,7 @@ class AfterTurn:
             self.completed(session_id)
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Run until cancelled."""
         while True:
             session_id = await self._waiting.get()
             self._queued.discard(session_id)
@@ -70,7 +70,7 @@ class AfterTurn:
                 self._idle.set()
 
     async def end(self) -> None:
-        """Give up what is under way, because the process ends; its open call is answered first."""
+        """Stop because the process ends; closes the open call first."""
         self._halt.set()
         try:
             async with asyncio.timeout(END_SECONDS):

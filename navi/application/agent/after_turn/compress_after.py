@@ -1,4 +1,4 @@
-"""Compress a context that a turn has left too full, before the next message has to wait for it."""
+"""Compress after a turn, so that the next message need not wait for it."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ class CompressAfter:
         self._node = node
 
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
-        """Compress, if it is due and no turn is open meanwhile."""
+        """Compress if due; cancelled when a turn starts."""
         profile = await self._profiles.get(record.session.profile_id)
         context = await record.context()
         if profile is None or record.session.turn is not None:

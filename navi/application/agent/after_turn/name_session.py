@@ -1,4 +1,4 @@
-"""Give a session a name after its first exchange, unless its user gave one."""
+"""Name a session after its first exchange, unless the user has."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ class NameSession:
         self._node = node
 
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
-        """Ask for a name, where there is none yet."""
+        """Ask the model for a name if the session has none."""
         profile = await profile_of(record, self._profiles)
         context = await record.context()
         follow_up = record.session.follow_up

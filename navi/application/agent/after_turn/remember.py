@@ -1,4 +1,4 @@
-"""Draw from a turn what is worth remembering of its user, with one model call."""
+"""Extract memories from a turn with one model call."""
 
 import asyncio
 
@@ -46,7 +46,7 @@ class Remember:
         self._node = node
 
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
-        """Ask for the facts of the last turn, and keep them."""
+        """Ask the model for facts about the user in the last turn and save them."""
         profile = await profile_of(record, self._profiles)
         turn = _last_turn(await record.context(), record.session.follow_up)
         if not turn or not record.session.owes("memory"):

@@ -1,4 +1,4 @@
-"""Ask the model once: call, stream, show, and record how it ended."""
+"""Make one model call: log it, stream the reply, log how it ended; retry after failures."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -32,7 +32,7 @@ from navi.ports.text_store import TextStore
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What to ask, and on whose behalf, before a server is chosen.
+    """A model request before a server is chosen: messages, tools, purpose.
 
     Attributes:
         iteration: the actor's, counted from 1; 0 for calls that are no iteration.
@@ -72,24 +72,24 @@ class CallSettings(Struct, frozen=True, kw_only=True):
 
 
 class NoModel(ModelFailure):
-    """There is no server or no model to ask at all."""
+    """No model server or no model is configured."""
 
 
 class Interrupted(Struct, frozen=True, kw_only=True):
-    """The call was left open because it is to halt; ``shown`` is what it had said."""
+    """The call was given up because the turn is to halt; ``shown`` is its partial text."""
 
     call_id: CallId
     shown: str
 
 
 class Replied(Struct, frozen=True):
-    """The call has its reply in the log."""
+    """The call succeeded; its reply is in the log."""
 
     reply: ModelReplied
 
 
 class CallFailed(Struct, frozen=True):
-    """The call has its failure in the log; ``attempt`` is what the next try has to know."""
+    """The call failed; its failure is in the log, ``attempt`` is for the next try."""
 
     failure: ModelCallFailed
     attempt: Attempt
@@ -108,7 +108,7 @@ def _nothing_more(reply: ModelReplied) -> tuple[CallEvent, ...]:
 
 
 class AskModelOnce:
-    """One model call, whatever it is for; what all of them need is given once."""
+    """Make one model call for any purpose; its dependencies are given once."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class AskModelOnce:
         *,
         conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = _nothing_more,
     ) -> Asked:
-        """Make one call and record it; a failed one too.
+        """Make one call and log how it ended.
 
         Args:
             conclude: what follows from the reply; appended with it, all or none.
@@ -219,7 +219,7 @@ class AskModelOnce:
         )
 
     def _masked(self, question: Question) -> Question:
-        """The question without secrets in what is kept by content; the context has none already."""
+        """The question with secrets masked in the texts that are kept by content."""
         system = system_of(question.messages)
         head = () if system is None else (self._masked_message(question.messages[0]),)
         return replace(
@@ -320,7 +320,7 @@ class AskModelOnce:
         )
 
     async def _keep(self, text: str | None) -> str | None:
-        """The hash under which a text is kept."""
+        """Keep a text by content; gives its hash."""
         return None if text is None else await with_retry(lambda: self._texts.put(text))
 
     async def _failed(
@@ -417,7 +417,7 @@ async def ask_until_answered(
     *,
     conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = _nothing_more,
 ) -> ModelReplied | None:
-    """Ask, and again after each failure that is worth it; None where no answer is to be had.
+    """Make a model call, with retries and other servers; None if every try failed.
 
     For calls whose failure is nobody's end: a name, a summary, a memory. One that is cut off because
     it is to halt is answered here.

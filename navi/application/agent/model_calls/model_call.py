@@ -1,4 +1,4 @@
-"""One model call under way: follow its stream, show it, and say how it ended."""
+"""Stream one model call: log deltas, enforce limits and time-outs, build the reply."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ CallEvent = Outcome | Aside
 
 
 class Recorder(Protocol):
-    """Where the outcome of a call is recorded."""
+    """Appends the events of a model call to the session."""
 
     @property
     def halt(self) -> asyncio.Event:
@@ -105,11 +105,11 @@ class ModelCall:
 
     @property
     def partial_text(self) -> str:
-        """What a call that is cut off has said: not more than was shown, where text is shown."""
+        """The text so far of a call that is given up: what was logged as deltas."""
         return self.shown.shown if self._shows else self.shown.text
 
     async def pause(self, seconds: float) -> None:
-        """Wait before another try, unless the turn is to halt."""
+        """Wait before a retry; stops waiting when the turn is to halt."""
         await any_set(self.record.halt, within=seconds)
 
     @property
@@ -125,7 +125,7 @@ class ModelCall:
         later: float,
         give_way: asyncio.Event,
     ) -> FinalChunk | None:
-        """Show the stream while it comes; None where the turn is to halt before its end.
+        """Stream the reply and log deltas; None if the turn is to halt first.
 
         Args:
             give_way: set when somebody else needs the server's slot.
@@ -211,7 +211,7 @@ class ModelCall:
                 coming.exception()  # looked at, so that asyncio does not report it
 
     def _weigh(self, chunk: ModelChunk) -> None:
-        """Give a reply up that would not fit into the log."""
+        """Raise when a reply grows beyond the size of an event."""
         match chunk:
             case ThinkingChunk(text=text) | TextChunk(text=text):
                 self._bytes += len(msgspec.json.encode(text))
@@ -267,7 +267,7 @@ class ModelCall:
         )
 
     def reply(self, final: FinalChunk, ids: Ids) -> ModelReplied:
-        """The fact that ends a good call."""
+        """The event of a successful call."""
         now = self._clock.monotonic()
         first = self._first_chunk
         text, written = self.shown.text, self._written
@@ -297,7 +297,7 @@ def _result(coming: "asyncio.Future[ModelChunk]") -> ModelChunk:
 
 
 def _tool_call(call: RequestedCall, schemas: Mapping[str, JsonObject], ids: Ids) -> ToolCall:
-    """A requested call under an id of navi's own: servers repeat theirs, or send none.
+    """The tool call with a new id: servers repeat theirs, or send none.
 
     Its arguments are mended here, before anything is recorded: the log says what is run.
     """

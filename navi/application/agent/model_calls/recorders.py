@@ -1,4 +1,4 @@
-"""Where the outcome of a model call goes: into the open turn, or beside the turns."""
+"""Append the events of model calls: in the open turn, or outside of turns."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from navi.domain.ids import NodeId, SessionId, SubagentId
 
 
 class InTurn:
-    """Records on behalf of an actor of the open turn; fenced."""
+    """Appends in the open turn for one actor; fenced."""
 
     node: NodeId | None = None
     follows = False
@@ -34,7 +34,7 @@ class InTurn:
 
     @property
     def halt(self) -> asyncio.Event:
-        """Set when the actor is to halt: the turn is, or a subagent has used up its time."""
+        """Set when the actor must stop: the turn stops, or the subagent's time is up."""
         return self._halt or self.record.halt
 
     async def __call__(self, *events: CallEvent) -> None:
@@ -53,7 +53,7 @@ class InTurn:
 
 
 class BesideTurns:
-    """Records what happens beside the turns, in the name of this process.
+    """Appends outside of turns (names, memories, compressions), in the name of this process.
 
     Attributes:
         follows: whether this follows a turn, and gives way to people; else a person waits for it.

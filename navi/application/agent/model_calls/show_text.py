@@ -1,4 +1,4 @@
-"""Text of a call while it is being written: what is logged when."""
+"""Batch streamed text into deltas, and hold back what may become a secret."""
 
 from collections import deque
 from typing import Literal, NamedTuple
@@ -27,7 +27,7 @@ class _Piece(NamedTuple):
 
 
 class ShownText:
-    """Gathers chunks and gives them out as deltas: the first at once, then one a slot.
+    """Batches chunks of text and thinking into deltas: the first at once, then one a time slot.
 
     Text that may be the beginning of a secret, or of tool calls, is held back until more of it came.
 
@@ -54,31 +54,31 @@ class ShownText:
 
     @property
     def thinking(self) -> str:
-        """All the thinking that came."""
+        """All thinking received so far."""
         return "".join(self._thinking)
 
     @property
     def text(self) -> str:
-        """All the text that came."""
+        """All text received so far."""
         return "".join(self._text)
 
     @property
     def shown(self) -> str:
-        """The text that stands in the log: what the deltas say together."""
+        """The text that was logged as deltas."""
         return "".join(self._shown)
 
     @property
     def pending(self) -> bool:
-        """Whether something came that is not logged yet."""
+        """Whether something is not logged yet."""
         return bool(self._waiting)
 
     def think(self, text: str) -> None:
-        """A piece of thinking came."""
+        """Add a chunk of thinking."""
         self._thinking.append(text)
         self._gather("thinking", text)
 
     def say(self, text: str) -> None:
-        """A piece of text came."""
+        """Add a chunk of text."""
         self._text.append(text)
         if self._calls is None:
             self._gather("text", text)
@@ -97,7 +97,7 @@ class ShownText:
         self._maybe_calls.clear()
 
     def end(self) -> None:
-        """Nothing more comes: what is held back may be shown."""
+        """The stream has ended: release what was held back."""
         if self._calls is not None:
             self._show_maybe_calls()
         self._release(len(self._held))
@@ -127,11 +127,11 @@ class ShownText:
         self._waiting[-1][1].append(_Piece(masked.text, masked.names))
 
     def due(self, now: float) -> float:
-        """When the next delta may be logged; far away while nothing waits."""
+        """When the next delta is due; never while nothing is pending."""
         return max(now, self._next_slot) if self._waiting else now + 3600
 
     def take(self, now: float) -> tuple[Shown, ...]:
-        """What may be logged now; at most one delta."""
+        """The delta to log now, if any."""
         if not self._waiting or now < self._next_slot:
             return ()
         self._taken_at, self._next_slot = now, now + SLOT  # until `logged` knows better
@@ -148,13 +148,13 @@ class ShownText:
         return (*self.ending(), TextDelta(call_id=self._call_id, text=text, masked=masked))
 
     def logged(self, now: float) -> None:
-        """What ``take`` gave is in the log: the next slot begins here, as long as that took."""
+        """Start the next time slot: the delta from ``take`` is in the log."""
         self._next_slot = now + min(LONGEST_SLOT, max(SLOT, now - self._taken_at))
         self._shown.append(self._taken)
         self._taken = ""
 
     def ending(self) -> tuple[ThinkingEnded, ...]:
-        """The end of the thinking, if that is still to be logged."""
+        """``thinking_ended``, if it is still to be logged."""
         if not self._thinks:
             return ()
         self._thinks = False
