@@ -94,14 +94,14 @@ async def compressed(talk: Talk) -> None:
     """Too much for the context inside a turn; by hand, taken back, and a summary that is no good."""
     await talk.open("small")
     work = [
-        (tool("filesystem", action="write", path=f"{n}.txt", content="z" * 2_500), "!usage 3500 9")
+        (tool("filesystem", action="write", path=f"{n}.txt", content="z" * 300), "!usage 3500 9")
         for n in range(4)
     ]
     lines = [line for part in work for line in (*part, "!then")]
     await talk.say(script("Write much.", *lines, tool("count", label="last"), "!then", "!say done"))
     await talk.saw("turn_completed")
     for number in (2, 3, 4):
-        await talk.say(f"!say {'w' * 900}\n{'q' * 900}")
+        await talk.say(f"!say {'w' * 90}\n{'q' * 90}")  # so few that nobody else compresses first
         await talk.saw("turn_completed", number)
     made = await talk.here("POST", "/compress")
     if made["compressed"]:

@@ -215,7 +215,7 @@ async def test_uploads_go_with_their_session_and_from_its_forks(
         path = f"/sessions/{session_id}/files"
         # Of the first version of a file that was replaced a fork has nothing, and says so.
         for name, data in ((own, f"of {secret}"), (lost, "first"), (lost, f"then {secret}")):
-            await client.post(path, files={"f": (name, data.encode())})
+            await client.post(f"{path}?replace=true", files={"f": (name, data.encode())})
         fork = (await navi.post(f"/sessions/{session_id}/fork", {"at": 3}))["id"]
         await client.post(f"/sessions/{fork}/files", files={"f": ("mine", b"mine")})
     assert "file_expired" in await navi.types(fork)

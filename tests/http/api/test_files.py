@@ -451,7 +451,7 @@ async def test_a_client_that_sends_nothing_more_is_answered(
     sending = asyncio.create_task(
         app.client.post(f"/sessions/{session_id}/files", content=pieces(), headers=FORM)
     )
-    await until((app.files / ".uploads" / "sessions" / session_id).is_dir)
+    await until(lambda: drafts(app) != [])
     await until(lambda: drafts(app) == [])
     go_on.set()
 
