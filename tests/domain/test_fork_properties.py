@@ -67,6 +67,15 @@ class ForksUnderFire(SessionUnderFire):
         for seed in seeds:
             self.step(seed)
 
+    @rule(seed=st.integers(0, 5))
+    def step(self, seed: int) -> None:
+        """As ever, but a call has no result while the subagent that answers it is at work."""
+        turn = self.session.turn
+        for name in () if turn is None else tuple(turn.actors):
+            if name:
+                self.subagent("return")
+        super().step(seed)
+
     @rule(steps=st.lists(st.sampled_from(["spawn", "call", "return"]), min_size=1, max_size=6))
     @precondition(lambda self: self.session.turn is not None)
     def subagents(self, steps: list[str]) -> None:
