@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from navi.adapters.files.export_file import lines_of
+from navi.adapters.in_memory.embedders import NoEmbedders
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.in_memory.recorded_log import RecordedLog
@@ -23,7 +24,6 @@ from navi.domain.events import Envelope
 from navi.domain.ids import Owner, SessionId
 from navi.domain.memory import Memory
 from navi.domain.recording import Recording
-from navi.ports.embedding import Embedder
 from navi.ports.read_models import StoredState
 
 
@@ -107,18 +107,11 @@ class _ReadModels(InMemoryReadModels):
         return tuple(one for one in found if one[0] == this)
 
 
-class _NoEmbedders:
-    """The port ``Embedders``: there is none."""
-
-    async def current(self) -> Embedder | None:
-        return None
-
-
 class _Remembered(InMemoryMemories):
     """The port ``Memories``: finds what was found."""
 
     def __init__(self, found: Callable[[], Mapping[str, str]]) -> None:
-        super().__init__(_NoEmbedders())
+        super().__init__(NoEmbedders())
         self._found = found
 
     async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:

@@ -8,6 +8,8 @@ from msgspec import Meta, Struct
 from navi.domain.errors import BadInput
 from navi.domain.validation_errors import validation_error
 
+DEFAULT_PROFILE = "assistant"  # of sessions that name none
+
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Prompt = Annotated[str, Meta(max_length=100_000)]  # characters
 

@@ -90,7 +90,7 @@ async def test_a_saved_session_is_a_test_that_fails_where_it_should(tmp_path: Pa
     assert good, told
 
     (test.parent / "conftest.py").write_text(
-        "import navi.application.agent.run_actor as loop\n\nloop.PERSONA = 'You are somebody else.'\n"
+        "import navi.application.agent.compose_request as loop\n\nloop.PERSONA = 'You are somebody else.'\n"
     )
     good, told = await passes(test)
     assert not good

@@ -8,6 +8,7 @@ from typing import Any
 
 from navi.adapters.files.uploads import FolderUploads
 from navi.adapters.files.workspaces import FolderWorkspaces
+from navi.adapters.in_memory.embedders import NoEmbedders
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.nodes import InMemoryNodes
@@ -34,7 +35,7 @@ from navi.application.agent.session_runs import SessionRuns
 from navi.application.agent.take_over import TakeOver
 from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_context import ManageContext
-from navi.application.commands.manage_sessions import ManageSessions, Receipt
+from navi.application.commands.manage_sessions import ManageSessions, Received
 from navi.application.followers.project import Projector
 from navi.application.memory.erase_memory import EraseMemory
 from navi.application.memory.keep_memories import KeepMemories
@@ -46,7 +47,6 @@ from navi.domain.events import AgentEvent, Mode
 from navi.domain.ids import MessageId, NodeId, SessionId
 from navi.domain.secrets import Secrets
 from navi.ports.clock import Clock
-from navi.ports.embedding import Embedder
 from navi.ports.event_log import Recorded
 from navi.ports.language_model import Capacity
 from navi.ports.log_admin import LogBackend
@@ -61,13 +61,6 @@ WINDOW = 8192  # tokens
 TIMEOUT = 10.0  # seconds a test waits for what must come
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024
 PROJECTIONS = (Sessions(), Messages(), Context(), Todo(), PlanningLog())
-
-
-class NoEmbedders:
-    """No embedding model is there."""
-
-    async def current(self) -> Embedder | None:
-        return None
 
 
 WORLDS: "list[World]" = []  # of the test that runs
@@ -143,7 +136,7 @@ class AgentNode:
         mode: Mode = "queue",
         message_id: str | None = None,
         planning: bool = False,
-    ) -> Receipt:
+    ) -> Received:
         """Send a message."""
         return await self.sessions.receive(
             session_id,
@@ -154,7 +147,7 @@ class AgentNode:
             planning=planning,
         )
 
-    async def outcome(self, session_id: SessionId, receipt: Receipt) -> TurnOutcome:
+    async def outcome(self, session_id: SessionId, receipt: Received) -> TurnOutcome:
         """How the turn of a message ended."""
         async with asyncio.timeout(TIMEOUT):
             return await await_turn(self.world.log, session_id, message_seq=receipt.seq)

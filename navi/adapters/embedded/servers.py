@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -21,6 +21,7 @@ from navi.adapters.embedded.lock import DirectoryLock
 from navi.adapters.embedded.nats import NatsServer
 from navi.adapters.embedded.postgres import PostgresServer
 from navi.adapters.embedded.run_record import RunRecord, forget_run, read_run, record_run
+from navi.race import race
 
 DIRECTORIES = ("postgres", "nats", "files", "profiles", "tools")
 OWNER_TIMEOUT = 60.0  # seconds for an owner that is just starting to say where its servers are
@@ -229,13 +230,13 @@ class EmbeddedServers:
         while not self._stopping.is_set():
             if running is not None:
                 self._running[server.name] = server, running
-                await _race(running.wait(), self._stopping.wait())
+                await race(running.wait(), self._stopping.wait())
                 del self._running[server.name]
                 if self._stopping.is_set():
                     break
                 log.warning("embedded_server_ended", server=server.name, status=running.exit_status)
                 pause = FIRST_PAUSE if time.monotonic() - since > STEADY else pause
-            await _race(asyncio.sleep(pause), self._stopping.wait())
+            await race(asyncio.sleep(pause), self._stopping.wait())
             pause = min(pause * 2, LONGEST_PAUSE)
             if self._stopping.is_set():
                 break
@@ -322,14 +323,3 @@ def _own(data_dir: Path) -> DirectoryLock | None:
         for name in DIRECTORIES:
             (data_dir / name).mkdir(mode=0o700, exist_ok=True)
     return lock
-
-
-async def _race(*waits: Awaitable[object]) -> None:
-    """Wait until one has ended, and give up the others."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -20,7 +20,6 @@ from navi.ports.profiles import ProfileEntry
 
 BUILT_IN = Path(__file__).parent / "builtin"
 BUILT_IN_SOURCE = "built-in"
-DEFAULT_PROFILE = "assistant"
 FILES = ("config.json", "system.md", "subagent.md")
 MAX_FILE_BYTES = 512 * 1024
 MAX_PROFILES = 1_000

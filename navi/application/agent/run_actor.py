@@ -23,7 +23,7 @@ from navi.domain.fold import Fold
 from navi.domain.guidance import cut_off_words, due_guidance
 from navi.domain.ids import SubagentId
 from navi.domain.planning import Executors
-from navi.domain.profile import Profile
+from navi.domain.profile import DEFAULT_PROFILE, Profile
 from navi.domain.session import due_messages
 from navi.domain.turn import (
     FAILED,
@@ -44,7 +44,6 @@ from navi.projections.context import ContextState
 
 log = structlog.get_logger()
 
-DEFAULT_PROFILE = "assistant"
 PROFILE_GONE = (
     "The profile {profile_id!r} of this session is not there any more, or is broken. Until the user "
     "puts it right or chooses another one you have no tools: answer without them, and say why."

@@ -27,11 +27,17 @@ from navi.ports.event_log import EventLog
 from navi.ports.profiles import Profiles
 
 
-class Receipt(Struct, frozen=True, kw_only=True):
-    """A message was received; ``seq`` is of its event."""
+class Received(Struct, frozen=True, kw_only=True):
+    """A message is in the log.
+
+    Attributes:
+        seq: of its event.
+        repeated: it was received before.
+    """
 
     message_id: MessageId
     seq: int
+    repeated: bool
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -91,7 +97,7 @@ class ManageSessions:
         mode: Mode,
         message_id: MessageId | None,
         planning: bool,
-    ) -> Receipt:
+    ) -> Received:
         """Receive a message, idempotent by its id, and start a turn for it.
 
         Args:
@@ -103,12 +109,13 @@ class ManageSessions:
             TooManyWaiting: the session's queue is full.
         """
         record = await conversation(self._records, session_id)
+        is_new = message_id is None
         message_id = message_id or MessageId(self._ids.uuid())
         # Here and not at the append: the same message once more is compared with what was kept.
         said = self._secrets.mask(content)
         while True:
             seen = record.seq
-            earlier = await self._log.find_receipt(session_id, message_id)
+            earlier = None if is_new else await self._log.find_receipt(session_id, message_id)
             profile = await profile_of(record, self._profiles)
             start = TurnStart(
                 turn_id=TurnId(self._ids.uuid()),
@@ -130,10 +137,10 @@ class ManageSessions:
             except ConcurrentAppend:
                 continue
             if earlier is not None:
-                return Receipt(message_id=message_id, seq=earlier[0])
+                return Received(message_id=message_id, seq=earlier[0], repeated=True)
             self._runs.wake(session_id)
             receipt = next(r for r in rows if r.type == UserMessageReceived.TYPE)
-            return Receipt(message_id=message_id, seq=receipt.seq)
+            return Received(message_id=message_id, seq=receipt.seq, repeated=False)
 
     async def ended_here(self, session_id: SessionId) -> None:
         """Wait until this process runs no turn of the session."""

@@ -8,12 +8,11 @@ from typing import assert_never
 from litestar import Response, get, post
 from msgspec import Struct
 
-from navi.application.commands.manage_sessions import Receipt
 from navi.application.reading.await_turn import TurnOutcome, await_turn
 from navi.application.reading.read_session import View, read_session, replay_session
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import Mode, TodoItem
-from navi.domain.ids import SessionId, SubagentId
+from navi.domain.ids import MessageId, SessionId, SubagentId
 from navi.domain.messages import Message
 from navi.http.requests.bodies import answer, read_json
 from navi.http.requests.errors import RETRY_SECONDS, Edge, RequestRefused
@@ -62,6 +61,13 @@ class ContextAnswer(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
 
 
+class Receipt(Struct, frozen=True, kw_only=True):
+    """A message was received; ``seq`` is of its event."""
+
+    message_id: MessageId
+    seq: int
+
+
 class TodoAnswer(Struct, frozen=True, kw_only=True):
     """The todo list as of event ``seq``."""
 
@@ -97,7 +103,7 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
         message_id=wanted.message_id,
     )
     session = session_of(session_id)
-    receipt = await services.sessions.receive(
+    received = await services.sessions.receive(
         session,
         content=message.content,
         files=message.files,
@@ -105,6 +111,7 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
         message_id=message.message_id,
         planning=not wait,
     )
+    receipt = Receipt(message_id=received.message_id, seq=received.seq)
     if not wait:
         return answer(receipt, status=HTTPStatus.ACCEPTED)
     ending = await race(

@@ -8,12 +8,12 @@ from typing import Literal
 from litestar import Response, delete, get, patch, post
 from msgspec import Struct
 
-from navi.application.agent.run_actor import DEFAULT_PROFILE
 from navi.application.commands.manage_sessions import Change
 from navi.application.reading.list_sessions import list_sessions
 from navi.domain.errors import FilesUnavailable
 from navi.domain.events import Origin
 from navi.domain.ids import SessionId
+from navi.domain.profile import DEFAULT_PROFILE
 from navi.domain.session import Session, SessionUsage
 from navi.http.requests.bodies import answer, read_body, read_json
 from navi.http.requests.errors import Edge

@@ -225,9 +225,7 @@ async def _receive(
     message = validated_message(
         content=frame.content, files=frame.files, mode=frame.mode, message_id=frame.message_id
     )
-    # Only a message with an id of the client's own can be a repeated one.
-    known = 0 if message.message_id is None else await services.event_log.head(session_id)
-    receipt = await services.sessions.receive(
+    received = await services.sessions.receive(
         session_id,
         content=message.content,
         files=message.files,
@@ -235,6 +233,6 @@ async def _receive(
         message_id=message.message_id,
         planning=True,
     )
-    if receipt.seq <= known:
-        repeated = ReceiptFrame(message_id=receipt.message_id, seq=receipt.seq)
-        outbox.put(encode_frame(repeated))
+    if received.repeated:  # else its event is the receipt
+        receipt = ReceiptFrame(message_id=received.message_id, seq=received.seq)
+        outbox.put(encode_frame(receipt))

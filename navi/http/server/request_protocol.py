@@ -15,6 +15,7 @@ import msgspec
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from navi.http.requests.errors import PROBLEM_JSON, RequestRefused, answer_of
+from navi.http.server.stall_timer import StallTimer
 
 HEAD_SECONDS = 15.0  # from the first byte of a request, or from connecting, to the end of its head
 LINGER_SECONDS = 2.0  # for a peer to read why it was refused
@@ -30,8 +31,7 @@ class DeadlineH11Protocol(H11Protocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._head_timer: asyncio.TimerHandle | None = None
-        self._stall_timer: asyncio.TimerHandle | None = None
-        self._unsent = 0
+        self._stall_timer: StallTimer | None = None
         self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -87,8 +87,7 @@ class DeadlineH11Protocol(H11Protocol):
         """Watch a peer that leaves bytes waiting."""
         super().pause_writing()
         if self._stall_timer is None:
-            self._unsent = self.transport.get_write_buffer_size()
-            self._stall_timer = self.loop.call_later(STALL_SECONDS, self._look_at_stall)
+            self._stall_timer = StallTimer(self.transport, seconds=STALL_SECONDS, stalled=self._cut)
 
     def resume_writing(self) -> None:
         """The peer has taken nearly all of it."""
@@ -116,14 +115,6 @@ class DeadlineH11Protocol(H11Protocol):
 
     def _cut(self) -> None:
         self.transport.abort()
-
-    def _look_at_stall(self) -> None:
-        unsent = self.transport.get_write_buffer_size()
-        if unsent >= self._unsent:
-            self.transport.abort()
-            return
-        self._unsent = unsent
-        self._stall_timer = self.loop.call_later(STALL_SECONDS, self._look_at_stall)
 
     def _stop_head_timer(self) -> None:
         if self._head_timer is not None:

@@ -4,7 +4,6 @@ The server's frames carry no mask, so that a frame is a few bytes before the pay
 writing a burst in one piece costs a tenth of a call of ``send`` a frame (``bench/websocket.py``).
 """
 
-import asyncio
 import struct
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -18,6 +17,7 @@ from websockets.server import ServerProtocol
 from websockets.typing import StatusLike
 
 from navi.http.requests.errors import PROBLEM_JSON, RequestRefused, answer_of
+from navi.http.server.stall_timer import StallTimer
 
 FRAMES_EXTENSION = "navi.frames"  # in scope["extensions"] of a server that takes joined frames
 CLOSE_SECONDS = 5.0  # for a peer to take the close frame and answer it
@@ -60,8 +60,7 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._stall_timer: asyncio.TimerHandle | None = None
-        self._unsent = 0
+        self._stall_timer: StallTimer | None = None
         self.conn.reject = self._problem
 
     # --- writing ---
@@ -170,8 +169,9 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
         """Watch a peer that leaves bytes waiting."""
         super().pause_writing()
         if self._stall_timer is None:
-            self._unsent = self.transport.get_write_buffer_size()
-            self._stall_timer = self.loop.call_later(STALL_SECONDS, self._look_at_stall)
+            self._stall_timer = StallTimer(
+                self.transport, seconds=STALL_SECONDS, stalled=self._stalled
+            )
 
     def resume_writing(self) -> None:
         """The peer has taken nearly all of it."""
@@ -183,12 +183,7 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
         self._stop_stall_timer()
         super().connection_lost(exc)
 
-    def _look_at_stall(self) -> None:
-        unsent = self.transport.get_write_buffer_size()
-        if unsent < self._unsent:
-            self._unsent = unsent
-            self._stall_timer = self.loop.call_later(STALL_SECONDS, self._look_at_stall)
-            return
+    def _stalled(self) -> None:
         self._stall_timer = None
         self._say_close(1013, "takes nothing; come back with the last seq")
 

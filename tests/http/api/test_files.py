@@ -439,19 +439,22 @@ async def test_a_client_that_is_cut_off_leaves_nothing(app: RunningApp) -> None:
 async def test_a_client_that_sends_nothing_more_is_answered(
     app: RunningApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(form_files, "STALL_SECONDS", 0.1)
     session_id = await app.session()
-    go_on = asyncio.Event()
+    begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         yield BEGIN
+        await until(lambda: drafts(app) != [])
+        monkeypatch.setattr(form_files, "STALL_SECONDS", 0.1)
+        begun.set()
+        yield b"and nothing more"
         await go_on.wait()
         yield END
 
     sending = asyncio.create_task(
         app.client.post(f"/sessions/{session_id}/files", content=pieces(), headers=FORM)
     )
-    await until(lambda: drafts(app) != [])
+    await begun.wait()
     await until(lambda: drafts(app) == [])
     go_on.set()
 
