@@ -44,11 +44,13 @@ from navi.domain.ids import (
     NodeId,
     Owner,
     SessionId,
+    TurnId,
 )
 from navi.domain.turn import Actor, Turn, evolve_turn
 from navi.domain.uploads import Upload, with_upload, without, without_erased
 
 FOLLOWING: tuple[Purpose, ...] = ("naming", "memory")  # calls that follow a completed turn
+MAX_TURNS_LEFT = 20  # turns that are looked through for memories at once; older ones are let go of
 MAX_WAITING = 100  # messages that wait for their turn; a person's queue is a handful
 
 
@@ -81,11 +83,14 @@ class FollowUp(Struct, frozen=True, kw_only=True):
         seq: of the ``turn_completed``.
         node: the process that is to see to it.
         due: purposes of the calls that were not answered yet.
+        turns: those in which nobody has looked for memories yet, oldest first: the completed one,
+            and those before it whose call had to give way.
     """
 
     seq: int
     node: NodeId
     due: tuple[Purpose, ...]
+    turns: tuple[TurnId, ...] = ()
 
 
 class InForce(Struct, frozen=True, kw_only=True):
@@ -252,7 +257,13 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             return replace(session, turn=turn, last_active=envelope.at)
         case TurnCompleted() if session.turn is not None:
             due: tuple[Purpose, ...] = FOLLOWING if session.name is None else ("memory",)
-            follow_up = FollowUp(seq=envelope.seq, node=session.turn.node, due=due)
+            left = session.follow_up.turns if session.owes("memory") and session.follow_up else ()
+            follow_up = FollowUp(
+                seq=envelope.seq,
+                node=session.turn.node,
+                due=due,
+                turns=(*left, session.turn.id)[-MAX_TURNS_LEFT:],
+            )
             return replace(session, turn=None, last_active=envelope.at, follow_up=follow_up)
         case TurnCompleted() | TurnStopped() | TurnFailed():
             return replace(session, turn=None, last_active=envelope.at)

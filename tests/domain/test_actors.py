@@ -365,6 +365,20 @@ def test_what_follows_a_turn_is_due_until_a_call_settles_it() -> None:
     assert not session.unfinished
 
 
+def test_turns_in_which_nobody_looked_for_memories_wait_for_the_next_time() -> None:
+    another = (HELLO, STARTED, DELIVERED, DONE)
+    session = after(fold(COMPLETED), *another)
+    assert session.follow_up is not None
+    assert len(session.follow_up.turns) == 2
+
+    session, _ = perform(session, RecordAside(events=(called("m1", "memory", node=NODE),)))
+    session, _ = perform(session, RecordAside(events=(replied("m1"),)))
+    session = after(session, *another)
+
+    assert session.follow_up is not None
+    assert len(session.follow_up.turns) == 1
+
+
 def test_of_two_processes_that_follow_a_turn_one_does() -> None:
     session, _ = perform(fold(COMPLETED), RecordAside(events=(called("m1", "memory", node=NODE),)))
     again = RecordAside(events=(called("m2", "memory", node=OTHER_NODE),))

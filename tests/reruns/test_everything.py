@@ -1,4 +1,4 @@
-"""Session 01a2022f-4b55-7470-a7f7-d91638188bdf runs again as it was recorded; made by `navi rerun --save`."""
+"""Session 01a20240-f2d1-7a5d-a243-62c0720d08aa runs again as it was recorded; made by `navi rerun --save`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Session 01a2022f-6c10-7a3f-938f-a44c763988e8 runs again as it was recorded; made by `navi rerun --save`."""
+"""Session 01a20241-2ef9-7f96-a74f-e13c6eebd507 runs again as it was recorded; made by `navi rerun --save`."""
 
 from pathlib import Path
 

@@ -43,6 +43,9 @@ def compose_request(
     system = system_text(PERSONA, profile.system_prompt, recalled)
     rows = context.rows.visible()
     seq, sent = record.seq, None
+    if subagent_id is not None:
+        # What its siblings do meanwhile is not in its context, and comes in any order.
+        seq = max((abs(key) for key, _ in rows), default=seq)
     if follow_up is not None:
         rows = tuple((key, row) for key, row in rows if key <= follow_up.seq)
         # From here on only a compression changes what stands before the turn's end.

@@ -46,9 +46,9 @@ class Remember:
         self._node = node
 
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
-        """Ask the model for facts about the user in the last turn and save them."""
+        """Ask the model for facts about the user in the turns since it was asked last, and save them."""
         profile = await profile_of(record, self._profiles)
-        turn = _last_turn(await record.context(), record.session.follow_up)
+        turn = _turns_left(await record.context(), record.session.follow_up)
         if not turn or not record.session.owes("memory"):
             return
         said = " ".join(m.content for m in turn if m.role == "user" and not m.is_guidance)
@@ -76,10 +76,13 @@ class Remember:
         await ask_until_answered(self._ask_model, recorder, question, conclude=conclude)
 
 
-def _last_turn(context: Fold[ContextState], follow_up: FollowUp | None) -> list[Message]:
-    """The messages of the turn that was completed last, as far as they stand in the context."""
+def _turns_left(context: Fold[ContextState], follow_up: FollowUp | None) -> list[Message]:
+    """The messages of the turns that were not looked through yet, as far as they stand in the context."""
     if follow_up is None:
         return []
     messages = [row for key, row in context.rows.visible() if key <= follow_up.seq]
+    if follow_up.turns:
+        return [m for m in messages if m.turn_id in follow_up.turns]
+    # A state that was kept before there were several.
     turn_id = next((m.turn_id for m in reversed(messages) if m.turn_id is not None), None)
     return [m for m in messages if m.turn_id == turn_id] if turn_id is not None else []
