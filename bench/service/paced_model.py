@@ -139,14 +139,15 @@ async def _chat(body: Any, purpose: str, writer: asyncio.StreamWriter) -> None:
 
 
 def _asked(messages: list[dict[str, Any]]) -> tuple[Pace, bool]:
-    """The pace that the last message asks for, and whether tools have answered since."""
+    """The pace that the last message asks for, and whether tools have answered since.
+
+    What navi puts before the model stands in the same message: a summary before, memories behind it.
+    """
     since = list(
-        takewhile(
-            lambda m: m["role"] != "user" or not m["content"].startswith(ASKED), reversed(messages)
-        )
+        takewhile(lambda m: m["role"] != "user" or ASKED not in m["content"], reversed(messages))
     )
-    asking = messages[len(messages) - 1 - len(since)]["content"]
-    pace = msgspec.json.decode(asking[len(ASKED) :], type=Pace)
+    asking: str = messages[len(messages) - 1 - len(since)]["content"]
+    pace = msgspec.json.decode(asking.rpartition(ASKED)[2].partition("\n")[0], type=Pace)
     return pace, any(message["role"] == "tool" for message in since)
 
 

@@ -16,7 +16,8 @@ from navi.domain.uploads import path_of
 class PromptMessage(Struct, frozen=True, kw_only=True):
     """A message of a request; ``thinking`` is the assistant's own, of the present turn.
 
-    ``is_guidance`` tells navi's own words in the user's role from the user's; it is not sent.
+    ``is_guidance`` tells navi's own words in the user's role from the user's, ``turn_id`` in which turn
+    the user said it; neither is sent.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -26,6 +27,7 @@ class PromptMessage(Struct, frozen=True, kw_only=True):
     call_id: CallId | None = None
     name: str | None = None
     is_guidance: bool = False
+    turn_id: TurnId | UnsetType = UNSET
 
 
 class ToolSchema(Struct, frozen=True, kw_only=True):
@@ -64,6 +66,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 SUMMARY = "Summary of the conversation so far:"
+NOT_ANSWERED = PromptMessage(role="assistant", content="(This was not answered.)")
 GO_ON = PromptMessage(role="user", content="Go on.", is_guidance=True)
 PERSONA = """\
 You are navi, an agent on its user's own machine. Look before you claim, act in small steps, check \
@@ -110,25 +113,32 @@ def _prompt_message(message: Message, turn_id: TurnId | None) -> PromptMessage:
         call_id=(message.call_id or None) if message.role == "tool" else None,
         name=message.name or None,
         is_guidance=message.is_guidance or message.is_summary,
+        turn_id=(message.turn_id or UNSET) if message.role == "user" else UNSET,
     )
 
 
 def conversation_of(messages: Sequence[PromptMessage]) -> tuple[PromptMessage, ...]:
     """Messages as strict chat templates take them: a user's and an assistant's in turn.
 
-    What stands in the user's role next to one another becomes one message; a summary, with which the
-    context begins where there is one, says that it is one. Behind words of the
+    What stands in the user's role next to one another becomes one message, but for a message whose turn
+    was stopped or failed: what the user said in the next turn does not ask for that again. A summary,
+    with which the context begins where there is one, says that it is one. Behind words of the
     assistant that nobody answered, as a plan's, the user asks it to go on: servers take an assistant's
     message at the end for one that is to be finished. A request that goes on from another one still
     begins like it.
     """
     sent: list[PromptMessage] = []
+    turn: TurnId | UnsetType = UNSET  # in which the user spoke last
     for each in messages:
         before = sent[-1] if sent else None
         message = each
         if _is_summary(each) and (before is None or before.role == "system"):
             message = replace(each, content=f"{SUMMARY}\n{each.content}")
+        spoke_before, turn = turn, turn if each.is_guidance else each.turn_id
         if before is not None and message.role == before.role == "user":
+            if UNSET not in (spoke_before, turn) and spoke_before != turn:
+                sent += (NOT_ANSWERED, message)
+                continue
             sent[-1] = replace(before, content=f"{before.content}\n\n{message.content}")
             continue
         if before is not None and message.role == before.role == "assistant":

@@ -4,9 +4,11 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from navi.domain.prompt import GO_ON, PromptMessage, conversation_of
+from navi.domain.ids import TurnId
+from navi.domain.prompt import GO_ON, NOT_ANSWERED, PromptMessage, conversation_of
 
 QUESTION = PromptMessage(role="user", content="Where?")
 REMEMBERED = PromptMessage(role="user", content="- likes tea", is_guidance=True)
@@ -18,6 +20,22 @@ def test_what_stands_in_the_users_role_side_by_side_is_one_message() -> None:
     both = PromptMessage(role="user", content="Where?\n\n- likes tea")
 
     assert conversation_of((QUESTION, REMEMBERED, ANSWER, QUESTION)) == (both, ANSWER, QUESTION)
+
+
+def test_what_was_not_answered_is_not_asked_for_again_by_the_next_message() -> None:
+    stopped = replace(QUESTION, turn_id=TurnId("t1"))
+    recalled = replace(REMEMBERED, turn_id=TurnId("t1"))
+    later = PromptMessage(role="user", content="When?", turn_id=TurnId("t2"))
+    both = replace(stopped, content="Where?\n\n- likes tea")
+
+    assert conversation_of((stopped, recalled, later)) == (both, NOT_ANSWERED, later)
+
+
+def test_what_was_said_while_the_turn_ran_belongs_to_it() -> None:
+    first = replace(QUESTION, turn_id=TurnId("t1"))
+    steered = PromptMessage(role="user", content="In Oslo?", turn_id=TurnId("t1"))
+
+    assert conversation_of((first, steered)) == (replace(first, content="Where?\n\nIn Oslo?"),)
 
 
 def test_a_summary_says_that_it_is_one() -> None:
@@ -42,6 +60,7 @@ MESSAGES = st.lists(
         PromptMessage,
         role=st.sampled_from(["user", "assistant", "tool"]),
         content=st.text(max_size=3),
+        turn_id=st.sampled_from([UNSET, TurnId("t1"), TurnId("t2")]),
     ),
     max_size=8,
 )

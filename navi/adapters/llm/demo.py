@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import assert_never
 
 import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from navi.adapters.llm import demo_script
 from navi.adapters.llm.demo_script import (
@@ -141,8 +143,9 @@ class DemoModel:
 
 
 def render(request: ModelRequest) -> bytes:
-    """The request itself as JSON."""
-    return msgspec.json.encode(request)
+    """The request itself as JSON, as it was before messages knew their turns."""
+    messages = tuple(replace(message, turn_id=UNSET) for message in request.messages)
+    return msgspec.json.encode(replace(request, messages=messages))
 
 
 def actions(request: ModelRequest, purpose: Purpose) -> Sequence[Action]:

@@ -145,12 +145,13 @@ def pid_file_of(pid: int, data_dir: Path) -> str:
     )
 
 
-async def test_a_directory_with_spaces_and_umlauts(tmp_path: Path, leave_a_row: Leave) -> None:
-    data_dir = tmp_path / "a ö"  # short enough for the socket to be in it
-    leave_a_row(data_dir)
+async def test_a_directory_with_spaces_and_umlauts(leave_a_row: Leave) -> None:
+    with tempfile.TemporaryDirectory(prefix="navi-") as short:  # enough for the socket to be in it
+        data_dir = Path(short) / "a ö"
+        leave_a_row(data_dir)
 
-    assert await the_row_is_there(data_dir)
-    assert not (data_dir / "postgres" / "socket-dir").exists()
+        assert await the_row_is_there(data_dir)
+        assert not (data_dir / "postgres" / "socket-dir").exists()
 
 
 async def test_a_path_too_long_for_a_socket_gets_a_short_private_one(
