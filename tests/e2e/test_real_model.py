@@ -11,7 +11,9 @@ import pytest_asyncio
 
 from tests.support.llama_process import (
     LlamaProcess,
+    held_copy,
     running_llama,
+    starting_llama,
 )
 from tests.support.llama_program import NAME
 from tests.support.mind import data_of, events_of, session, with_profiles
@@ -153,6 +155,43 @@ async def test_a_message_beyond_the_window_of_a_slot_is_told_its_size(navi: Navi
     [why] = data_of(await events_of(navi, session_id), "turn_failed")
     assert (failed["outcome"], why["kind"]) == ("failed", "context_overflow")
     assert "1,024 tokens" in why["error"]
+
+
+async def test_a_server_killed_in_mid_answer_is_waited_for_and_asked_again(
+    small_model: Path, tmp_path: Path
+) -> None:
+    async with running_llama(small_model) as llama, navi_on(llama, tmp_path) as navi:
+        session_id = await session(navi)
+        await navi.drop(session_id, STORY)
+        await shown(navi, session_id)
+
+        await llama.kill()
+        failed = await navi.until(session_id, "model_call_failed")
+        await llama.start()
+        again = await navi.until(session_id, "text_delta", after=failed["seq"])
+        await navi.post(f"/sessions/{session_id}/stop")
+
+        assert failed["data"]["kind"] == "connection"
+        assert again["data"]["text"]
+        assert await outcome_of(navi, session_id) == "turn_stopped"
+        assert broken_promises(await events_of(navi, session_id)) == []
+
+
+async def test_a_server_that_loads_its_model_is_waited_for(
+    small_model: Path, tmp_path: Path
+) -> None:
+    with held_copy(small_model, tmp_path) as (model, let_go):
+        async with starting_llama(model) as llama, navi_on(llama, tmp_path) as navi:
+            session_id = await session(navi)
+            await navi.drop(session_id, STORY)
+            waiting = await navi.until(session_id, "model_waiting")
+            before = await llama.status()
+            let_go()
+            await shown(navi, session_id)
+            await navi.post(f"/sessions/{session_id}/stop")
+
+            assert (before, waiting["data"]["reason"]) == (503, "loading")
+            assert await outcome_of(navi, session_id) == "turn_stopped"
 
 
 async def test_memories_are_found_by_the_vectors_of_a_real_server(
