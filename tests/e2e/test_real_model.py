@@ -147,14 +147,34 @@ async def test_an_answer_is_shown_in_pieces_and_costs_what_the_server_counts(
     assert replied["usage"]["completion_tokens"] >= len(pieces)
 
 
-async def test_a_message_beyond_the_window_of_a_slot_is_told_its_size(navi: NaviProcess) -> None:
-    session_id = await session(navi)
+async def test_a_message_beyond_the_window_is_told_its_size_and_the_next_one_is_answered(
+    navi: NaviProcess,
+) -> None:
+    session_id = await session(navi, "brief")
 
     failed = await navi.say(session_id, WORDS * 250)
+    answered = await navi.say(session_id, "Say hello.")
 
     [why] = data_of(await events_of(navi, session_id), "turn_failed")
     assert (failed["outcome"], why["kind"]) == ("failed", "context_overflow")
     assert "1,024 tokens" in why["error"]
+    assert (answered["outcome"], bool(answered["content"])) == ("completed", True)
+
+
+async def test_a_server_reads_of_a_conversation_only_what_is_new(navi: NaviProcess) -> None:
+    session_id = await session(navi, "brief")
+
+    for content in (f"{WORDS * 10}Say hello.", "And now say goodbye."):
+        assert (await navi.say(session_id, content))["outcome"] == "completed"
+
+    events = await events_of(navi, session_id)
+    turns = {c["call_id"] for c in data_of(events, "model_called") if c["purpose"] == "turn"}
+    first, second = (
+        reply["usage"] for reply in data_of(events, "model_replied") if reply["call_id"] in turns
+    )
+    # The end of a prompt is where its answer begins: a template may write that in another way later.
+    assert second["cached_tokens"] >= first["prompt_tokens"] - 8
+    assert (await navi.get(f"/sessions/{session_id}"))["usage"]["cached_tokens"] > 0
 
 
 async def test_a_server_killed_in_mid_answer_is_waited_for_and_asked_again(
@@ -194,13 +214,20 @@ async def test_a_server_that_loads_its_model_is_waited_for(
             assert await outcome_of(navi, session_id) == "turn_stopped"
 
 
-async def test_memories_are_found_by_the_vectors_of_a_real_server(
-    small_model: Path, tmp_path: Path
+async def test_memories_are_found_by_the_vectors_of_a_server_beside_the_one_that_chats(
+    llama: LlamaProcess, small_model: Path, tmp_path: Path
 ) -> None:
     async with (
-        running_llama(small_model, embeds=True) as llama,
-        navi_on(llama, tmp_path, NAVI_EMBEDDING_MODEL=NAME) as navi,
+        running_llama(small_model, embeds=True) as embedder,
+        navi_on(
+            llama,
+            tmp_path,
+            NAVI_EMBEDDING_MODEL=NAME,
+            OPENAI_EMBEDDING_BASE_URL=embedder.openai_url,
+        ) as navi,
     ):
+        answered = await navi.say(await session(navi, "brief"), "Say hello.")
+        assert answered["outcome"] == "completed"
         kept = await navi.post("/memories", {"text": "The cat sleeps on the sofa"})
         async with asyncio.timeout(TIMEOUT):
             while not (found := await navi.get("/memories?query=feline+pets"))["memories"]:  # noqa: ASYNC110 - nobody tells
