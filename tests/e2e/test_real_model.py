@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -169,11 +170,12 @@ async def test_a_server_reads_of_a_conversation_only_what_is_new(navi: NaviProce
 
     events = await events_of(navi, session_id)
     turns = {c["call_id"] for c in data_of(events, "model_called") if c["purpose"] == "turn"}
-    first, second = (
-        reply["usage"] for reply in data_of(events, "model_replied") if reply["call_id"] in turns
-    )
+    used = [r["usage"] for r in data_of(events, "model_replied") if r["call_id"] in turns]
     # The end of a prompt is where its answer begins: a template may write that in another way later.
-    assert second["cached_tokens"] >= first["prompt_tokens"] - 8
+    # Any: a call may meet the other slot, where a follow-up that gave way still has its own.
+    assert any(
+        later["cached_tokens"] >= earlier["prompt_tokens"] - 8 for earlier, later in pairwise(used)
+    )
     assert (await navi.get(f"/sessions/{session_id}"))["usage"]["cached_tokens"] > 0
 
 
