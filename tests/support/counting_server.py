@@ -100,7 +100,11 @@ class CountingServer(ModelServer):
     def _answer_to(self, request: Received) -> Answer:
         if request.path not in WIRES or self._queue:
             return super()._answer_to(request)
-        counted = Counted(purpose=purpose_of(request), prompt=len(tokens_of(request.json)))
+        counted = Counted(
+            purpose=purpose_of(request),
+            prompt=len(tokens_of(request.json)),
+            max_tokens=_most(request.json),
+        )
         self.counted.append(counted)
         if counted.prompt >= self.window:
             counted.refused = True
@@ -129,9 +133,8 @@ class CountingServer(ModelServer):
         yield from self._said(request, counted, self._caches[slot])
 
     def _said(self, request: Received, counted: Counted, cache: list[str]) -> Iterator[Part]:
-        counted.max_tokens = most = _most(request.json)
         room = self.window - counted.prompt
-        limit = room if most is None else min(room, most)
+        limit = room if counted.max_tokens is None else min(room, counted.max_tokens)
         ending = Done()
         for part in self.mind(request):
             match part:
