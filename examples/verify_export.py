@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 LINK = ("session_id", "seq", "id", "type", "v", "at", "turn_id", "subagent_id")
-DELTAS = ("text_delta", "thinking_delta")
+DELTAS = ("text_delta", "thinking_delta", "tool_output_delta")
 
 
 def require(holds: bool, *what: object) -> None:

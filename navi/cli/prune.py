@@ -56,7 +56,7 @@ class Age(click.ParamType[timedelta]):
     "  navi prune --deltas --older-than 7d\n"
     "  navi prune --deltas --older-than 1h --session SESSION --dry-run"
 )
-@click.option("--deltas", is_flag=True, help="The texts of text_delta and thinking_delta.")
+@click.option("--deltas", is_flag=True, help="The texts of text_delta, thinking_delta and tool_output_delta.")
 @click.option(
     "--older-than",
     type=Age(),
@@ -78,8 +78,8 @@ def prune(
 ) -> None:
     """Take away texts that were only shown while they were written.
 
-    Each delta keeps its place, its digest and its call; what was said stands in the reply of the
-    call. Calls that have not ended are left alone, and nothing changes in any buffer. Postgres uses
+    Each delta keeps its place, its digest and its call; what was said stands in the reply or the
+    result of the call. Calls that have not ended are left alone, and nothing changes in any buffer. Postgres uses
     the space again for what comes.
     """
     if not deltas:

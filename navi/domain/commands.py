@@ -12,6 +12,7 @@ from navi.domain.events import (
     ContextCompressed,
     FileUploaded,
     GuidanceGiven,
+    ImageShown,
     MemoryForgotten,
     MemoryRecalled,
     MemorySaved,
@@ -30,6 +31,7 @@ from navi.domain.events import (
     ThinkingEnded,
     TodoUpdated,
     ToolFinished,
+    ToolOutputDelta,
     ToolStarted,
     UserMessageReceived,
 )
@@ -183,7 +185,9 @@ Outcome = (
     | ModelReplied
     | ModelCallFailed
     | ToolStarted
+    | ToolOutputDelta
     | ToolFinished
+    | ImageShown
     | TodoUpdated
     | SubagentStarted
     | PlanningPhaseCompleted

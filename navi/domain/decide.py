@@ -52,6 +52,7 @@ from navi.domain.events import (
     ContextCompressed,
     FileExpired,
     GuidanceGiven,
+    ImageShown,
     MemoryForgotten,
     MemoryRecalled,
     MemorySaved,
@@ -76,6 +77,7 @@ from navi.domain.events import (
     ThinkingEnded,
     TodoUpdated,
     ToolFinished,
+    ToolOutputDelta,
     ToolStarted,
     TurnCompleted,
     TurnFailed,
@@ -394,6 +396,9 @@ def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
         case ToolStarted():
             if not any(run.call.id == event.call_id and not run.started for run in actor.tools):
                 raise RuleBroken(f"tool call {event.call_id} does not wait to be started")
+        case ToolOutputDelta():
+            if not any(run.call.id == event.call_id and run.started for run in actor.tools):
+                raise RuleBroken(f"tool call {event.call_id} is not running")
         case ToolFinished():
             if not any(run.call.id == event.call_id for run in actor.tools):
                 raise RuleBroken(f"tool call {event.call_id} is not open")
@@ -411,6 +416,7 @@ def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
             | MemoryRecalled()
             | MemorySaved()
             | MemoryForgotten()
+            | ImageShown()
         ):
             pass
         case _:

@@ -30,6 +30,8 @@ ToolOutcome = Literal["ok", "error", "unknown", "skipped", "denied"]
 CompressionTrigger = Literal["pre_turn", "in_turn", "post_turn", "manual"]
 GuidanceKind = Literal["iteration_budget", "goal_anchor", "anti_stall", "replan", "continue"]
 WaitReason = Literal["slot", "loading"]
+Decision = Literal["allow", "deny"]
+DecisionScope = Literal["once", "session"]
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -414,6 +416,61 @@ class ToolFinished(Fact, frozen=True, kw_only=True):
     duration_ms: int = 0
 
 
+class ToolOutputDelta(Delta, frozen=True, kw_only=True, omit_defaults=True):
+    """A piece of what a running tool puts out."""
+
+    TYPE = "tool_output_delta"
+    call_id: CallId
+    text: str = ""
+    pruned: bool = False
+
+
+class ApprovalRequested(Fact, frozen=True, kw_only=True):
+    """A tool call waits until a person decides on it.
+
+    Attributes:
+        reason: why it is asked, in words.
+        preview: what the call would do, made by navi.
+        rule: what asks, by which a decision for the whole session is known again.
+    """
+
+    TYPE = "approval_requested"
+    call_id: CallId
+    name: str
+    arguments: JsonObject
+    reason: str
+    preview: str
+    rule: str = ""
+
+
+class ApprovalDecided(Fact, frozen=True, kw_only=True):
+    """A person, or a stop, has decided on a tool call that waited.
+
+    Attributes:
+        arguments: what the tool gets in place of the model's; None for those.
+    """
+
+    TYPE = "approval_decided"
+    call_id: CallId
+    decision: Decision
+    scope: DecisionScope
+    by: str
+    note: str | None = None
+    arguments: JsonObject | None = None
+
+
+class ImageShown(Fact, frozen=True, kw_only=True):
+    """A picture was put before the model; the hash is of the bytes that were sent."""
+
+    TYPE = "image_shown"
+    call_id: CallId
+    path: str
+    sha256: str
+    media_type: str
+    width: int
+    height: int
+
+
 class SubagentStarted(Fact, frozen=True, kw_only=True):
     """A subagent sets to work on its task."""
 
@@ -557,8 +614,12 @@ KnownEvent = (
     | ThinkingEnded
     | ModelReplied
     | ModelCallFailed
+    | ApprovalRequested
+    | ApprovalDecided
     | ToolStarted
+    | ToolOutputDelta
     | ToolFinished
+    | ImageShown
     | SubagentStarted
     | SubagentFinished
     | ContextCompressed
@@ -574,7 +635,8 @@ KnownEvent = (
 AgentEvent = KnownEvent | UnknownEvent
 
 EVENT_TYPES: dict[str, type[KnownEvent]] = {kind.TYPE: kind for kind in get_args(KnownEvent)}
-TEXT_DELTA_TYPES = (ThinkingDelta.TYPE, TextDelta.TYPE)  # whose text is pruned
+# Whose text is pruned.
+TEXT_DELTA_TYPES = (ThinkingDelta.TYPE, TextDelta.TYPE, ToolOutputDelta.TYPE)
 DELTA_TYPES = (*TEXT_DELTA_TYPES, ModelWaiting.TYPE)
 
 

@@ -9,7 +9,12 @@ from tests.chaos.run import Cut
 from tests.chaos.scenarios import SCENARIOS
 
 # What is cut around them is on disk: tests/e2e/test_uploads.py.
-CUT_ELSEWHERE = frozenset({"file_uploaded", "file_expired", "model_waiting"})
+CUT_ELSEWHERE = frozenset(
+    {
+        *("file_uploaded", "file_expired", "model_waiting"),
+        *("approval_requested", "approval_decided", "tool_output_delta", "image_shown"),
+    }
+)
 
 # A command appends it, which is killed in the server's place.
 BY_COMMAND = frozenset({"content_erased"})

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
+from msgspec import UNSET
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.domain.errors import AlreadyThere, BadInput, ConcurrentAppend, EventTooLarge, NotFound
@@ -21,6 +22,8 @@ from navi.domain.events import (
     SessionRenamed,
     TextDelta,
     ThinkingDelta,
+    ToolFinished,
+    ToolOutputDelta,
     UserMessageReceived,
 )
 from navi.domain.export import ExportedEvent
@@ -186,6 +189,14 @@ def failed_call(call_id: str) -> ModelCallFailed:
     return ModelCallFailed(
         call_id=CallId(call_id), kind="http", error="", partial_text="", will_retry=False
     )
+
+
+def put_out(call_id: str, text: str, *masked: str) -> ToolOutputDelta:
+    return ToolOutputDelta(call_id=CallId(call_id), text=text, masked=masked or UNSET)
+
+
+def finished(call_id: str) -> ToolFinished:
+    return ToolFinished(call_id=CallId(call_id), name="t", outcome="ok", output="***", masked=("A",))
 
 
 async def find(log: LogBackend, *parts: str, limit: int = 100, owner: Owner = ANNA) -> Page:
@@ -356,7 +367,8 @@ class EventLogContract:
         ended, underway = SessionId(new_id()), SessionId(new_id())
         said = (delta("some secret"), thought("secret \u0000"), failed_call("c1"), named("b"))
         before = await log.append(batch(ended, 0, created(), *said))
-        await log.append(batch(underway, 0, created(), delta("a secret")))
+        running = (delta("a secret"), put_out("call_2", "a secret"))
+        await log.append(batch(underway, 0, created(), *running))
         assert tells_secret(await joined(other.read(ended)))
 
         tried = await prune_all(log, dry_run=True)
@@ -364,8 +376,8 @@ class EventLogContract:
         again = await prune_all(log)
 
         bytes_ = len(before[1].data) + len(before[2].data)
-        assert tried == done == Pruned(reached=7, head=7, deltas=2, bytes=bytes_)
-        assert again == Pruned(reached=7, head=7, deltas=0, bytes=0)
+        assert tried == done == Pruned(reached=8, head=8, deltas=2, bytes=bytes_)
+        assert again == Pruned(reached=8, head=8, deltas=0, bytes=0)
         for reader in (log, other):
             rows = await joined(reader.read(ended))
             assert [row.data for row in rows[1:3]] == [b'{"call_id":"c1","pruned":true}'] * 2
@@ -374,6 +386,20 @@ class EventLogContract:
             ]
             assert list(verify_chain(rows)) == []
             assert tells_secret(await joined(reader.read(underway)))
+
+    async def test_the_output_of_a_tool_that_has_ended_is_pruned(
+        self, logs: tuple[LogBackend, LogBackend]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        said = (put_out("call_1", "a secret"), put_out("call_1", "***", "A \"KEY\"", "B"))
+        await log.append(batch(session_id, 0, created(), *said, finished("call_1")))
+
+        assert (await prune_all(log)).deltas == 2
+
+        rows = await joined(other.read(session_id))
+        assert [row.data for row in rows[1:3]] == [b'{"call_id":"call_1","pruned":true}'] * 2
+        assert list(verify_chain(rows)) == []
 
     async def test_only_old_deltas_of_the_session_asked_for_are_pruned(
         self, logs: tuple[LogBackend, LogBackend]

@@ -19,6 +19,8 @@ from navi.domain.events import (
     SessionCreated,
     TextDelta,
     ThinkingDelta,
+    ToolFinished,
+    ToolOutputDelta,
     UserMessageReceived,
 )
 from navi.domain.export import ExportedEvent
@@ -229,12 +231,12 @@ class InMemoryEventLog:
         ended = {
             (row.session_id, event.call_id)
             for row in rows
-            if isinstance(event := row.envelope.event, ModelReplied | ModelCallFailed)
+            if isinstance(event := row.envelope.event, ModelReplied | ModelCallFailed | ToolFinished)
         }
         chosen = [
             (row, event.call_id)
             for row in rows[after : after + limit]
-            if isinstance(event := row.envelope.event, ThinkingDelta | TextDelta)
+            if isinstance(event := row.envelope.event, ThinkingDelta | TextDelta | ToolOutputDelta)
             and (row.session_id, event.call_id) in ended
             and row.at < before
             and row.salt is not None

@@ -23,6 +23,8 @@ from navi.domain.events import (
     ModelReplied,
     TextDelta,
     ThinkingDelta,
+    ToolFinished,
+    ToolOutputDelta,
 )
 from navi.domain.ids import EventId, Owner, SessionId
 from navi.domain.memory import Memory
@@ -98,11 +100,11 @@ class EraseMemory:
         return {id_: kept for id_, rows in found.items() if (kept := _of_memory(rows, memory))}
 
     async def _deltas_of(self, session_id: SessionId, rows: list[Recorded]) -> list[Recorded]:
-        """The deltas of the replies among the events."""
+        """The deltas of the replies and results among the events."""
         calls = {
             event.call_id
             for row in rows
-            if isinstance(event := row.readable, ModelReplied | ModelCallFailed)
+            if isinstance(event := row.readable, ModelReplied | ModelCallFailed | ToolFinished)
         }
         if not calls:
             return []
@@ -114,7 +116,7 @@ class EraseMemory:
                     for row in batch
                     if row.type in DELTA_TYPES
                     and row.session_id == session_id
-                    and isinstance(event := row.readable, TextDelta | ThinkingDelta)
+                    and isinstance(event := row.readable, TextDelta | ThinkingDelta | ToolOutputDelta)
                     and event.call_id in calls
                 )
         return deltas

@@ -21,6 +21,7 @@ from navi.domain.events import (
     Envelope,
     FileExpired,
     FileUploaded,
+    ImageShown,
     MemoryForgotten,
     MemoryRecalled,
     MemorySaved,
@@ -34,6 +35,7 @@ from navi.domain.events import (
     SessionRenamed,
     StopRequested,
     SubagentFinished,
+    ToolOutputDelta,
     TurnFailed,
     TurnResumed,
     TurnStarted,
@@ -179,6 +181,8 @@ class Rerun:
             case MemoryRecalled() if self._was_recalled(envelope):
                 return self._put(envelope)
             case FileUploaded() | FileExpired() | ContentErased() | ModelWaiting() | UnknownEvent():
+                return self._put(envelope)
+            case ToolOutputDelta() | ImageShown():  # of tools, whose results are given, too
                 return self._put(envelope)
             case _:
                 return self._ended(envelope)

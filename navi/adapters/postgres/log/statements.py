@@ -7,7 +7,7 @@ COLUMNS = """
     e.partition, e.position, s.owner, e.session_id, e.seq, e.id, e.type, e.v, e.at,
     e.turn_id, e.subagent_id, e.data, e.salt, e.digest, e.hash"""
 
-_DELTAS = "('text_delta', 'thinking_delta', 'model_waiting')"
+_DELTAS = "('text_delta', 'thinking_delta', 'tool_output_delta', 'model_waiting')"
 
 APPEND = """
     select navi.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"""
@@ -96,7 +96,8 @@ ERASE = """
 # The end of a call stands soon behind its last delta: a short walk along the index, once a call.
 # Not `data ->> 'call_id'`, which refuses a payload that says U+0000 anywhere; the id as it is quoted.
 _CALL_ID = (
-    r"""substring({}.data::text from '^\{{(?:"erased":true,)?"call_id":("(?:[^"\\]|\\.)*")')"""
+    r"""substring({}.data::text from '^\{{(?:"erased":true,)?"""
+    r"""(?:"masked":\[(?:"(?:[^"\\]|\\.)*",?)*\],)?"call_id":("(?:[^"\\]|\\.)*")')"""
 )
 _PRUNABLE = f"""
     with delta as materialized (
@@ -112,7 +113,7 @@ _PRUNABLE = f"""
        where exists (
          select from navi.event r
           where r.partition = $1 and r.session_id = c.session_id and r.seq > c.seq
-            and r.type in ('model_replied', 'model_call_failed')
+            and r.type in ('model_replied', 'model_call_failed', 'tool_finished')
             and {_CALL_ID.format("r")} = c.call_id)
     ), chosen as materialized (select * from delta join ended using (session_id, call_id))"""  # noqa: S608 - constants of this module
 
