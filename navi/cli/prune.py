@@ -56,7 +56,9 @@ class Age(click.ParamType[timedelta]):
     "  navi prune --deltas --older-than 7d\n"
     "  navi prune --deltas --older-than 1h --session SESSION --dry-run"
 )
-@click.option("--deltas", is_flag=True, help="The texts of text_delta, thinking_delta and tool_output_delta.")
+@click.option(
+    "--deltas", is_flag=True, help="The texts of text_delta, thinking_delta and tool_output_delta."
+)
 @click.option(
     "--older-than",
     type=Age(),

@@ -36,9 +36,7 @@ _KEPT_IN = {
     "model_waiting": frozenset({"reason"}),
     "approval_decided": frozenset({"decision", "scope"}),
 }
-_WITH_TOOLS = frozenset(
-    {"model_replied", "tool_started", "tool_finished", "approval_requested"}
-)
+_WITH_TOOLS = frozenset({"model_replied", "tool_started", "tool_finished", "approval_requested"})
 _WITHOUT_MARK = frozenset({MemorySaved.TYPE, MemoryRecalled.TYPE})  # no words: nothing to remember
 
 # JSON as it is walked through; the vocabulary's own `Json` says nothing about what is inside.

@@ -196,7 +196,9 @@ def put_out(call_id: str, text: str, *masked: str) -> ToolOutputDelta:
 
 
 def finished(call_id: str) -> ToolFinished:
-    return ToolFinished(call_id=CallId(call_id), name="t", outcome="ok", output="***", masked=("A",))
+    return ToolFinished(
+        call_id=CallId(call_id), name="t", outcome="ok", output="***", masked=("A",)
+    )
 
 
 async def find(log: LogBackend, *parts: str, limit: int = 100, owner: Owner = ANNA) -> Page:
@@ -392,7 +394,7 @@ class EventLogContract:
     ) -> None:
         log, other = logs
         session_id = SessionId(new_id())
-        said = (put_out("call_1", "a secret"), put_out("call_1", "***", "A \"KEY\"", "B"))
+        said = (put_out("call_1", "a secret"), put_out("call_1", "***", 'A "KEY"', "B"))
         await log.append(batch(session_id, 0, created(), *said, finished("call_1")))
 
         assert (await prune_all(log)).deltas == 2

@@ -231,7 +231,9 @@ class InMemoryEventLog:
         ended = {
             (row.session_id, event.call_id)
             for row in rows
-            if isinstance(event := row.envelope.event, ModelReplied | ModelCallFailed | ToolFinished)
+            if isinstance(
+                event := row.envelope.event, ModelReplied | ModelCallFailed | ToolFinished
+            )
         }
         chosen = [
             (row, event.call_id)

@@ -116,7 +116,9 @@ class EraseMemory:
                     for row in batch
                     if row.type in DELTA_TYPES
                     and row.session_id == session_id
-                    and isinstance(event := row.readable, TextDelta | ThinkingDelta | ToolOutputDelta)
+                    and isinstance(
+                        event := row.readable, TextDelta | ThinkingDelta | ToolOutputDelta
+                    )
                     and event.call_id in calls
                 )
         return deltas
