@@ -152,7 +152,10 @@ def _request(replaced: Sequence[Message], oldest_kept: Message) -> str | None:
     inside = not _begins_turn(oldest_kept)
     asked = [message for message in replaced if _begins_turn(message)]
     of_this_turn = [m for m in asked if turn_id is not None and m.turn_id == turn_id]
-    words = [with_files(message) for message in of_this_turn or (asked[-1:] if inside else [])]
+    words = [
+        with_files(message.content, message.files)
+        for message in of_this_turn or (asked[-1:] if inside else [])
+    ]
     # The last cut fell into this turn where the oldest message that it left belongs to this turn.
     left = next((message for message in replaced if not message.is_summary), oldest_kept)
     if (turn_id is not None and left.turn_id == turn_id) or (inside and not asked):
@@ -257,7 +260,8 @@ def _written(message: Message) -> str:
         case "user" if message.is_summary:
             return f"[summary of what came before]\n{message.content}"
         case "user":
-            return f"[{'reminder' if message.is_guidance else 'user'}]\n{with_files(message)}"
+            words = with_files(message.content, message.files)
+            return f"[{'reminder' if message.is_guidance else 'user'}]\n{words}"
         case _:
             calls = "".join(
                 f"\n[calls {call.name} with "

@@ -1,6 +1,6 @@
 """What a model is sent, before a backend writes it in its own wire format."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -17,7 +17,7 @@ class PromptMessage(Struct, frozen=True, kw_only=True):
     """A message of a request; ``thinking`` is the assistant's own, of the present turn.
 
     ``is_guidance`` tells navi's own words in the user's role from the user's, ``turn_id`` in which turn
-    the user said it; neither is sent.
+    the user said it; neither is sent. ``files`` came with it: renderers tell of them below its words.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -28,6 +28,7 @@ class PromptMessage(Struct, frozen=True, kw_only=True):
     name: str | None = None
     is_guidance: bool = False
     turn_id: TurnId | UnsetType = UNSET
+    files: tuple[str, ...] | UnsetType = UNSET
 
 
 class ToolSchema(Struct, frozen=True, kw_only=True):
@@ -107,13 +108,14 @@ def _prompt_message(message: Message, turn_id: TurnId | None) -> PromptMessage:
     thinking = message.thinking if message.turn_id == turn_id else UNSET
     return PromptMessage(
         role=message.role,
-        content=with_files(message),
+        content=message.content,
         thinking=thinking or None,
         tool_calls=message.tool_calls or (),
         call_id=(message.call_id or None) if message.role == "tool" else None,
         name=message.name or None,
         is_guidance=message.is_guidance or message.is_summary,
         turn_id=(message.turn_id or UNSET) if message.role == "user" else UNSET,
+        files=message.files or UNSET,
     )
 
 
@@ -129,7 +131,7 @@ def conversation_of(messages: Sequence[PromptMessage]) -> tuple[PromptMessage, .
     """
     sent: list[PromptMessage] = []
     turn: TurnId | UnsetType = UNSET  # in which the user spoke last
-    for each in messages:
+    for each in files_below(messages):
         before = sent[-1] if sent else None
         message = each
         if _is_summary(each) and (before is None or before.role == "system"):
@@ -154,9 +156,37 @@ def _is_summary(first: PromptMessage) -> bool:
     return first.role == "user" and first.is_guidance
 
 
-def with_files(message: Message) -> str:
-    """What a message says, and where the files lie that came with it."""
-    if not message.files:
-        return message.content
-    names = "\n".join(f"- {path_of(name)}" for name in message.files)
-    return f"{message.content}\n\nAttached files, in the session's directory:\n{names}"
+def files_below(messages: Iterable[PromptMessage]) -> tuple[PromptMessage, ...]:
+    """The messages with the files of each told below its words."""
+    return _files_told(messages, with_files)
+
+
+def files_attached(messages: Iterable[PromptMessage]) -> tuple[PromptMessage, ...]:
+    """As ``files_below``, in the words of the first renderers, which old calls were written by."""
+    return _files_told(messages, _with_attached)
+
+
+def with_files(content: str, files: Sequence[str] | UnsetType) -> str:
+    """What a message says, and where the files lie that came with it, as tools open them."""
+    if not files:
+        return content
+    return f"{content}\n\n[Uploaded files on disk:\n{_listed(files)}\n]"
+
+
+def _with_attached(content: str, files: Sequence[str]) -> str:
+    return f"{content}\n\nAttached files, in the session's directory:\n{_listed(files)}"
+
+
+def _listed(files: Sequence[str]) -> str:
+    return "\n".join(f"- {path_of(name)}" for name in files)
+
+
+def _files_told(
+    messages: Iterable[PromptMessage], told: Callable[[str, Sequence[str]], str]
+) -> tuple[PromptMessage, ...]:
+    return tuple(
+        replace(message, content=told(message.content, message.files), files=UNSET)
+        if message.files
+        else message
+        for message in messages
+    )

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from navi.domain.events import Json, JsonObject, Shortened
 from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema
+from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema, with_files
 
 CHARS_PER_TOKEN = 3.5  # of a request, where the server has not counted any yet
 # A count beyond these is not of the request: some servers count only what they had to read anew.
@@ -235,7 +235,8 @@ def _size(message: PromptMessage) -> int:
     calls = sum(
         len(call.name) + len(msgspec.json.encode(call.arguments)) for call in message.tool_calls
     )
-    return len(message.content) + len(message.thinking or "") + calls + MARKERS
+    words = len(with_files(message.content, message.files)) + len(message.thinking or "")
+    return words + calls + MARKERS
 
 
 def _size_of_tool(tool: ToolSchema) -> int:

@@ -25,7 +25,6 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.ids import LOCAL_OWNER, MessageId, SessionId
-from navi.domain.messages import Message
 from navi.domain.prompt import with_files
 from navi.domain.session import Session
 from navi.domain.uploads import (
@@ -340,10 +339,7 @@ def test_the_same_message_again_is_the_first_one_though_its_file_is_gone() -> No
 
 
 def test_the_model_is_told_where_the_files_are() -> None:
-    message = Message(
-        seq=1, role="user", content="Look.", at=AT, turn_id=None, files=("a.txt", "b.txt")
+    assert with_files("Look.", ("a.txt", "b.txt")) == (
+        "Look.\n\n[Uploaded files on disk:\n- uploads/a.txt\n- uploads/b.txt\n]"
     )
-
-    assert with_files(message) == (
-        "Look.\n\nAttached files, in the session's directory:\n- uploads/a.txt\n- uploads/b.txt"
-    )
+    assert with_files("Look.", ()) == "Look."

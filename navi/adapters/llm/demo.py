@@ -27,7 +27,7 @@ from navi.adapters.llm.wire_json import Budget, requested_call
 from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Purpose, Usage
 from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage
+from navi.domain.prompt import ModelRequest, PromptMessage, files_attached, files_below
 from navi.domain.remembering import beginning_of
 from navi.ports.language_model import (
     Capacity,
@@ -40,7 +40,8 @@ from navi.ports.language_model import (
     ToolCallChunk,
 )
 
-RENDERER = "demo/1"
+RENDERER = "demo/2"
+RENDERER_WITH_ATTACHED = "demo/1"
 MODEL = "demo"
 DEFAULT_CHUNK_TIMEOUT = 60.0  # seconds
 SLOTS = 10_000  # it waits for nothing: as many as ask
@@ -142,9 +143,14 @@ class DemoModel:
         """Nothing is open."""
 
 
-def render(request: ModelRequest) -> bytes:
-    """The request itself as JSON, as it was before messages knew their turns."""
-    messages = tuple(replace(message, turn_id=UNSET) for message in request.messages)
+def render(request: ModelRequest, *, below: bool = True) -> bytes:
+    """The request itself as JSON, as it was before messages knew their turns and files.
+
+    Args:
+        below: whether files are told in the words of today, or in those of ``demo/1``.
+    """
+    told = files_below(request.messages) if below else files_attached(request.messages)
+    messages = tuple(replace(message, turn_id=UNSET) for message in told)
     return msgspec.json.encode(replace(request, messages=messages))
 
 

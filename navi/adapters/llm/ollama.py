@@ -18,7 +18,13 @@ from navi.adapters.llm.wire_json import Budget, count_of, excerpt, read, request
 from navi.domain.errors import ModelFailure
 from navi.domain.events import Json, JsonObject, Purpose, Usage
 from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema, conversation_of
+from navi.domain.prompt import (
+    ModelRequest,
+    PromptMessage,
+    ToolSchema,
+    conversation_of,
+    files_attached,
+)
 from navi.ports.language_model import (
     Capacity,
     FinalChunk,
@@ -185,9 +191,10 @@ def render(request: ModelRequest, *, bounds: bool) -> bytes:
 
     Args:
         bounds: whether the answer's bound is sent, and the conversation as templates take it; before
-            there was one each message was sent as it stands in the context.
+            there was one each message was sent as it stands in the context, and told of its files in
+            other words.
     """
-    messages = conversation_of(request.messages) if bounds else request.messages
+    messages = conversation_of(request.messages) if bounds else files_attached(request.messages)
     body: JsonObject = {
         "model": request.model,
         "messages": [_message(message) for message in messages],

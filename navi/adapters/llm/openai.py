@@ -27,7 +27,13 @@ from navi.adapters.llm.wire_json import Budget, count_of, excerpt, read
 from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Json, JsonObject, Purpose, Usage
 from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema, conversation_of
+from navi.domain.prompt import (
+    ModelRequest,
+    PromptMessage,
+    ToolSchema,
+    conversation_of,
+    files_attached,
+)
 from navi.ports.language_model import (
     Capacity,
     FinalChunk,
@@ -173,8 +179,8 @@ class Form(Struct, frozen=True, kw_only=True):
     Attributes:
         asks_usage: by ``stream_options``, which some refuse.
         bound: the key of ``max_tokens``; OpenAI's newer models refuse the old one, most other servers
-            know only that. None: the bound is not sent, and each message as it stands in the context,
-            as before there was one.
+            know only that. None: the bound is not sent, and each message as it stands in the context
+            and with its files in other words, as before there was one.
     """
 
     asks_usage: bool = True
@@ -205,7 +211,11 @@ def render(request: ModelRequest, form: Form) -> bytes:
     ``num_ctx`` and ``think`` have no place in this protocol. Thinking is not sent back: servers do
     not agree on its name, and some refuse it.
     """
-    messages = request.messages if form.bound is None else conversation_of(request.messages)
+    messages = (
+        files_attached(request.messages)
+        if form.bound is None
+        else conversation_of(request.messages)
+    )
     body: JsonObject = {
         "model": request.model,
         "messages": [_message(message) for message in messages],

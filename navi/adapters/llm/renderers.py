@@ -13,7 +13,8 @@ RENDERERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
     ollama.RENDERER_WITHOUT_BOUND: partial(ollama.render, bounds=False),
     ollama.RENDERER: partial(ollama.render, bounds=True),
     **{name: partial(openai.render, form=form) for name, form in openai.FORMS.items()},
-    demo.RENDERER: demo.render,
+    demo.RENDERER_WITH_ATTACHED: partial(demo.render, below=False),
+    demo.RENDERER: partial(demo.render, below=True),
 }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 import pytest
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from navi.adapters.llm.renderers import RENDERERS, KnownRenderers
@@ -49,6 +50,7 @@ WRITTEN = {
         "6ffc7165321f70ef8f9289e11cedbe37998166191c5247532d3af45099f5dd6a"
     ),
     "demo/1": "28f16262bf8525081a542df556cdf6d9d00de75344871b65d835e7d58760ac8d",
+    "demo/2": "cc0c9652b5a43d83642e7f8efc6fc625be80444cbf229a3d7c2064b7ab3eb14c",
 }
 
 
@@ -71,6 +73,26 @@ def test_a_renderer_of_before_there_was_a_bound_writes_none(name: str) -> None:
     renderers = KnownRenderers()
 
     assert renderers.render_again(name, BOUNDED) == renderers.render_again(name, REQUEST)
+
+
+@pytest.mark.parametrize("name", [name for name in WRITTEN if "/1" in name])
+def test_a_first_renderer_tells_of_files_as_it_did(name: str) -> None:
+    attached = "Look.\n\nAttached files, in the session's directory:\n- uploads/a.txt"
+
+    assert rendered(name, "Look.", files=("a.txt",)) == rendered(name, attached)
+
+
+@pytest.mark.parametrize("name", [name for name in WRITTEN if "/1" not in name])
+def test_files_stand_below_the_words_that_they_came_with(name: str) -> None:
+    below = "Look.\n\n[Uploaded files on disk:\n- uploads/a.txt\n]"
+
+    assert rendered(name, "Look.", files=("a.txt",)) == rendered(name, below)
+
+
+def rendered(name: str, content: str, *, files: tuple[str, ...] | UnsetType = UNSET) -> bytes:
+    """The body for one message of the user's."""
+    message = PromptMessage(role="user", content=content, files=files)
+    return KnownRenderers().render_again(name, replace(REQUEST, messages=(message,)))
 
 
 def test_a_renderer_that_is_not_known_is_named_with_those_that_are() -> None:

@@ -202,7 +202,7 @@ async def test_the_agent_reads_the_file_a_message_names(app: RunningApp) -> None
     assert answer.json()["content"] == "filesystem: buy tea"
     bodies = [json.loads(request.body) for request in app.models.requests if request.body]
     told = next(body["messages"][-1]["content"] for body in bodies if "messages" in body)
-    assert told.endswith("Attached files, in the session's directory:\n- uploads/plan.md")
+    assert told.endswith("[Uploaded files on disk:\n- uploads/plan.md\n]")
     [message] = [
         each
         for each in (await app.client.get(f"/sessions/{session_id}/messages")).json()["messages"]
