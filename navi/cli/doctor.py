@@ -5,11 +5,13 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import click
+import httpx
+import msgspec
 from msgspec import Struct
 
 from navi import __version__, failpoints
@@ -19,9 +21,12 @@ from navi.adapters.nats.examine import examine as examine_nats
 from navi.adapters.postgres.connect import OLDEST_SERVER, open_pool
 from navi.adapters.postgres.examine import examine as examine_postgres
 from navi.adapters.postgres.examine import reason_of
+from navi.adapters.postgres.log.newer_sessions import newer_sessions
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.profiles.folder import FolderProfiles
+from navi.adapters.tools.memory import MemoryTool
+from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.toolbox import Tools
 from navi.bootstrap.node import PROJECTIONS
 from navi.bootstrap.store import Attached, attached_servers
@@ -37,10 +42,14 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.model import model_of
+from navi.cli.running import ANSWER_SECONDS, find_running
 from navi.domain.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
+from navi.domain.memory import Memory
+from navi.ports.tools import ToolContext, ToolDescription
 from navi.settings import Settings
 
 OLDEST_NATS = (2, 10)
+MOST_NAMED = 5  # sessions in a finding
 LITTLE_BYTES, TOO_LITTLE_BYTES = 2 * 2**30, 200 * 2**20  # free disk: a warning, a failure
 
 State = Literal["ok", "warn", "fail"]
@@ -183,7 +192,7 @@ async def _postgres(settings: Settings, servers: Attached) -> list[Finding]:
     migrations = await _migrations(servers)
     if migrations.state != "ok":
         return [*findings, migrations]
-    return [*findings, migrations, await _read_models(servers)]
+    return [*findings, migrations, await _read_models(servers), await _sessions(servers)]
 
 
 async def _migrations(servers: Attached) -> Finding:
@@ -213,6 +222,23 @@ async def _read_models(servers: Attached) -> Finding:
     names = ", ".join(name for name, events in parked.items() if events)
     text = f"{names} leave out {count} events: `navi projections status` lists them"
     return Finding(name="read models", state="warn", text=text)
+
+
+async def _sessions(servers: Attached) -> Finding:
+    try:
+        async with open_pool(servers.database_url, size=1) as pool:
+            newer = await newer_sessions(pool)
+    except LogUnavailable as error:
+        return Finding(name="sessions", state="fail", text=str(error))
+    if not newer:
+        return Finding(name="sessions", state="ok", text="this navi can go on with all")
+    named = ", ".join(
+        f"{each.session_id} (event {each.seq}, a {each.type} of version {each.version})"
+        for each in newer[:MOST_NAMED]
+    )
+    more = f" and {len(newer) - MOST_NAMED} more" if len(newer) > MOST_NAMED else ""
+    text = f"only a newer navi can go on with, this one only read: {named}{more}"
+    return Finding(name="sessions", state="warn", text=text)
 
 
 async def _nats(settings: Settings, servers: Attached) -> list[Finding]:
@@ -260,11 +286,80 @@ async def _model(settings: Settings) -> Sequence[Finding]:
 
 
 async def _tools(settings: Settings) -> Sequence[Finding]:
-    async with Tools(own_tools=settings.tools_dir, environment=environment()) as tools:
-        problems, count = tools.problems, len(tools.all())
-    if not problems:
-        return [Finding(name="tools", state="ok", text=f"{count} tools")]
-    return [Finding(name="tools", state="fail", text=f"{p.file}: {p.error}") for p in problems]
+    async with Tools(
+        own_tools=settings.tools_dir,
+        environment=environment(),
+        more=(MemoryTool(NothingRemembered()),),
+    ) as tools:
+        problems, loaded = tools.problems, tuple(tool.description for tool in tools.all())
+    running = await find_running(settings)
+    offered = None if running is None else await offered_tools(running.http_url)
+    return tool_findings(problems, loaded, offered)
+
+
+def tool_findings(
+    problems: Sequence[LoadProblem],
+    loaded: Sequence[ToolDescription],
+    offered: Sequence[ToolDescription] | None,
+) -> Sequence[Finding]:
+    """What is wrong with the tools.
+
+    Args:
+        loaded: from the files as they are now.
+        offered: by the running navi, which loaded them at its start; None where none runs.
+    """
+    findings = [Finding(name="tools", state="fail", text=f"{p.file}: {p.error}") for p in problems]
+    if offered is None:
+        return findings or [Finding(name="tools", state="ok", text=f"{len(loaded)} tools")]
+    now, then = ({tool.name: tool for tool in tools} for tools in (loaded, offered))
+    for name in sorted(now.keys() | then.keys()):
+        if now.get(name) != then.get(name):
+            tool = now.get(name, then.get(name))
+            assert tool is not None  # noqa: S101 - it is in one of the two
+            text = f"{tool.source}: {_how_it_differs(name, now, then)}"
+            findings.append(Finding(name="tools", state="warn", text=text))
+    text = f"{len(offered)} tools are offered by the running navi"
+    return findings or [Finding(name="tools", state="ok", text=text)]
+
+
+def _how_it_differs(
+    name: str, now: Mapping[str, ToolDescription], then: Mapping[str, ToolDescription]
+) -> str:
+    if name not in then:
+        return f"the running navi does not offer {name} until it is started again"
+    if name not in now:
+        return f"the running navi offers {name}, which is not there any more, until its next start"
+    return f"the running navi offers {name} as it was at its start, not as it is now"
+
+
+async def offered_tools(url: str) -> Sequence[ToolDescription] | None:
+    """The tools that the navi at an address offers; None where it does not say."""
+    try:
+        async with httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
+            answer = await client.get(f"{url}/tools")
+        return msgspec.json.decode(answer.content, type=_Offered).tools
+    except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+class _Offered(Struct, frozen=True):
+    tools: tuple[ToolDescription, ...]
+
+
+class NothingRemembered:
+    """What the memory tool is given only to be described."""
+
+    async def save(self, text: str, context: ToolContext) -> Memory:
+        """Never asked."""
+        raise NotImplementedError
+
+    async def search(self, query: str, context: ToolContext) -> Sequence[Memory]:
+        """Never asked."""
+        raise NotImplementedError
+
+    async def forget(self, memory_id: str, context: ToolContext) -> bool:
+        """Never asked."""
+        raise NotImplementedError
 
 
 async def _profiles(settings: Settings) -> Sequence[Finding]:

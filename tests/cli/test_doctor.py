@@ -1,0 +1,51 @@
+"""What ``navi doctor`` says of tools, with a running navi and without one."""
+
+from msgspec.structs import replace
+
+from navi.adapters.tools.own_tools.wire import LoadProblem
+from navi.cli.doctor import Finding, tool_findings
+from navi.ports.tools import ToolDescription
+
+TODO = ToolDescription(
+    name="todo", description="", parameters={}, safe_to_repeat=False, source="built-in"
+)
+FORECAST = replace(TODO, name="forecast", source="weather.py")
+BROKEN = LoadProblem(file="broken.py", error="SyntaxError")
+
+
+def warned(text: str) -> Finding:
+    return Finding(name="tools", state="warn", text=text)
+
+
+def test_without_a_running_navi_the_files_are_looked_at() -> None:
+    assert tool_findings((), (TODO, FORECAST), None) == [
+        Finding(name="tools", state="ok", text="2 tools")
+    ]
+    assert tool_findings((BROKEN,), (TODO,), None) == [
+        Finding(name="tools", state="fail", text="broken.py: SyntaxError")
+    ]
+
+
+def test_what_the_running_navi_offers_is_what_there_is() -> None:
+    assert tool_findings((), (TODO, FORECAST), (FORECAST, TODO)) == [
+        Finding(name="tools", state="ok", text="2 tools are offered by the running navi")
+    ]
+
+
+def test_a_file_that_came_went_or_changed_since_the_start_is_named() -> None:
+    changed = replace(FORECAST, description="For a week.")
+
+    assert tool_findings((), (TODO, FORECAST), (TODO,)) == [
+        warned("weather.py: the running navi does not offer forecast until it is started again")
+    ]
+    assert tool_findings((), (TODO,), (TODO, FORECAST)) == [
+        warned(
+            "weather.py: the running navi offers forecast, which is not there any more, "
+            "until its next start"
+        )
+    ]
+    assert tool_findings((), (TODO, changed), (TODO, FORECAST)) == [
+        warned(
+            "weather.py: the running navi offers forecast as it was at its start, not as it is now"
+        )
+    ]
