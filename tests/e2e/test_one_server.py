@@ -192,6 +192,7 @@ async def test_the_doctor_finds_nothing_wrong(navi: NaviProcess) -> None:
             "durability": "ok",
             "migrations": "ok",
             "read models": "ok",
+            "sessions": "ok",
             "NATS": "ok",
             "JetStream": "ok",
             "model": "warn",

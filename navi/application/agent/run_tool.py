@@ -192,7 +192,10 @@ async def _guarded(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResu
         return await tool.run(call.arguments, context)
     except Fenced:
         raise  # the turn is another's: nothing more is recorded
-    except Exception as error:  # noqa: BLE001 - a border: a tool may raise anything
+    except (Exception, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise  # from outside
         log.warning("tool_raised", tool=call.name, error=type(error).__name__)
         last = traceback.format_exception_only(error)[-1].strip()
         return ToolResult(outcome="error", output=f"The tool failed: {last}")

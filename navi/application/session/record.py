@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -13,7 +14,13 @@ from navi.application.session.retry import with_retry
 from navi.domain.commands import Command, Runner
 from navi.domain.decide import Decided, decide, turn_ids
 from navi.domain.errors import ConcurrentAppend, LogUnavailable, RuleBroken
-from navi.domain.events import CompressionUndone, ContentErased
+from navi.domain.events import (
+    AgentEvent,
+    CompressionUndone,
+    ContentErased,
+    ToolFinished,
+    ToolStarted,
+)
 from navi.domain.fold import Fold
 from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
 from navi.domain.secrets import Secrets, masked_event
@@ -27,6 +34,8 @@ from navi.projections.todo import Todo, TodoState
 
 # For its turn at a session that is busy: longer than an append may take, since then Postgres is away.
 LOCK_SECONDS = 5.5
+TOOL_TYPES = frozenset({ToolStarted.TYPE, ToolFinished.TYPE})
+MILLISECOND = timedelta(milliseconds=1)
 REFRESH_SECONDS = 5.0  # for what others appended, with the turn
 
 
@@ -64,6 +73,7 @@ class Record:
         self._context: Fold[ContextState] | None = None
         self._todo: Fold[TodoState] | None = None
         self._subagents: dict[SubagentId, Fold[ContextState]] = {}
+        self._tools_began: dict[CallId, datetime] = {}  # of calls that run in this process
         self._lock = asyncio.Lock()
         self._cut_off = False  # whoever has the lock waits for Postgres
         self.halt = asyncio.Event()
@@ -243,11 +253,18 @@ class Record:
                 at=now,
                 turn_id=next(turns),
                 subagent_id=part.subagent_id,
-                event=masked_event(event, self._secrets),
+                event=masked_event(self._timed(event, now), self._secrets),
             )
             for part in decided
             for event in part.events
         )
+
+    def _timed(self, event: AgentEvent, now: datetime) -> AgentEvent:
+        """The event; where the end of a turn answers for a tool that ran here, with how long it did."""
+        if not isinstance(event, ToolFinished) or event.duration_ms:
+            return event
+        began = self._tools_began.get(event.call_id, now)
+        return replace(event, duration_ms=max(0, round((now - began) / MILLISECOND)))
 
     async def _refresh(self) -> None:
         async for rows in self._log.read(self.id, after=self.seq):
@@ -259,6 +276,13 @@ class Record:
             for fold in (self._session, self._context, self._todo, *self._subagents.values()):
                 if fold is not None:
                     fold.apply(row)
+            match row.envelope.event if row.type in TOOL_TYPES else None:
+                case ToolStarted(call_id=call_id) if self.runner() is not None:
+                    self._tools_began[call_id] = row.at
+                case ToolFinished(call_id=call_id):
+                    self._tools_began.pop(call_id, None)
+                case _:
+                    pass
             if row.type == CompressionUndone.TYPE:
                 self._context = None  # it does not know the rows that are back
             if row.type == ContentErased.TYPE:

@@ -63,6 +63,7 @@ HOSTILE = """
 import asyncio
 import ctypes
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -138,6 +139,32 @@ async def leave_a_task() -> str:
     global task
     task = asyncio.create_task(asyncio.sleep(1_000))
     return str(os.getpid())
+
+
+async def give_up() -> str:
+    raise asyncio.CancelledError("no answer from the city")
+
+
+async def leave_a_child() -> str:
+    return str(_detach())
+
+
+async def leave_a_child_and_wait() -> str:
+    Path("child").write_text(str(_detach()))
+    Path("running").touch()
+    await asyncio.sleep(1_000)
+
+
+def _detach() -> int:
+    # A process of its own session, whose parent has ended: nothing of it leads back to the tool.
+    program = (
+        "import os, time; os.setsid(); os.fork() and os._exit(0);"
+        "print(os.getpid(), flush=True); time.sleep(1_000)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    pid = int(process.stdout.readline())
+    process.wait()
+    return pid
 
 
 async def process() -> str:

@@ -1,4 +1,5 @@
 import asyncio
+import sys
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -215,16 +216,23 @@ async def test_a_call_has_a_longest_time(examples: Path, tmp_path: Path) -> None
                 "what it has done by then is not known",
             ),
         ),
-        ("leave", ToolResult(outcome="error", output="SystemExit: bye (line 46 of hostile.py)")),
+        ("leave", ToolResult(outcome="error", output="SystemExit: bye (line 47 of hostile.py)")),
         (
             "fail",
-            ToolResult(outcome="error", output="ValueError: no such city (line 50 of hostile.py)"),
+            ToolResult(outcome="error", output="ValueError: no such city (line 51 of hostile.py)"),
         ),
         (
             "fail_nastily",
             ToolResult(
                 outcome="error",
-                output="Nasty: (its message cannot be shown) (line 59 of hostile.py)",
+                output="Nasty: (its message cannot be shown) (line 60 of hostile.py)",
+            ),
+        ),
+        (
+            "give_up",
+            ToolResult(
+                outcome="error",
+                output="CancelledError: no answer from the city (line 84 of hostile.py)",
             ),
         ),
         ("dirty", ToolResult(outcome="ok", output="a\ufffdb\ufffdc")),
@@ -253,6 +261,30 @@ async def test_a_process_in_which_something_goes_on_is_not_used_again(
     before = await run(tools, "leave_a_task", tmp_path)
 
     assert (await run(tools, "process", tmp_path)).output != before.output
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells whose child has lost its parent"
+)
+async def test_what_a_call_started_ends_with_it(tools: Tools, tmp_path: Path) -> None:
+    before = await run(tools, "process", tmp_path)
+    left = int((await run(tools, "leave_a_child", tmp_path)).output)
+
+    assert not _runs(left)
+    assert (await run(tools, "process", tmp_path)).output != before.output
+
+    result, _ = await stopped(tools, "leave_a_child_and_wait", tmp_path)
+
+    assert result.outcome == "unknown"
+    assert not _runs(int((tmp_path / "child").read_text()))
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is at work: one that was killed may still wait for its parent to see it."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 async def test_files_that_do_not_load_are_named_and_left_out(tmp_path: Path) -> None:

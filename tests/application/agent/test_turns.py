@@ -12,6 +12,7 @@ import pytest
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
+from navi.application.agent.run_tool import STOP_GRACE
 from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
 from navi.domain.events import (
@@ -75,6 +76,13 @@ class SlowTool:
             for wait in waits:
                 wait.cancel()
         return ToolResult(outcome="ok", output="went this far")
+
+
+class GivesUp(SlowTool):
+    """Cancels itself, as a library may that waits for something in vain."""
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+        raise asyncio.CancelledError("no answer from the city")
 
 
 @pytest.fixture
@@ -325,6 +333,22 @@ async def test_a_tool_that_raises_is_an_answer_to_the_model(
         assert "ZeroDivisionError" in result.output
 
 
+async def test_a_tool_that_cancels_itself_is_an_answer_to_the_model(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    async with agent_node(World(), tmp_path, [server.url], tools=[GivesUp(listens=True)]) as node:
+        server.answer(calls(("slow", {})), Done())
+        server.answer(Say("a pity"), Done())
+        session_id = await node.session()
+
+        assert (await node.ask(session_id, "go")).content == "a pity"
+        [result] = await events_of(node, session_id, ToolFinished)
+        assert (result.outcome, result.output) == (
+            "error",
+            "The tool failed: asyncio.exceptions.CancelledError: no answer from the city",
+        )
+
+
 # --- stop ---------------------------------------------------------------------------------------
 
 
@@ -375,6 +399,7 @@ async def test_stop_inside_a_tool_answers_every_call(
     async with agent_node(World(), tmp_path, [server.url], tools=[slow]) as node:
         server.answer(calls(("slow", {}), WRITE), Done())
         session_id = await node.session()
+        called = asyncio.get_running_loop().time()
         receipt = await node.say(session_id, "go")
         await asyncio.wait_for(slow.running.wait(), 5)
 
@@ -386,6 +411,9 @@ async def test_stop_inside_a_tool_answers_every_call(
         results = await events_of(node, session_id, ToolFinished)
         expected = ["ok", "skipped"] if listens else ["unknown", "skipped"]
         assert [result.outcome for result in results] == expected
+        ran = results[0].duration_ms / 1000
+        assert (0 if listens else STOP_GRACE) <= ran <= asyncio.get_running_loop().time() - called
+        assert results[1].duration_ms == 0
         assert (await node.world.types(session_id))[-1] == "turn_stopped"
 
 

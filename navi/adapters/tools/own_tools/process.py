@@ -10,6 +10,7 @@ from typing import Self
 
 import msgspec
 
+from navi.adapters.tools.own_tools.descendants import kill_with_descendants
 from navi.adapters.tools.own_tools.wire import (
     MAX_ANSWER_BYTES,
     CallEnded,
@@ -139,7 +140,11 @@ class OwnToolsProcess:
 
     async def end(self) -> None:
         """Kill it with all it started, and wait until it is gone."""
-        self.kill()
+        # Not where it has been waited for: its number may be another process's by now.
+        if self._process.returncode is None:
+            await asyncio.to_thread(kill_with_descendants, self._process.pid)
+        else:
+            self._kill_group()
         with suppress(TimeoutError):  # the kernel may hold a process that waits for a dead disk
             async with asyncio.timeout(END_SECONDS):
                 await self._process.wait()
@@ -147,8 +152,8 @@ class OwnToolsProcess:
         with suppress(OSError):
             await self._writer.wait_closed()
 
-    def kill(self) -> None:
-        """Kill it with all it started, at once."""
+    def _kill_group(self) -> None:
+        """Kill what is left of its group."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

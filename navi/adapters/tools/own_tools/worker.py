@@ -15,9 +15,11 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from navi.adapters.tools.arguments import in_words, parse_arguments
 from navi.adapters.tools.kept_outputs import bound_and_keep
+from navi.adapters.tools.own_tools.descendants import descendants
 from navi.adapters.tools.own_tools.loading import NotATool, OwnFunction, load_functions
 from navi.adapters.tools.own_tools.wire import (
     MAX_FRAME_BYTES,
@@ -38,7 +40,7 @@ from navi.domain.tool_output import clean_text
 
 HEED_SECONDS = 0.35  # between telling a tool to stop and cancelling it
 MAX_ERROR_CHARACTERS = 4_000
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
 class OwnToolContext(Struct, frozen=True, kw_only=True):
@@ -63,7 +65,10 @@ def main() -> None:
 def _die_with(server: int) -> None:
     if sys.platform == "linux":
         # A tool that blocks this process would otherwise outlive a server that was killed.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl = ctypes.CDLL(None).prctl
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # What a tool detached from itself comes to be a child of this process, and is found by that.
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() != server:
         sys.exit("the server that started this process is gone")
 
@@ -71,16 +76,21 @@ def _die_with(server: int) -> None:
 async def _serve(connection: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=connection)
     tools: dict[str, OwnFunction] = {}
+    started_by_files = frozenset[int]()
     try:
         incoming = asyncio.create_task(_receive(reader))
         while True:
             match await incoming:
                 case LoadTools() as request:
                     tools = await _load(request, writer)
+                    started_by_files = descendants(os.getpid())
                     incoming = asyncio.create_task(_receive(reader))
                 case CallTool() as call:
                     incoming = asyncio.create_task(_receive(reader))
-                    await send(writer, await _run(call, tools.get(call.tool), incoming))
+                    ended = await _run(call, tools.get(call.tool), incoming)
+                    if descendants(os.getpid()) - started_by_files:
+                        ended = replace(ended, reusable=False)  # they end with this process
+                    await send(writer, ended)
                 case StopTool():  # the call had ended when this was sent
                     incoming = asyncio.create_task(_receive(reader))
     except (EOFError, OSError):
@@ -136,13 +146,12 @@ async def _run(
     stop = asyncio.Event()
     task = asyncio.create_task(_answer(call, tool, stop))
     await asyncio.wait({task, incoming}, return_when=asyncio.FIRST_COMPLETED)
-    cancelled = False
     if not task.done():
         stop.set()
         await asyncio.wait({task}, timeout=HEED_SECONDS)
         if not task.done():
             # Its clean-up runs; if that takes too long as well, the server kills the process.
-            cancelled = task.cancel()
+            task.cancel()
             await asyncio.wait({task})
     outcome, output = ("unknown", "") if task.cancelled() else task.result()
     bounded = await asyncio.to_thread(
@@ -153,7 +162,7 @@ async def _run(
         outcome=outcome,
         output=bounded.text,
         truncated=bounded.truncated,
-        cancelled=cancelled and task.cancelled(),
+        cancelled=task.cancelled(),
         reusable=not left_over,
     )
 
@@ -178,9 +187,9 @@ async def _answer(
         os.chdir(call.workspace)  # where a relative path of the tool's belongs
         result = await tool.function(**values)
         return "ok", result if isinstance(result, str) else str(result)
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:  # noqa: BLE001 - a tool may raise anything, SystemExit too
+    except BaseException as error:
+        if stop.is_set() and isinstance(error, asyncio.CancelledError):
+            raise
         return "error", _told(error, tool.path)
 
 
