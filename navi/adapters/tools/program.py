@@ -1,5 +1,8 @@
 """Start a module of navi as a process of its own."""
 
+import ctypes
+import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +12,8 @@ import navi
 # What programs need to work at all. Everything else stays with the server: its environment holds
 # the passwords of databases and the keys of model servers.
 PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 _ROOT = str(Path(navi.__file__).parent.parent)
 _START = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), run_name='__main__')"
@@ -23,3 +28,16 @@ def command_of(module: str, *arguments: str) -> tuple[str, ...]:
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The few variables that are passed on, without any secret of navi's."""
     return {name: environment[name] for name in PASSED_ON if name in environment}
+
+
+def die_with(parent: int, *, by: signal.Signals) -> None:
+    """Have this process sent a signal when the one that started it ends, however that ends.
+
+    What detaches itself from this process stays below it, where it is found when all is to end.
+    """
+    if sys.platform == "linux":
+        prctl = ctypes.CDLL(None).prctl
+        prctl(_PR_SET_PDEATHSIG, by)
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    if os.getppid() != parent:
+        sys.exit("the server that started this process is gone")

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from navi.adapters.tools.arguments import all_in_words, name_faults
-from navi.adapters.tools.own_tools.process import FileEndedProcess, OwnToolsProcess, ProcessEnded
+from navi.adapters.tools.own_tools.process import FileEndedProcess, OwnToolsProcess
 from navi.adapters.tools.own_tools.wire import (
     CallEnded,
     CallTool,
@@ -27,6 +27,7 @@ from navi.adapters.tools.own_tools.wire import (
     ToolsLoaded,
 )
 from navi.adapters.tools.program import clean_environment
+from navi.adapters.tools.worker_process import ProcessEnded
 from navi.domain.events import JsonObject
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 

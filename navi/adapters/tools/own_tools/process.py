@@ -1,38 +1,20 @@
 """A process of own tools, as the server drives it."""
 
 import asyncio
-import os
-import signal
-import socket
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Self
 
-import msgspec
-
-from navi.adapters.tools.own_tools.descendants import kill_with_descendants
 from navi.adapters.tools.own_tools.wire import (
     MAX_ANSWER_BYTES,
     CallEnded,
     CallTool,
     FileLoading,
-    FrameTooLarge,
     FromProcess,
     LoadTools,
     StopTool,
     ToolsLoaded,
-    ToProcess,
-    receive,
-    send,
 )
-from navi.adapters.tools.program import command_of
-
-END_SECONDS = 5.0  # for a killed process to be gone
-SEND_SECONDS = 5.0  # for a message to be taken; a process that waits for one takes it at once
-
-
-class ProcessEnded(Exception):
-    """The process ended, or wrote what it should not; the message says how, in words."""
+from navi.adapters.tools.worker_process import ProcessEnded, WorkerProcess
 
 
 class FileEndedProcess(Exception):
@@ -47,47 +29,18 @@ class FileEndedProcess(Exception):
 class OwnToolsProcess:
     """A started process; whoever has it calls ``end``."""
 
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
+    def __init__(self, process: WorkerProcess) -> None:
         self._process = process
-        self._reader = reader
-        self._writer = writer
 
     @classmethod
     async def start(cls, environment: Mapping[str, str]) -> Self:
         """Start a process with this environment and nothing else from the server."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                process = await asyncio.create_subprocess_exec(
-                    *command_of(
-                        "navi.adapters.tools.own_tools.worker",
-                        str(theirs.fileno()),
-                        str(os.getpid()),
-                    ),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    # What a tool prints is for the person who runs the server.
-                    stdout=2,
-                    stderr=2,
-                    env=dict(environment),
-                    pass_fds=(theirs.fileno(),),
-                    # A group of its own: killed with all it started, untouched by Ctrl-C.
-                    start_new_session=True,
-                )
-            except BaseException:
-                ours.close()
-                raise
-        reader, writer = await asyncio.open_connection(sock=ours)
-        return cls(process, reader, writer)
+        return cls(await WorkerProcess.start("navi.adapters.tools.own_tools.worker", environment))
 
     @property
     def alive(self) -> bool:
         """Whether it was still running when that was last looked at."""
-        return self._process.returncode is None
+        return self._process.alive
 
     async def load(self, request: LoadTools, *, seconds: float) -> ToolsLoaded:
         """Load the tools; ``seconds`` is for each file.
@@ -98,7 +51,7 @@ class OwnToolsProcess:
         """
         file: str | None = None
         try:
-            await self._send(request)
+            await self._process.send(request)
             while True:
                 async with asyncio.timeout(seconds):
                     message = await self._receive()
@@ -123,7 +76,7 @@ class OwnToolsProcess:
         Raises:
             ProcessEnded: the process did, before the tool had.
         """
-        await self._send(call)
+        await self._process.send(call)
         match await self._receive():
             case CallEnded() as ended:
                 return ended
@@ -136,55 +89,11 @@ class OwnToolsProcess:
         Raises:
             ProcessEnded: there is no process any more.
         """
-        await self._send(StopTool())
+        await self._process.send(StopTool())
 
     async def end(self) -> None:
         """Kill it with all it started, and wait until it is gone."""
-        # Not where it has been waited for: its number may be another process's by now.
-        if self._process.returncode is None:
-            await asyncio.to_thread(kill_with_descendants, self._process.pid)
-        else:
-            self._kill_group()
-        with suppress(TimeoutError):  # the kernel may hold a process that waits for a dead disk
-            async with asyncio.timeout(END_SECONDS):
-                await self._process.wait()
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
-
-    def _kill_group(self) -> None:
-        """Kill what is left of its group."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-
-    async def _send(self, message: ToProcess) -> None:
-        try:
-            async with asyncio.timeout(SEND_SECONDS):
-                await send(self._writer, message)
-        except TimeoutError as error:
-            raise ProcessEnded("it does not listen") from error
-        except OSError as error:
-            raise ProcessEnded(await self._how()) from error
+        await self._process.end()
 
     async def _receive(self) -> FromProcess:
-        try:
-            frame = await receive(self._reader, limit=MAX_ANSWER_BYTES)
-            return msgspec.json.decode(frame, type=FromProcess)
-        except (EOFError, OSError) as error:
-            raise ProcessEnded(await self._how()) from error
-        except (FrameTooLarge, msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ProcessEnded(f"it wrote nonsense: {error}") from error
-
-    async def _how(self) -> str:
-        """Why the process ended; kills what is left of it."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(1.0):
-                await self._process.wait()
-        code = self._process.returncode
-        if code is None:
-            return "it closed its connection"
-        if code >= 0:
-            return f"it exited with status {code}"
-        with suppress(ValueError):
-            return f"it was ended by {signal.Signals(-code).name}"
-        return f"it was ended by signal {-code}"
+        return await self._process.receive(FromProcess, limit=MAX_ANSWER_BYTES)

@@ -1,9 +1,5 @@
-"""The protocol between the server and a process of own tools: length-prefixed JSON frames."""
+"""The messages between the server and a process of own tools."""
 
-import asyncio
-import struct
-
-import msgspec
 from msgspec import Struct
 
 from navi.domain.events import JsonObject, ToolOutcome
@@ -11,8 +7,6 @@ from navi.ports.tools import ToolDescription
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # the sources of all tools go to the process in one frame
 MAX_ANSWER_BYTES = 4 * 1024 * 1024  # from the process: output is cut there, descriptions are short
-
-_LENGTH = struct.Struct(">I")
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -82,31 +76,3 @@ class CallEnded(Struct, frozen=True, kw_only=True, tag=True):
 
 ToProcess = LoadTools | CallTool | StopTool
 FromProcess = FileLoading | ToolsLoaded | CallEnded
-
-
-class FrameTooLarge(Exception):
-    """The other side announced more bytes than a frame may have."""
-
-
-async def send(writer: asyncio.StreamWriter, message: ToProcess | FromProcess) -> None:
-    """Send one message.
-
-    Raises:
-        OSError: the other side is gone.
-    """
-    data = msgspec.json.encode(message)
-    writer.write(_LENGTH.pack(len(data)) + data)
-    await writer.drain()
-
-
-async def receive(reader: asyncio.StreamReader, *, limit: int) -> bytes:
-    """One message, not decoded yet.
-
-    Raises:
-        EOFError, OSError: the other side is gone.
-        FrameTooLarge: it wants to send more than ``limit`` bytes.
-    """
-    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-    if length > limit:
-        raise FrameTooLarge(f"a frame of {length:,} bytes; {limit:,} are allowed")
-    return await reader.readexactly(length)

@@ -4,7 +4,6 @@ Started as a program with the number of a socket and the server's process id.
 """
 
 import asyncio
-import ctypes
 import faulthandler
 import os
 import signal
@@ -18,8 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from navi.adapters.tools.arguments import in_words, parse_arguments
+from navi.adapters.tools.descendants import descendants
+from navi.adapters.tools.frames import receive, send
 from navi.adapters.tools.kept_outputs import bound_and_keep
-from navi.adapters.tools.own_tools.descendants import descendants
 from navi.adapters.tools.own_tools.loading import NotATool, OwnFunction, load_functions
 from navi.adapters.tools.own_tools.wire import (
     MAX_FRAME_BYTES,
@@ -31,16 +31,14 @@ from navi.adapters.tools.own_tools.wire import (
     StopTool,
     ToolsLoaded,
     ToProcess,
-    receive,
-    send,
 )
+from navi.adapters.tools.program import die_with
 from navi.domain.errors import BadInput
 from navi.domain.events import ToolOutcome
 from navi.domain.tool_output import clean_text
 
 HEED_SECONDS = 0.35  # between telling a tool to stop and cancelling it
 MAX_ERROR_CHARACTERS = 4_000
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
 class OwnToolContext(Struct, frozen=True, kw_only=True):
@@ -56,21 +54,11 @@ class OwnToolContext(Struct, frozen=True, kw_only=True):
 def main() -> None:
     """Serve until the server goes away."""
     descriptor, server = int(sys.argv[1]), int(sys.argv[2])
-    _die_with(server)
+    # A tool that blocks this process would otherwise outlive a server that was killed.
+    die_with(server, by=signal.SIGKILL)
     os.set_inheritable(descriptor, False)  # a program that a tool starts must not hold it
     faulthandler.enable()
     asyncio.run(_serve(socket.socket(fileno=descriptor)))
-
-
-def _die_with(server: int) -> None:
-    if sys.platform == "linux":
-        # A tool that blocks this process would otherwise outlive a server that was killed.
-        prctl = ctypes.CDLL(None).prctl
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        # What a tool detached from itself comes to be a child of this process, and is found by that.
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
-    if os.getppid() != server:
-        sys.exit("the server that started this process is gone")
 
 
 async def _serve(connection: socket.socket) -> None:
