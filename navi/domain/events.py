@@ -379,7 +379,8 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
 class ModelCallFailed(Fact, frozen=True, kw_only=True):
     """A model call ended badly; ``partial_text`` is what it had said.
 
-    ``not_ready`` is true where the server was loading, or not there yet: it is waited for, and this
+    ``kept`` is how many characters of that are the answer all the same, of a turn's call that was closed
+    because it repeated itself. ``not_ready`` is true where the server was loading, or not there yet: it is waited for, and this
     does not count as a try.
     """
 
@@ -390,6 +391,12 @@ class ModelCallFailed(Fact, frozen=True, kw_only=True):
     partial_text: str
     will_retry: bool
     not_ready: bool | UnsetType = UNSET
+    kept: int | UnsetType = UNSET
+
+    @property
+    def answer(self) -> str:
+        """What stays of it as the agent's words."""
+        return self.partial_text[: self.kept] if self.kept else ""
 
 
 # --- tools and subagents ------------------------------------------------------------------------

@@ -131,14 +131,14 @@ ANSWER_AT_ONCE = (
 )
 
 
-def cut_off_words(cut_off: Literal["", "answer", "call"], *, said: bool) -> str | None:
+def cut_off_words(cut_off: Literal["", "answer", "call", "circle"], *, said: bool) -> str | None:
     """What to say to a model whose answer was cut off for length; None where it was not.
 
     Args:
         said: whether it had said anything yet, and not only thought.
     """
     match cut_off:
-        case "":
+        case "" | "circle":
             return None
         case "call":
             return MAKE_SMALLER_CALLS

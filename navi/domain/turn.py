@@ -33,6 +33,7 @@ from navi.domain.events import (
 )
 from navi.domain.guidance import Progress, evolve_progress
 from navi.domain.ids import CallId, NodeId, SubagentId, TurnId
+from navi.domain.repetition import FOR_FOLLOW_UPS, repetition_in
 
 SPAWN_AGENT = "spawn_agent"
 MAX_SIDE_BY_SIDE = 4  # subagents of one reply that are at work at the same time
@@ -101,7 +102,7 @@ class PlanStage(Struct, frozen=True, kw_only=True):
     done: bool = False
 
 
-CutOff = Literal["", "answer", "call"]
+CutOff = Literal["", "answer", "call", "circle"]
 
 
 class Actor(Struct, frozen=True, kw_only=True):
@@ -110,7 +111,8 @@ class Actor(Struct, frozen=True, kw_only=True):
     Attributes:
         iterations: model calls of purpose ``turn`` that were answered.
         replied: whether the last thing that happened is a reply that asks for no tool.
-        cut_off: what of the last reply was cut off for length: its text, or the arguments of a call.
+        cut_off: what of the last reply was cut off for length: its text, or the arguments of a call;
+            ``circle`` where it repeated itself at its end, so that there is nothing to go on with.
         attempts: failures since the last reply; a process's death is not among them.
         failed_call: the call that the last of them was.
         compressed_at: iterations at the last try to compress its context; None before one.
@@ -279,6 +281,10 @@ def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int, at: datetime) ->
             return _called(actor, event, seq=seq)
         case ModelReplied() if actor.call is not None and actor.call.id == event.call_id:
             return _replied(actor, event, purpose=actor.call.purpose)
+        case ModelCallFailed(kept=int()) if (
+            actor.call is not None and actor.call.id == event.call_id
+        ):
+            return _kept(actor, event)
         case ModelCallFailed() if actor.call is not None and actor.call.id == event.call_id:
             return _failed(actor, event, call=actor.call, at=at)
         case PlanningPhaseCompleted():
@@ -320,6 +326,8 @@ def _replied(actor: Actor, event: ModelReplied, *, purpose: Purpose) -> Actor:
         ToolRun(call=call, cut_off=for_length and is_broken(call)) for call in event.tool_calls
     )
     cut_off: CutOff = "answer" if for_length and not runs else ""
+    if cut_off and repetition_in(event.content, FOR_FOLLOW_UPS) is not None:
+        cut_off = "circle"  # it would only go on with that
     return replace(
         actor,
         iterations=actor.iterations + 1,
@@ -328,6 +336,20 @@ def _replied(actor: Actor, event: ModelReplied, *, purpose: Purpose) -> Actor:
         cut_off="call" if any(run.cut_off for run in runs) else cut_off,
         # What was cut off goes on in the next reply.
         answer=actor.answer + event.content if actor.cut_off == "answer" else event.content,
+    )
+
+
+def _kept(actor: Actor, event: ModelCallFailed) -> Actor:
+    """A call that ran in circles after it had answered is as good as a reply."""
+    before = actor.answer if actor.cut_off == "answer" else ""
+    return replace(
+        actor,
+        call=None,
+        attempts=(),
+        iterations=actor.iterations + 1,
+        replied=True,
+        cut_off="circle",
+        answer=before + event.answer,
     )
 
 
@@ -532,8 +554,8 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
         if plans and actor.failed_call is not None:
             phase = _next_phase(actor.plan, limits)
             return LeavePlan(phase=phase, call_id=actor.failed_call, error=last.error)
-        if last.kind == "overflow" and actor.cut_off == "answer":
-            return Finish(why="completed")  # no room to go on with it: it stays cut off
+        if last.kind in ("overflow", "runaway") and actor.cut_off == "answer":
+            return Finish(why="completed")  # there is nothing to go on with: it stays cut off
         kind = CONTEXT_OVERFLOW if last.kind == "overflow" else last.kind
         return Finish(why="failed", kind=kind, error=last.error)
     if actor.replied and not (limits.room and goes_on(actor)):
@@ -553,7 +575,7 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
 
 def goes_on(actor: Actor) -> bool:
     """Whether an actor goes on by itself because its answer was cut off for length; once a turn."""
-    return actor.cut_off != "" and "continue" not in actor.progress.given
+    return actor.cut_off in ("answer", "call") and "continue" not in actor.progress.given
 
 
 def _may_compress(actor: Actor) -> bool:

@@ -16,6 +16,7 @@ from navi.domain.events import (
     MemoryRecalled,
     MessageDelivered,
     MessageWithdrawn,
+    ModelCallFailed,
     ModelReplied,
     PlanReady,
     SubagentStarted,
@@ -105,6 +106,12 @@ class Context(JsonForm[ContextState]):
                 if event.usage.prompt_tokens is not None:
                     after = replace(after, token_count=event.usage.prompt_tokens)
                 return after, (Put(key=envelope.seq, row=agent_message(envelope, event)),)
+            case ModelCallFailed(call_id=call_id, kept=int()) as event:
+                if state.speech.calls.get(call_id) != "turn":
+                    return after, ()
+                # It answered before it ran in circles: to the model that is its answer.
+                row = replace(agent_message(envelope, event), is_partial=False)
+                return after, (Put(key=envelope.seq, row=row),)
             case ToolFinished() | PlanReady() as event:
                 return after, (Put(key=envelope.seq, row=agent_message(envelope, event)),)
             case GuidanceGiven(content=content):

@@ -93,5 +93,8 @@ def agent_message(
             return replace(common, content=event.plan, is_plan=True)
         case ModelCallFailed():
             return replace(
-                common, content=event.partial_text, call_id=event.call_id, is_partial=True
+                common,
+                content=event.answer or event.partial_text,
+                call_id=event.call_id,
+                is_partial=True,
             )

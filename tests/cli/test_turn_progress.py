@@ -133,6 +133,27 @@ def test_a_model_that_is_loading_is_told() -> None:
     assert scene.progress.status == "the model is loading · 0 s"
 
 
+def test_an_answer_that_ran_in_circles_is_shown_up_to_there_and_it_is_said() -> None:
+    failed = ModelCallFailed(
+        call_id=CALL,
+        kind="runaway",
+        error="the model repeated itself without end: 'So it is.'",
+        partial_text="It is so, as I said. So it is. So it is. So it is.",
+        will_retry=False,
+        kept=30,
+    )
+    completed = TurnCompleted(iterations=1, limit_reached=False, truncated=True, usage=Usage())
+
+    scene = Scene().see(STARTED, called(), failed, completed)
+
+    assert scene.shown == [
+        AgentText("It is so, as I said. So it is."),
+        StatusLine(
+            text="the answer was cut off where the model began to repeat itself", good=False
+        ),
+    ]
+
+
 def test_text_is_live_until_the_reply_is_whole() -> None:
     scene = Scene().see(STARTED, called(), TextDelta(call_id=CALL, text="Hel"))
     live = scene.progress.text

@@ -10,6 +10,7 @@ from navi.domain.events import (
     MessageDelivered,
     MessageWithdrawn,
     ModelCalled,
+    ModelCallFailed,
     ModelReplied,
     SessionDeleted,
     TurnCompleted,
@@ -56,6 +57,9 @@ class AwaitedTurn:
                 # What was cut off for length goes on in the next reply.
                 self._content = self._content * self._cut_off + event.content
                 self._cut_off = event.finish_reason == FOR_LENGTH and not event.tool_calls
+            case ModelCallFailed(kept=int()) if event.call_id in self._calls:
+                self._content = self._content * self._cut_off + event.answer
+                self._cut_off = False
             case TurnCompleted() if self._turn_id is not None:
                 return _outcome(self._turn_id, "completed", self._content, envelope.seq)
             case TurnStopped() if self._turn_id is not None:

@@ -35,7 +35,7 @@ from navi.domain.ids import CallId, SubagentId
 from navi.domain.model_choice import Failure
 from navi.domain.prompt import ModelRequest
 from navi.domain.recording import Placed, RecordedCall
-from navi.domain.repetition import RepetitionLimits
+from navi.domain.repetition import Repetition, RepetitionLimits
 from navi.domain.secrets import Masked, Secrets
 from navi.domain.turn import CONTEXT_OVERFLOW
 from navi.domain.window import Fitted, shorten
@@ -177,6 +177,7 @@ class RecordedBounds(CallBounds):
     def __init__(self, call: RecordedCall, servers: ModelServers) -> None:
         super().__init__(servers)
         self._called = call.called
+        self._reply = call.reply
 
     async def fitted(
         self,
@@ -205,9 +206,13 @@ class RecordedBounds(CallBounds):
         """What the recording says."""
         return error.error
 
-    def repetition_in(self, text: str, limits: RepetitionLimits) -> str | None:
+    def repetition_in(self, text: str, limits: RepetitionLimits) -> Repetition | None:
         """Nothing: a call that was given up for it failed in the recording."""
         return None
+
+    def answer_before(self, text: str) -> int:
+        """What was kept then."""
+        return self._reply.kept or 0 if isinstance(self._reply, ModelCallFailed) else 0
 
 
 class CallIds:

@@ -175,6 +175,8 @@ async def _ask_once(
         )
     elif outcome.outcome == "completed" and not watched:
         click.echo(outcome.content)
+        for text in dialogue.progress.shortcomings:
+            click.echo(f"navi: {text}", err=True)
     elif watched:
         click.secho(f"session {session.id}", dim=True, err=True)
     if outcome.outcome != "completed" and not watched:  # else it was shown

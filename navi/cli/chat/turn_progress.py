@@ -78,6 +78,8 @@ class TurnProgress:
         self._doing = "waiting"
         self._stopping = False
         self._told = ""  # the error that was shown last
+        self._circled = False  # the answer was closed where it began to repeat itself
+        self.shortcomings: tuple[str, ...] = ()  # of the last answer
         self.max_iterations: int | None = None
         self.text = ""
         self.thinking = ""
@@ -151,7 +153,12 @@ class TurnProgress:
             case SessionRenamed(name=name, by="auto"):
                 return (StatusLine(text=f"the session is called {_short(name or '')}"),)
             case TurnCompleted(limit_reached=limit_reached, truncated=truncated):
-                return _shortcomings(limit_reached=limit_reached, truncated=truncated is True)
+                self.shortcomings = _shortcomings(
+                    limit_reached=limit_reached,
+                    truncated=truncated is True and not self._circled,
+                    circled=self._circled,
+                )
+                return tuple(StatusLine(text=text, good=False) for text in self.shortcomings)
             case GuidanceGiven(kind="continue") if envelope.subagent_id is None:
                 return (StatusLine(text="the answer was cut off for length; it goes on"),)
             case TurnStopped():
@@ -170,7 +177,7 @@ class TurnProgress:
         self._clear()
         self._tools.clear()
         self._purposes.clear()
-        self._stopping = False
+        self._stopping = self._circled = False
         self._iteration = 0
 
     def _clear(self) -> None:
@@ -191,6 +198,9 @@ class TurnProgress:
         self._clear()
         if event.kind in ("stopped", "interrupted"):
             return (AgentText(f"{event.partial_text} …"),) if partial else ()
+        if partial and event.answer:
+            self._circled = True
+            return (AgentText(event.answer),)
         self._told = event.error
         again = ", trying again" if event.will_retry else ""
         return (
@@ -206,12 +216,13 @@ def waiting(event: ModelWaiting) -> str:
     return f"{event.place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') } in line"
 
 
-def _shortcomings(*, limit_reached: bool, truncated: bool) -> tuple[Shown, ...]:
+def _shortcomings(*, limit_reached: bool, truncated: bool, circled: bool) -> tuple[str, ...]:
     texts = {
         "the limit of model calls was reached": limit_reached,
         "the answer was cut off for length: ask for the rest": truncated,
+        "the answer was cut off where the model began to repeat itself": circled,
     }
-    return tuple(StatusLine(text=text, good=False) for text, holds in texts.items() if holds)
+    return tuple(text for text, holds in texts.items() if holds)
 
 
 def describe_call(name: str, arguments: JsonObject) -> str:

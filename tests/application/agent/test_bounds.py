@@ -123,6 +123,49 @@ async def test_a_turn_that_runs_in_circles_is_given_up_and_its_text_is_kept(
         assert (await node.ask(session_id, "and now?")).content == "Yes, that is so."
 
 
+async def test_an_answer_that_begins_to_run_in_circles_is_kept_up_to_there(tmp_path: Path) -> None:
+    answer = "I can read and write files, and I remember what you tell me of yourself.\n"
+    async with (
+        CountingServer(window=65_536) as server,
+        agent_node(World(), tmp_path, [server.url], window=65_536) as node,
+    ):
+        server.mind = mind(turn=lambda _: (Say(answer), *repeat(Say("I am ready.\n"), 5_000)))
+        session_id = await node.session()
+
+        outcome = await node.ask(session_id, "hello")
+
+        assert (outcome.outcome, outcome.content) == ("completed", f"{answer}I am ready.")
+        [failed] = await events_of(node, session_id, ModelCallFailed)
+        assert (failed.kind, failed.will_retry) == ("runaway", False)
+        assert len(failed.partial_text) < 2_000
+        [completed] = await events_of(node, session_id, TurnCompleted)
+        assert completed.truncated is True
+        server.mind = plain_mind
+        await node.ask(session_id, "and now?")
+        said = [message["content"] for message in server.chats[-1].json["messages"]]
+        assert said[-3:] == ["hello", outcome.content, "and now?"]
+        await all_render_again(node, server, session_id)
+
+
+async def test_an_answer_that_repeats_itself_when_it_is_cut_off_does_not_go_on(
+    tmp_path: Path,
+) -> None:
+    async with (
+        ModelServer() as server,
+        agent_node(World(), tmp_path, [server.url]) as node,
+    ):
+        said = "It is so. " + "And so it is.\n" * 50
+        server.answer(Say(said), Done(reason="length"))
+        session_id = await node.session()
+
+        outcome = await node.ask(session_id, "tell me")
+
+        assert (outcome.outcome, outcome.content) == ("completed", said)
+        assert len(server.chats) == 1
+        [completed] = await events_of(node, session_id, TurnCompleted)
+        assert completed.truncated is True
+
+
 # --- answers that are cut off for length --------------------------------------------------------
 
 

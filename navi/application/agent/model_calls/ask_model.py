@@ -352,6 +352,8 @@ class AskModelOnce:
             will_retry=again is not None,
             not_ready=waits or UNSET,
         )
+        if error.kind == "runaway" and question.purpose == "turn":
+            failed = replace(failed, kept=self._bounds.answer_before(failed.partial_text) or UNSET)
         await call.record(failed)
         if waits:
             self._away.add(failure.backend)

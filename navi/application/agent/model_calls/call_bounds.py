@@ -10,7 +10,7 @@ from navi.domain.events import ModelReplied
 from navi.domain.ids import CallId
 from navi.domain.model_choice import Candidate
 from navi.domain.prompt import ModelRequest
-from navi.domain.repetition import RepetitionLimits, repetition_in
+from navi.domain.repetition import Repetition, RepetitionLimits, answer_before, repetition_in
 from navi.domain.window import (
     Fitted,
     Rate,
@@ -102,9 +102,13 @@ class CallBounds:
         why = why_too_large(too_large, window=window, rate=rate, model=target.model_name)
         return f"{why} (the server says: {error.error})"
 
-    def repetition_in(self, text: str, limits: RepetitionLimits) -> str | None:
+    def repetition_in(self, text: str, limits: RepetitionLimits) -> Repetition | None:
         """What a model repeats without end; None where it does not."""
         return repetition_in(text, limits)
+
+    def answer_before(self, text: str) -> int:
+        """How many characters of a text that was closed for that are an answer."""
+        return answer_before(text)
 
     def _counted(self, target: Target, fitted: Fitted, prompt_tokens: int) -> None:
         rate = counted_rate(sizes_of(fitted.request).total, prompt_tokens)

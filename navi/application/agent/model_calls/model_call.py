@@ -16,7 +16,13 @@ from navi.domain.events import JsonObject, ModelCalled, ModelReplied, ToolCall, 
 from navi.domain.ids import CallId, NodeId, SessionId
 from navi.domain.mend_arguments import mend
 from navi.domain.prompt import ToolSchema
-from navi.domain.repetition import FOR_FOLLOW_UPS, FOR_PEOPLE, LOOK_EVERY, RepetitionLimits
+from navi.domain.repetition import (
+    FOR_FOLLOW_UPS,
+    FOR_PEOPLE,
+    LOOK_EVERY,
+    Repetition,
+    RepetitionLimits,
+)
 from navi.domain.secrets import Secrets
 from navi.domain.turn import FOR_LENGTH, INVALID_ARGUMENTS
 from navi.domain.written_calls import HeldCalls, written_calls
@@ -73,7 +79,7 @@ class Attention(Struct, frozen=True, kw_only=True):
     """
 
     enough: Callable[[str], bool] | None
-    repetition: Callable[[str, RepetitionLimits], str | None]
+    repetition: Callable[[str, RepetitionLimits], Repetition | None]
 
 
 class ModelCall:
@@ -243,7 +249,9 @@ class ModelCall:
         said = self.shown.text if kind == "text" else self.shown.thinking
         repeated = self._attention.repetition(said, limits)
         if repeated is not None:
-            raise ModelFailure("runaway", f"the model repeated itself without end: {repeated}")
+            raise ModelFailure(
+                "runaway", f"the model repeated itself without end: {repeated.words}"
+            )
 
     def _silence(self, *, first: float, later: float, tool_calls_came: bool) -> ModelFailure:
         if self._first_chunk is None:
