@@ -113,13 +113,18 @@ def recall_text(memories: Sequence[Memory]) -> str:
 
 def not_recalled_yet(memories: Sequence[Memory], context: Iterable[Message]) -> tuple[Memory, ...]:
     """Those of some memories that no recall which stands in a context tells already."""
-    told = {
-        line
+    told = recalled_in(context)
+    return tuple(memory for memory in memories if recall_line(memory.text)[2:] not in told)
+
+
+def recalled_in(context: Iterable[Message]) -> frozenset[str]:
+    """The memories that the recalls which stand in a context tell, each on one line."""
+    return frozenset(
+        line[2:]
         for message in context
         if message.is_guidance and message.content.startswith(RECALLED)
-        for line in message.content.split("\n")
-    }
-    return tuple(memory for memory in memories if recall_line(memory.text) not in told)
+        for line in message.content.split("\n")[1:]
+    )
 
 
 def recall_line(text: str) -> str:

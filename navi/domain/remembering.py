@@ -11,29 +11,23 @@ from navi.domain.own_words import is_rephrased, stands_in
 from navi.domain.prompt import PromptMessage
 
 KNOWN_ALREADY = "Known already:"
+SAID = "They said:"
 MAX_FACTS = 10  # of one turn; more of them are a retelling of the turn
 MAX_FACT = 500  # characters
 MAX_LINES = 100  # of an answer that are looked at; a model that goes on for longer repeats itself
 MAX_BEGINNING = 80  # characters of a message by which it is named
 MAX_MESSAGES = 10  # of the user that are named, the last ones
-MAX_KNOWN = 50  # facts known already that are shown, the last ones
 
+# Read anew after every turn, behind all that the server has in its cache: so it is short.
 REMEMBERING = """\
-Keep the long-term memory of this user now; do not answer them, and use no tools. What did the user \
-say of themselves that will still be true and useful in another conversation weeks from now?
-- who they are, what they work on, with whom and with what
-- what they prefer, and how they want things done
-- decisions they made, and the names of things that will come up again
-Only what the user said or plainly confirmed counts. Leave out: what only this task needs, what the \
-agent did or found, general knowledge, guesses, moods, and what is known already. Never keep a \
-password, a key, a token or any other secret, even if asked to.
-
-Answer with one fact a line, and with nothing else:
+Do not answer the user now, and use no tools: keep their long-term memory. What did they say of \
+themselves, in the messages that begin as below, that will be true and useful weeks from now: who they \
+are, what they work on and with whom, what they prefer, what they decided? Leave out this task, what \
+the agent did or found, guesses, and secrets such as passwords."""
+FORM_OF_FACTS = """\
+One fact a line, in the user's language, with names and dates in place of "she" and "tomorrow":
 - The user ...
-Each fact is one short sentence that can be understood on its own: names in place of pronouns, dates \
-in place of "tomorrow", in the language of the user. Most messages hold nothing worth keeping: then \
-answer with the single word NONE."""
-LOOK_AT = "Look only at what the user said in the last turn, in the messages that begin like this:"
+Most messages hold none: then answer with the one word NONE."""
 
 _BULLET = re.compile(r"\A\s*(?:[-*•+]|\d{1,2}[.)])\s+(.*)\Z")  # `\d`: some models number the lines
 
@@ -46,24 +40,21 @@ def memory_question(turn: Sequence[Message], known: Sequence[str]) -> tuple[Prom
 
     Args:
         turn: the turn's messages, in order.
-        known: facts that are remembered already, the most fitting ones last.
+        known: facts that are remembered already and do not stand in the context.
     """
     said = [message for message in turn if message.role == "user" and _was_said(message)]
     begin = "\n".join(f"> {beginning_of(message.content)}" for message in said[-MAX_MESSAGES:])
-    parts = [REMEMBERING]
+    parts = [REMEMBERING, f"{SAID}\n{begin}"]
     if known:
-        facts = "\n".join(f"- {fact}" for fact in known[-MAX_KNOWN:])
+        facts = "\n".join(f"- {fact}" for fact in known)
         parts.append(f"{KNOWN_ALREADY}\n{facts}")
-    parts += [f"{LOOK_AT}\n{begin}", ASK_FOR_FACTS]
+    parts.append(FORM_OF_FACTS)
     return (PromptMessage(role="user", content="\n\n".join(parts), is_guidance=True),)
 
 
 def beginning_of(content: str) -> str:
     """The first words of a message, on one line."""
     return " ".join(content[: 2 * MAX_BEGINNING].split())[:MAX_BEGINNING].strip()
-
-
-ASK_FOR_FACTS = "Write the facts worth remembering, one a line as `- fact`, or NONE."
 
 
 class FoundFact(Struct, frozen=True, kw_only=True):

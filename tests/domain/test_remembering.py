@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from navi.domain.messages import Message
 from navi.domain.remembering import (
-    ASK_FOR_FACTS,
-    LOOK_AT,
+    FORM_OF_FACTS,
     MAX_BEGINNING,
     MAX_FACT,
     MAX_FACTS,
@@ -37,8 +36,8 @@ def test_the_question_names_the_messages_of_the_user_and_what_is_known() -> None
 
     assert (question.role, question.is_guidance) == ("user", True)
     assert question.content == (
-        f"{REMEMBERING}\n\nKnown already:\n- The user has a cat.\n\n"
-        f"{LOOK_AT}\n> I am Ada. !remember x\n> {'x' * MAX_BEGINNING}\n\n{ASK_FOR_FACTS}"
+        f"{REMEMBERING}\n\nThey said:\n> I am Ada. !remember x\n> {'x' * MAX_BEGINNING}\n\n"
+        f"Known already:\n- The user has a cat.\n\n{FORM_OF_FACTS}"
     )
 
 

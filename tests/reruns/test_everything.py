@@ -1,4 +1,4 @@
-"""Session 01a20240-f2d1-7a5d-a243-62c0720d08aa runs again as it was recorded; made by `navi rerun --save`."""
+"""Session 01a20292-8b1d-7dc4-b7aa-c7171a7fe9a8 runs again as it was recorded; made by `navi rerun --save`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Session 01a20241-2ef9-7f96-a74f-e13c6eebd507 runs again as it was recorded; made by `navi rerun --save`."""
+"""Session 01a20292-a929-7db7-842a-e7f8d6cbc268 runs again as it was recorded; made by `navi rerun --save`."""
 
 from pathlib import Path
 

@@ -43,20 +43,33 @@ async def followed(node: AgentNode, session_id: SessionId) -> None:
 
 
 def read_again(server: CountingServer) -> int:
-    """Prompt tokens that were read anew although their message had been sent before.
+    """Prompt tokens that were read anew although their line had been sent before, wherever it stood.
 
     That is more than the server counts itself: what stands elsewhere now, as what a compression keeps,
-    has to be read again and is counted.
+    has to be read again and is counted, and so is a question that is asked after every turn.
     """
     seen: set[str] = set()
     again = 0
     chats = [request for request in server.requests if request.path == "/api/chat"]
     for request, counted in zip(chats, server.counted, strict=True):
-        sent = [json.dumps(part) for part in (request.json.get("tools"), *request.json["messages"])]
-        new = sum(len(tokens_of({"messages": [json.loads(p)]})) for p in sent[1:] if p not in seen)
-        again += max(0, counted.prompt - counted.cached - new - (sent[0] not in seen) * WINDOW)
-        seen.update(sent)
+        body = request.json
+        parts = [json.dumps(body.get("tools")), *map(written, body["messages"])]
+        lines = [line for part in parts for line in part.split("\n")]
+        new = sum(len(tokens_of(a_message(line))) for line in set(lines) - seen)
+        again += max(0, counted.prompt - counted.cached - new)
+        seen.update(lines)
     return again
+
+
+def a_message(text: str) -> Any:
+    """A request of one message."""
+    return {"messages": [{"role": "", "content": text}]}
+
+
+def written(message: Any) -> str:
+    """A message as text."""
+    calls: list[Any] = [call["function"] for call in message.get("tool_calls") or []]
+    return "\n".join((message.get("content") or "", *map(json.dumps, calls)))
 
 
 async def test_over_twenty_turns_with_all_that_follows_them_little_is_read_twice(

@@ -13,6 +13,7 @@ from navi.domain.answer_bounds import FACTS
 from navi.domain.events import MemorySaved, ModelReplied
 from navi.domain.fold import Fold
 from navi.domain.ids import NodeId
+from navi.domain.memory import not_recalled_yet, recalled_in
 from navi.domain.messages import Message
 from navi.domain.remembering import facts_of, is_enough, memory_question
 from navi.domain.session import FollowUp
@@ -23,7 +24,7 @@ from navi.ports.tools import ToolBox
 from navi.projections.context import ContextState
 
 TEMPERATURE = 0.2
-KNOWN = 20  # memories that are shown, so that none is kept twice
+KNOWN = 8  # memories that are named, so that none is kept twice, beside those in the context
 
 
 class Remember:
@@ -53,7 +54,12 @@ class Remember:
             return
         said = " ".join(m.content for m in turn if m.role == "user" and not m.is_guidance)
         found = await self._memories.search(record.session.owner, said, limit=KNOWN)
-        known = [memory.text for memory in found]
+        follow_up, context = record.session.follow_up, await record.context()
+        if follow_up is None:
+            return
+        seen = [row for key, row in context.rows.visible() if key <= follow_up.seq]
+        new = [memory.text for memory in not_recalled_yet(found, seen)]
+        known = [*recalled_in(seen), *new]
 
         def conclude(reply: ModelReplied) -> tuple[MemorySaved, ...]:
             return tuple(
@@ -61,14 +67,12 @@ class Remember:
                 for fact in facts_of(reply.content, turn=turn, known=known)
             )
 
-        context = await record.context()
-        follow_up = record.session.follow_up
         question = replace(
             compose_request(record, context, profile, self._tools, follow_up=follow_up),
             purpose="memory",
             temperature=TEMPERATURE,
             think=False,
-            tail=memory_question(turn, known),
+            tail=memory_question(turn, new),
             max_tokens=FACTS,
             enough=is_enough,
         )
