@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from navi.adapters.llm.detect import (
+from navi.adapters.llm.model_settings import (
     ModelSettings,
     OllamaBackend,
     OpenAIBackend,

@@ -12,47 +12,35 @@ from navi import failpoints
 from navi.adapters.embedded.servers import Addresses
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.files.heads_file import HeadsFile
-from navi.adapters.files.uploads import FolderUploads
-from navi.adapters.files.workspaces import FolderWorkspaces
-from navi.adapters.llm.detect import Detected, ModelSettings, detect
+from navi.adapters.llm.detect import Detected, detect
 from navi.adapters.llm.embedders import FoundEmbedders
+from navi.adapters.llm.model_settings import ModelSettings
 from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.heads_stream import HeadsStream
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.nats.wake_ups import wake_ups
 from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLeaderLock
-from navi.adapters.postgres.memories.memories import PostgresMemories
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.signing import open_signer
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
-from navi.adapters.tools.memory import MemoryTool
-from navi.adapters.tools.toolbox import Tools
-from navi.application.agent.after_turn.after_turn import AfterTurn
-from navi.application.agent.after_turn.compress_after import CompressAfter
-from navi.application.agent.after_turn.name_session import NameSession
-from navi.application.agent.after_turn.remember import Remember
-from navi.application.agent.agent_actions import SUBAGENT_SECONDS
-from navi.application.agent.compress import CompressContext, CompressSettings
-from navi.application.agent.model_calls.ask_model import AskModelOnce, CallSettings
-from navi.application.agent.model_calls.call_bounds import CallBounds
-from navi.application.agent.model_calls.model_queue import ModelQueue
-from navi.application.agent.run_tool import RunToolOnce
-from navi.application.agent.running_turn import Agent
-from navi.application.agent.session_runs import SessionRuns
-from navi.application.agent.take_over import TakeOver
+from navi.adapters.tools.toolbox import ToolPorts, Tools
+from navi.application.agent.compress import CompressSettings
+from navi.application.agent.model_calls.ask_model import CallSettings
 from navi.application.audit.sign_heads import SignHeads
-from navi.application.commands.fork_session import SessionForker
-from navi.application.commands.manage_context import ManageContext
-from navi.application.commands.manage_sessions import ManageSessions
+from navi.application.composition.compose_agent import (
+    AgentPorts,
+    ComposedAgent,
+    compose_agent,
+    live_parts,
+)
+from navi.application.composition.compose_log_services import LogServices, compose_log_services
 from navi.application.followers.project import Projector
 from navi.application.followers.relay import Following, Relay, RelayDelays, RelayState, StandingBy
-from navi.application.memory.erase_memory import EraseMemory
-from navi.application.memory.keep_memories import KeepMemories
-from navi.application.memory.manage_memories import AgentMemories, ManageMemories
-from navi.application.session.record import Records
+from navi.application.memory.manage_memories import AgentMemories
 from navi.application.uploads.expire_uploads import ExpireUploads
 from navi.application.uploads.manage_uploads import ManageUploads
+from navi.bootstrap.log_ports import log_ports, relay_stream
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.store import Store, open_store
 from navi.domain.errors import Unavailable
@@ -60,16 +48,11 @@ from navi.domain.ids import NodeId
 from navi.domain.secrets import Secrets, password_in
 from navi.domain.uploads import MEBIBYTE
 from navi.ports.log_admin import LogBackend
-from navi.projections.context import Context
-from navi.projections.messages import Messages
-from navi.projections.planning_log import PlanningLog
-from navi.projections.sessions import Sessions
-from navi.projections.todo import Todo
+from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
 
 log = structlog.get_logger()
 
-PROJECTIONS = (Sessions(), Messages(), Context(), Todo(), PlanningLog())
 RELAY_FLUSH_SECONDS = 5.0  # what a node that ends waits for its last events to reach NATS
 CATCH_UP_SECONDS = 10.0  # what a starting node waits for read models before it looks for open turns
 BUILD_REST = 1.0  # of the time that building read models takes: turns and reads have the other half
@@ -78,28 +61,26 @@ BUILD_REST = 1.0  # of the time that building read models takes: turns and reads
 class Node(Struct, frozen=True, kw_only=True):
     """A composed process of the service; its background tasks run inside ``running``."""
 
-    id: NodeId
     settings: Settings
     addresses: Addresses
     store: Store
     nats: NatsConnection
     stream: JetStream
+    models: Detected
     profiles: FolderProfiles
     tools: Tools
-    models: Detected
-    runs: SessionRuns
-    sessions: ManageSessions
-    fork_session: SessionForker
-    contexts: ManageContext
-    memories: ManageMemories
+    services: LogServices
+    agent: ComposedAgent
     uploads: ManageUploads
     expire_uploads: ExpireUploads
-    keeper: KeepMemories
-    after_turn: AfterTurn
-    take_over: TakeOver
     projector: Projector
     heads: SignHeads
     relays: tuple[Relay, ...]
+
+    @property
+    def id(self) -> NodeId:
+        """The id of the process."""
+        return self.services.ports.node
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
@@ -108,15 +89,15 @@ class Node(Struct, frozen=True, kw_only=True):
         followers = [
             asyncio.create_task(self.projector.run(), name="projector"),
             asyncio.create_task(self._take_over(), name="take over"),
-            asyncio.create_task(self.keeper.run(), name="memories"),
-            asyncio.create_task(self.after_turn.run(), name="after turns"),
+            asyncio.create_task(self.services.keep_memories.run(), name="memories"),
+            asyncio.create_task(self.agent.after_turn.run(), name="after turns"),
             asyncio.create_task(self.heads.run(), name="signed heads"),
             asyncio.create_task(self.expire_uploads.run(), name="uploads"),
             *(asyncio.create_task(relay.run(), name="relay") for relay in self.relays),
         ]
         try:
             yield
-            if not self.runs.draining:
+            if not self.agent.runs.draining:
                 await self.drain()
             await self._flush()
         finally:
@@ -128,10 +109,10 @@ class Node(Struct, frozen=True, kw_only=True):
 
     async def drain(self) -> None:
         """Drain: start no turns, give open ones time, leave the rest to other nodes."""
-        if not self.runs.draining:
-            log.info("draining", running=len(self.runs.running))
-        await self.runs.drain(self.settings.drain_seconds)
-        await self.after_turn.end()
+        if not self.agent.runs.draining:
+            log.info("draining", running=len(self.agent.runs.running))
+        await self.agent.runs.drain(self.settings.drain_seconds)
+        await self.agent.after_turn.end()
         await self._leave()
 
     async def _leave(self) -> None:
@@ -157,7 +138,7 @@ class Node(Struct, frozen=True, kw_only=True):
                 await self.projector.caught_up()
         except (TimeoutError, Unavailable) as error:
             log.warning("read_models_behind", error=type(error).__name__)
-        await self.take_over.run()
+        await self.agent.take_over.run()
 
 
 async def _published(event_log: LogBackend, relay: Relay) -> None:
@@ -207,76 +188,49 @@ async def open_node(
         servers = await model_settings(settings)
         models = await detect(servers, clock=clock)
         stack.push_async_callback(models.aclose)
-        memories = PostgresMemories(
-            store.pool,
-            FoundEmbedders(models.embeddings, model=settings.embedding_model, clock=clock, ids=ids),
-        )
-        keeper = KeepMemories(store.log, memories)
         secrets = secrets_of(settings, addresses, servers)
-        records = Records(store.log, store.read_models, clock, ids, node_id, secrets)
-        erase_memory = EraseMemory(store.log, store.texts, records, store.read_models)
-        manage_memories = ManageMemories(records, memories, keeper, erase_memory, ids)
+        embedders = FoundEmbedders(
+            models.embeddings, model=settings.embedding_model, clock=clock, ids=ids
+        )
+        services = compose_log_services(
+            log_ports(settings, store, node=node_id, secrets=secrets, embedders=embedders)
+        )
+        records, uploads = services.records, services.ports.uploads
         tools = await stack.enter_async_context(
             Tools(
+                ToolPorts(remembering=AgentMemories(services.memories)),
                 own_tools=settings.tools_dir,
                 environment=environment,
-                more=(MemoryTool(AgentMemories(manage_memories)),),
             )
         )
         profiles = FolderProfiles(settings.profiles_dir, model=model)
-        stream = JetStream(
-            nats,
-            log_id=store.log.log_id,
-            partitions=settings.log_partitions,
-            max_age_hours=settings.stream_max_age_hours,
+        stream = relay_stream(settings, store, nats, partitions=settings.log_partitions)
+        agent = compose_agent(
+            live_parts(
+                AgentPorts(
+                    log_services=services,
+                    nodes=store.nodes,
+                    servers=models.servers,
+                    profiles=profiles,
+                    tools=tools,
+                    outputs=KeptOutputs(),
+                    calls=_calls(settings),
+                    compression=_compression(settings),
+                )
+            )
         )
-        workspaces = FolderWorkspaces(settings.files_dir)
-        uploads = FolderUploads(settings.files_dir, clock)
-        run_tool = RunToolOnce(tools, workspaces, KeptOutputs(), clock)
-        stack.push_async_callback(run_tool.close)
-        bounds = CallBounds(models.servers)
-        ask_model = AskModelOnce(
-            models.servers, store.texts, clock, ids, _calls(settings), secrets, bounds, ModelQueue()
-        )
-        compress = CompressContext(ask_model, _compression(settings))
-        agent = Agent(
-            node=node_id,
-            ids=ids,
-            clock=clock,
-            profiles=profiles,
-            tools=tools,
-            ask_model=ask_model,
-            run_tool=run_tool,
-            compress=compress,
-            memories=memories,
-            subagent_seconds=SUBAGENT_SECONDS,
-        )
-        after_turn = AfterTurn(
-            records,
-            (
-                CompressAfter(compress, profiles, tools, node_id),
-                NameSession(ask_model, profiles, tools, node_id),
-                Remember(ask_model, memories, profiles, tools, ids, node_id),
-            ),
-        )
-        runs = SessionRuns(store.log, records, agent, completed=after_turn.completed)
+        stack.push_async_callback(agent.close)
         yield Node(
-            id=node_id,
             settings=settings,
             addresses=addresses,
             store=store,
             nats=nats,
             stream=stream,
+            models=models,
             profiles=profiles,
             tools=tools,
-            models=models,
-            runs=runs,
-            sessions=ManageSessions(store.log, records, runs, profiles, ids, node_id, secrets),
-            fork_session=SessionForker(
-                store.log, store.read_models, records, workspaces, uploads, ids
-            ),
-            contexts=ManageContext(records, compress, profiles, tools, node_id),
-            memories=manage_memories,
+            services=services,
+            agent=agent,
             uploads=ManageUploads(
                 records,
                 uploads,
@@ -287,20 +241,8 @@ async def open_node(
             expire_uploads=ExpireUploads(
                 records, uploads, clock, stay=timedelta(hours=settings.files_ttl_hours)
             ),
-            keeper=keeper,
-            after_turn=after_turn,
-            take_over=TakeOver(
-                store.log,
-                store.read_models,
-                records,
-                runs,
-                store.nodes,
-                tools,
-                node_id,
-                left_behind=after_turn.left_behind,
-            ),
-            heads=await _sign_heads(settings, store, nats, clock),
             projector=Projector(store.log, store.read_models, PROJECTIONS, clock, rest=BUILD_REST),
+            heads=await _sign_heads(settings, store, nats, clock),
             relays=tuple(
                 Relay(store.log, stream, partition, RelayDelays())
                 for partition in range(settings.log_partitions)

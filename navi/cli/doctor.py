@@ -25,10 +25,8 @@ from navi.adapters.postgres.log.newer_sessions import newer_sessions
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.profiles.folder import FolderProfiles
-from navi.adapters.tools.memory import MemoryTool
 from navi.adapters.tools.own_tools.wire import LoadProblem
-from navi.adapters.tools.toolbox import Tools
-from navi.bootstrap.node import PROJECTIONS
+from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.bootstrap.store import Attached, attached_servers
 from navi.cli.command import (
     DOES_NOT_HOLD,
@@ -46,6 +44,7 @@ from navi.cli.running import ANSWER_SECONDS, find_running
 from navi.domain.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
 from navi.domain.memory import Memory
 from navi.ports.tools import ToolContext, ToolDescription
+from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
 
 OLDEST_NATS = (2, 10)
@@ -286,11 +285,8 @@ async def _model(settings: Settings) -> Sequence[Finding]:
 
 
 async def _tools(settings: Settings) -> Sequence[Finding]:
-    async with Tools(
-        own_tools=settings.tools_dir,
-        environment=environment(),
-        more=(MemoryTool(NothingRemembered()),),
-    ) as tools:
+    ports = ToolPorts(remembering=NothingRemembered())
+    async with Tools(ports, own_tools=settings.tools_dir, environment=environment()) as tools:
         problems, loaded = tools.problems, tuple(tool.description for tool in tools.all())
     running = await find_running(settings)
     offered = None if running is None else await offered_tools(running.http_url)

@@ -9,15 +9,10 @@ import click
 from msgspec import Struct
 
 from navi import failpoints
-from navi.adapters.files.uploads import FolderUploads
-from navi.adapters.files.workspaces import FolderWorkspaces
 from navi.adapters.nats.connect import connect
-from navi.adapters.nats.jetstream import JetStream
-from navi.adapters.system import SystemClock
-from navi.application.audit.erase_sessions import Erasable, EraseSessions
-from navi.application.followers.project import Projector
+from navi.application.audit.erase_sessions import Erasable
 from navi.application.followers.relay import Relay, RelayDelays
-from navi.bootstrap.node import PROJECTIONS
+from navi.bootstrap.log_ports import command_services, relay_stream
 from navi.bootstrap.store import Attached, Store, attached_servers, store_on
 from navi.cli.command import (
     DOES_NOT_HOLD,
@@ -30,11 +25,11 @@ from navi.cli.command import (
     run,
     settings_of,
 )
-from navi.cli.memories import memories_of, records_of
 from navi.cli.printable import one_line
 from navi.domain.errors import BusUnavailable, StreamRefused
 from navi.domain.ids import Owner
 from navi.http.requests.validation import session_of
+from navi.ports.event_stream import EventStream
 from navi.settings import Settings
 
 NATS_SECONDS = 30.0  # for the copies on NATS to follow; later a running navi sees to them
@@ -76,7 +71,7 @@ async def _erase(
     settings: Settings, session: str | None, user: str | None, *, yes: bool, as_json: bool
 ) -> int:
     async with attached_servers(settings, nats=True) as servers, store_on(servers) as store:
-        erase_sessions = _erasing(settings, store)
+        erase_sessions = command_services(settings, store).erase_sessions
         chosen = (
             await erase_sessions.of_owner(Owner(user))
             if session is None and user is not None
@@ -96,19 +91,6 @@ async def _erase(
     if not followed:
         click.echo("NATS does not answer: its copies are erased when it does.", err=True)
     return HOLDS
-
-
-def _erasing(settings: Settings, store: Store) -> EraseSessions:
-    return EraseSessions(
-        store.log,
-        store.texts,
-        store.read_models,
-        records_of(settings, store),
-        memories_of(settings, store),
-        FolderWorkspaces(settings.files_dir),
-        FolderUploads(settings.files_dir, SystemClock()),
-        Projector(store.log, store.read_models, PROJECTIONS, SystemClock()),
-    )
 
 
 def _agreed(found: Sequence[Erasable]) -> bool:
@@ -138,12 +120,7 @@ async def _nats_follows(servers: Attached, settings: Settings, store: Store) -> 
     assert servers.nats_url is not None  # noqa: S101 - asked for
     async with AsyncExitStack() as stack:
         nats = await stack.enter_async_context(connect(servers.nats_url, name="navi erase"))
-        stream = JetStream(
-            nats,
-            log_id=store.log.log_id,
-            partitions=store.log.partitions,
-            max_age_hours=settings.stream_max_age_hours,
-        )
+        stream = relay_stream(settings, store, nats, partitions=store.log.partitions)
         tasks = [
             asyncio.create_task(Relay(store.log, stream, number, RelayDelays()).run())
             for number in range(store.log.partitions)
@@ -163,7 +140,7 @@ async def _nats_follows(servers: Attached, settings: Settings, store: Store) -> 
     return True
 
 
-async def _end(stream: JetStream, partition: int) -> int:
+async def _end(stream: EventStream, partition: int) -> int:
     try:
         return await stream.open(partition)
     except (BusUnavailable, StreamRefused):

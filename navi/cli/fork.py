@@ -2,12 +2,7 @@
 
 import click
 
-from navi.adapters.files.uploads import FolderUploads
-from navi.adapters.files.workspaces import FolderWorkspaces
-from navi.adapters.system import RandomIds, SystemClock
-from navi.application.commands.fork_session import SessionForker
-from navi.application.session.record import Records
-from navi.bootstrap.store import attached_store
+from navi.bootstrap.log_ports import attached_services
 from navi.cli.command import (
     HOLDS,
     data_dir_option,
@@ -18,8 +13,6 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.reading import seq_type
-from navi.domain.ids import NodeId
-from navi.domain.secrets import Secrets
 from navi.http.api.forks import ForkAnswer, fork_answer
 from navi.http.requests.validation import check_session_name, session_of
 from navi.settings import Settings
@@ -54,16 +47,8 @@ async def _fork(
     origin = session_of(session)
     if name is not None:
         check_session_name("--name", name)
-    clock, ids = SystemClock(), RandomIds()
-    async with attached_store(settings) as store:
-        secrets = Secrets(settings.secrets)
-        records = Records(store.log, store.read_models, clock, ids, NodeId(ids.uuid()), secrets)
-        workspaces = FolderWorkspaces(settings.files_dir)
-        uploads = FolderUploads(settings.files_dir, clock)
-        fork_session = SessionForker(
-            store.log, store.read_models, records, workspaces, uploads, ids
-        )
-        made = fork_answer(await fork_session(origin, at=at, name=name))
+    async with attached_services(settings) as services:
+        made = fork_answer(await services.fork_session(origin, at=at, name=name))
     if as_json:
         print_json(made)
     else:

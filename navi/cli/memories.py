@@ -5,14 +5,8 @@ from contextlib import asynccontextmanager
 
 import click
 
-from navi.adapters.llm.embedders import FoundEmbedders
-from navi.adapters.postgres.memories.memories import PostgresMemories
-from navi.adapters.system import RandomIds, SystemClock
-from navi.application.memory.erase_memory import EraseMemory
-from navi.application.memory.keep_memories import KeepMemories
 from navi.application.memory.manage_memories import ManageMemories
-from navi.application.session.record import Records
-from navi.bootstrap.store import Store, attached_store
+from navi.bootstrap.log_ports import attached_services
 from navi.cli.command import (
     HOLDS,
     CommandFailed,
@@ -26,8 +20,7 @@ from navi.cli.command import (
 )
 from navi.cli.printable import one_line
 from navi.domain.errors import NotFound
-from navi.domain.ids import LOCAL_OWNER, NodeId
-from navi.domain.secrets import Secrets
+from navi.domain.ids import LOCAL_OWNER
 from navi.http.api.memories import MemoryList, memory_answer
 from navi.settings import Settings
 
@@ -130,22 +123,5 @@ async def _forget(settings: Settings, memory_id: str) -> int:
 
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncGenerator[ManageMemories, None]:
-    async with attached_store(settings) as store:
-        yield memories_of(settings, store)
-
-
-def records_of(settings: Settings, store: Store) -> Records:
-    """Records for one command, which runs no turns."""
-    ids, secrets = RandomIds(), Secrets(settings.secrets)
-    return Records(store.log, store.read_models, SystemClock(), ids, NodeId(ids.uuid()), secrets)
-
-
-def memories_of(settings: Settings, store: Store) -> ManageMemories:
-    """Memories for one command; found by their words alone, since that needs no model server."""
-    ids = RandomIds()
-    embedders = FoundEmbedders((), model=None, clock=SystemClock(), ids=ids)
-    kept = PostgresMemories(store.pool, embedders)
-    keeper = KeepMemories(store.log, kept)
-    records = records_of(settings, store)
-    erase = EraseMemory(store.log, store.texts, records, store.read_models)
-    return ManageMemories(records, kept, keeper, erase, ids)
+    async with attached_services(settings) as services:
+        yield services.memories

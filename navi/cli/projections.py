@@ -12,7 +12,6 @@ from rich.progress_bar import ProgressBar
 
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
-from navi.bootstrap.node import PROJECTIONS
 from navi.bootstrap.store import Store, attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,
@@ -28,6 +27,7 @@ from navi.cli.command import (
 from navi.cli.printable import printable
 from navi.domain.projection import Projection
 from navi.ports.read_models import Build, ParkedEvent
+from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
 
 REBUILD_SECONDS = 3600.0  # a log of some ten million events

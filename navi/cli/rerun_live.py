@@ -80,12 +80,12 @@ async def rerun_live(settings: Settings, session: str, changed: Changed, *, as_j
             # As a node of its own, alive to the others: whatever happens to it they take over.
             await node.store.nodes.join(node.id)
             try:
-                again = RerunLive(node.store.log, node.sessions, node.fork_session)
+                again = RerunLive(node.store.log, node.agent.sessions, node.services.fork_session)
                 ran = await again(session_id, from_seq=changed.from_seq, profile_id=changed.profile)
             except TimeoutError as error:
                 raise CommandFailed("the turn takes too long: it goes on by itself") from error
             finally:
-                await node.runs.drain(0)
+                await node.agent.runs.drain(0)
                 await node.store.nodes.leave()
     if as_json:
         print_json(_answer(session_id, ran))

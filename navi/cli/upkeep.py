@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from navi.adapters.llm.demo_script import GRAMMAR
 from navi.adapters.nats.connect import NatsConnection, connect
-from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.postgres.migrate import migrate as apply_migrations
 from navi.application.followers.relay import republish
+from navi.bootstrap.log_ports import relay_stream
 from navi.bootstrap.store import attached_servers, store_on
 from navi.cli.command import (
     HOLDS,
@@ -89,12 +89,7 @@ async def _publish(settings: Settings, partition: int, position: int, *, as_json
             await _connected(nats)
             reached = await republish(
                 store.log,
-                JetStream(
-                    nats,
-                    log_id=store.log.log_id,
-                    partitions=store.log.partitions,
-                    max_age_hours=settings.stream_max_age_hours,
-                ),
+                relay_stream(settings, store, nats, partitions=store.log.partitions),
                 partition=partition,
                 from_position=position,
                 progress=_Progress().show,

@@ -97,6 +97,13 @@ class Tool(Protocol):
         ...
 
 
+class UnavailableTool(Struct, frozen=True, kw_only=True):
+    """A tool that there is, but not in this process, and why."""
+
+    name: str
+    reason: str
+
+
 class ToolBox(Protocol):
     """The tools this process offers."""
 

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from navi.adapters.embedded.servers import Addresses
-from navi.adapters.llm.detect import ModelSettings, OllamaBackend, OpenAIBackend
+from navi.adapters.llm.model_settings import ModelSettings, OllamaBackend, OpenAIBackend
 from navi.bootstrap.node import secrets_of
 from navi.cli import main
 from navi.cli.menu import COMMANDS

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from navi.adapters.files.uploads import FolderUploads
 from navi.adapters.files.workspaces import FolderWorkspaces
 from navi.adapters.in_memory.embedders import NoEmbedders
@@ -19,29 +21,24 @@ from navi.adapters.llm.servers import PooledServer, ServerPool
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
-from navi.adapters.tools.toolbox import Tools
-from navi.application.agent.after_turn.after_turn import AfterTurn
-from navi.application.agent.after_turn.compress_after import CompressAfter
-from navi.application.agent.after_turn.name_session import NameSession
-from navi.application.agent.after_turn.remember import Remember
+from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
-from navi.application.agent.compress import CompressContext, CompressSettings
-from navi.application.agent.model_calls.ask_model import AskModelOnce, CallSettings
-from navi.application.agent.model_calls.call_bounds import CallBounds
-from navi.application.agent.model_calls.model_queue import ModelQueue
-from navi.application.agent.run_tool import RunToolOnce
-from navi.application.agent.running_turn import Agent
-from navi.application.agent.session_runs import SessionRuns
-from navi.application.agent.take_over import TakeOver
-from navi.application.commands.fork_session import SessionForker
-from navi.application.commands.manage_context import ManageContext
-from navi.application.commands.manage_sessions import ManageSessions, Received
+from navi.application.agent.compress import CompressSettings
+from navi.application.agent.model_calls.ask_model import CallSettings
+from navi.application.commands.manage_sessions import Received
+from navi.application.composition.compose_agent import (
+    AgentPorts,
+    ComposedAgent,
+    compose_agent,
+    live_parts,
+)
+from navi.application.composition.compose_log_services import (
+    LogPorts,
+    LogServices,
+    compose_log_services,
+)
 from navi.application.followers.project import Projector
-from navi.application.memory.erase_memory import EraseMemory
-from navi.application.memory.keep_memories import KeepMemories
-from navi.application.memory.manage_memories import ManageMemories
 from navi.application.reading.await_turn import TurnOutcome, await_turn
-from navi.application.session.record import Records
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.events import AgentEvent, Mode
 from navi.domain.ids import MessageId, NodeId, SessionId
@@ -51,16 +48,11 @@ from navi.ports.event_log import Recorded
 from navi.ports.language_model import Capacity
 from navi.ports.log_admin import LogBackend
 from navi.ports.tools import Tool
-from navi.projections.context import Context
-from navi.projections.messages import Messages
-from navi.projections.planning_log import PlanningLog
-from navi.projections.sessions import Sessions
-from navi.projections.todo import Todo
+from navi.projections.registry import PROJECTIONS
 
 WINDOW = 8192  # tokens
 TIMEOUT = 10.0  # seconds a test waits for what must come
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024
-PROJECTIONS = (Sessions(), Messages(), Context(), Todo(), PlanningLog())
 
 
 WORLDS: "list[World]" = []  # of the test that runs
@@ -110,19 +102,25 @@ class AgentNode:
     """One process of the service, as far as turns go."""
 
     def __init__(
-        self, world: World, node: NodeId, sessions: ManageSessions, take_over: TakeOver
+        self, world: World, composed: ComposedAgent, services: LogServices, servers: ServerPool
     ) -> None:
         self.world = world
-        self.id = node
-        self.sessions = sessions
-        self.take_over = take_over
-        self.runs: SessionRuns
-        self.fork_session: SessionForker
-        self.contexts: ManageContext
-        self.memories: ManageMemories
-        self.uploads: ManageUploads
-        self.agent: Agent
-        self.servers: ServerPool
+        self.id = composed.parts.node
+        self.sessions = composed.sessions
+        self.take_over = composed.take_over
+        self.runs = composed.runs
+        self.contexts = composed.contexts
+        self.agent = composed.agent
+        self.fork_session = services.fork_session
+        self.memories = services.memories
+        self.uploads = ManageUploads(
+            services.records,
+            services.ports.uploads,
+            world.secrets,
+            max_bytes=MAX_UPLOAD_BYTES,
+            refused_suffixes=(".exe", ".sh"),
+        )
+        self.servers = servers
 
     async def session(self, profile_id: str = "assistant") -> SessionId:
         """A new session."""
@@ -189,87 +187,45 @@ async def agent_node(
     )
     nodes = InMemoryNodes(world.cluster)
     await nodes.join(node_id)
-    async with Tools(own_tools=files / "no-tools", environment={}, more=tools) as toolbox:
-        workspaces = FolderWorkspaces(files)
-        run_tool = RunToolOnce(toolbox, workspaces, KeptOutputs(), clock)
-        profile_folder = FolderProfiles(profiles or files / "no-profiles")
-        ask_model = AskModelOnce(
-            pool,
-            world.texts,
-            clock,
-            ids,
-            CallSettings(first_chunk_timeout=first_chunk_timeout),
-            world.secrets,
-            CallBounds(pool),
-            ModelQueue(),
-        )
-        compress = CompressContext(
-            ask_model,
-            CompressSettings(enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3),
-        )
-        agent = Agent(
+    services = compose_log_services(
+        LogPorts(
             node=node_id,
-            ids=ids,
-            clock=clock,
-            profiles=profile_folder,
-            tools=toolbox,
-            ask_model=ask_model,
-            run_tool=run_tool,
-            compress=compress,
+            event_log=world.log,
+            read_models=world.read_models,
+            texts=world.texts,
             memories=world.memories,
+            workspaces=FolderWorkspaces(files),
+            uploads=FolderUploads(files, clock),
+            clock=clock,
+            ids=ids,
+            secrets=world.secrets,
+        )
+    )
+    own_tools = files / "no-tools"
+    async with Tools(ToolPorts(), own_tools=own_tools, environment={}, more=tools) as toolbox:
+        ports = AgentPorts(
+            log_services=services,
+            nodes=nodes,
+            servers=pool,
+            profiles=FolderProfiles(profiles or files / "no-profiles"),
+            tools=toolbox,
+            outputs=KeptOutputs(),
+            calls=CallSettings(first_chunk_timeout=first_chunk_timeout),
+            compression=CompressSettings(
+                enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3
+            ),
             subagent_seconds=subagent_seconds,
         )
-        records = Records(world.log, world.read_models, clock, ids, node_id, world.secrets)
-        after_turn = AfterTurn(
-            records,
-            (
-                CompressAfter(compress, profile_folder, toolbox, node_id),
-                NameSession(ask_model, profile_folder, toolbox, node_id),
-                Remember(ask_model, world.memories, profile_folder, toolbox, ids, node_id),
-            )
-            if follow
-            else (),
-        )
-        following = asyncio.create_task(after_turn.run())
-        runs = SessionRuns(world.log, records, agent, completed=after_turn.completed)
-        sessions = ManageSessions(
-            world.log, records, runs, profile_folder, ids, node_id, world.secrets
-        )
-        take_over = TakeOver(
-            world.log,
-            world.read_models,
-            records,
-            runs,
-            nodes,
-            toolbox,
-            node_id,
-            left_behind=after_turn.left_behind,
-        )
-        node = AgentNode(world, node_id, sessions, take_over)
-        node.runs, node.agent, node.servers = runs, agent, pool
-        keeper = KeepMemories(world.log, world.memories)
-        erase = EraseMemory(world.log, world.texts, records, world.read_models)
-        node.memories = ManageMemories(records, world.memories, keeper, erase, ids)
-        uploads = FolderUploads(files, clock)
-        node.fork_session = SessionForker(
-            world.log, world.read_models, records, workspaces, uploads, ids
-        )
-        node.uploads = ManageUploads(
-            records,
-            uploads,
-            world.secrets,
-            max_bytes=MAX_UPLOAD_BYTES,
-            refused_suffixes=(".exe", ".sh"),
-        )
-        node.contexts = ManageContext(records, compress, profile_folder, toolbox, node_id)
+        composed = compose_agent(replace(live_parts(ports), follows=follow))
+        following = asyncio.create_task(composed.after_turn.run())
         try:
-            yield node
+            yield AgentNode(world, composed, services, pool)
         finally:
-            await runs.drain(0)
+            await composed.runs.drain(0)
             following.cancel()
             await asyncio.wait({following})
             world.cluster[node_id] = "gone"
-            await run_tool.close()
+            await composed.close()
             await pool.aclose()
 
 

@@ -1,20 +1,13 @@
 """All versions of all renderers, by their logged name."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
-from navi.adapters.llm import demo, ollama, openai
+from navi.adapters.llm.backends import BACKENDS
 from navi.domain.errors import NotFound
 from navi.domain.prompt import ModelRequest
 
-# A renderer that has written a request is never changed: what would be written in another way gets
-# another name, and the old one stays.
 RENDERERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
-    ollama.RENDERER_WITHOUT_BOUND: partial(ollama.render, bounds=False),
-    ollama.RENDERER: partial(ollama.render, bounds=True),
-    **{name: partial(openai.render, form=form) for name, form in openai.FORMS.items()},
-    demo.RENDERER_WITH_ATTACHED: partial(demo.render, below=False),
-    demo.RENDERER: partial(demo.render, below=True),
+    name: render for kind in BACKENDS.values() for name, render in kind.renderers.items()
 }
 
 

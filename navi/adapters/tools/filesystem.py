@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
 from navi.adapters.tools.program import command_of
 from navi.adapters.tools.search import HARD_SECONDS, Answer, Search
+from navi.adapters.tools.typed_tool import TypedTool
 from navi.adapters.tools.workspace import (
     OWN_DIRECTORY,
     DirectoryEntry,
@@ -24,10 +24,8 @@ from navi.adapters.tools.workspace import (
     is_upload,
 )
 from navi.domain import uploads
-from navi.domain.errors import BadInput
-from navi.domain.events import JsonObject
 from navi.domain.tool_output import clean_text
-from navi.ports.tools import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolResult
 
 SHOWN_BYTES = 48 * 1024  # of a file at once: about 12,000 tokens
 SHOWN_ENTRIES = 500  # of a directory at once
@@ -48,50 +46,34 @@ class FilesystemArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ignore_case: bool = False
 
 
-class FilesystemTool:
+class FilesystemTool(TypedTool[FilesystemArguments]):
     """Lists, reads, writes and searches files below the session's directory."""
 
     def __init__(self, *, limits: WorkspaceLimits | None = None) -> None:
         self._limits = limits or WorkspaceLimits()
-        self._description = ToolDescription(
+        super().__init__(
+            FilesystemArguments,
             name="filesystem",
             description="Files by relative path in the session's directory, the user's in uploads/, "
             "and the whole of long tool outputs. search finds the lines with query. Directories are "
             "made as needed; nothing outside can be reached.",
-            parameters=schema_of(FilesystemArguments),
             safe_to_repeat=False,  # a second append would write twice
-            source="built-in",
+            missing=_missing,
         )
 
-    @property
-    def description(self) -> ToolDescription:
-        """Name, description and parameters of the tool."""
-        return self._description
-
-    def check(self, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, or None."""
-        schema = self._description.parameters
-        if (problem := problem_with(FilesystemArguments, schema, arguments)) is not None:
-            return problem
-        return _missing(parse_arguments(FilesystemArguments, arguments))
-
-    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+    async def perform(self, arguments: FilesystemArguments, context: ToolContext) -> ToolResult:
         """Perform the action."""
-        try:
-            args = parse_arguments(FilesystemArguments, arguments)
-        except BadInput as bad:
-            return ToolResult(outcome="error", output=in_words(bad, self._description.parameters))
-        if (problem := _missing(args)) is not None:
-            return ToolResult(outcome="error", output=problem)
-        if args.action == "search":
-            return await _search(args, context)
+        if arguments.action == "search":
+            return await _search(arguments, context)
         actions: dict[str, Callable[[Workspace, FilesystemArguments], str]] = {
             "list": _list,
             "read": _read,
             "write": self._write,
             "append": self._append,
         }
-        return await asyncio.to_thread(_answer, actions[args.action], context.workspace, args)
+        return await asyncio.to_thread(
+            _answer, actions[arguments.action], context.workspace, arguments
+        )
 
     def _write(self, session: Workspace, args: FilesystemArguments) -> str:
         data = _writable(args)

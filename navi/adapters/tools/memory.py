@@ -5,11 +5,10 @@ from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
-from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
+from navi.adapters.tools.typed_tool import TypedTool
 from navi.domain.errors import BadInput
-from navi.domain.events import JsonObject
 from navi.domain.memory import MAX_QUERY, MAX_TEXT, Memory
-from navi.ports.tools import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolResult
 
 
 class Remembering(Protocol):
@@ -44,43 +43,25 @@ class MemoryArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     id: str | None = None
 
 
-class MemoryTool:
+class MemoryTool(TypedTool[MemoryArguments]):
     """Keeps, finds and forgets facts about the user of the session."""
 
     def __init__(self, remembering: Remembering) -> None:
         self._remembering = remembering
-        self._description = ToolDescription(
+        super().__init__(
+            MemoryArguments,
             name="memory",
             description="What you know of the user from all conversations. save what will matter in "
             "weeks: preferences, standing instructions, people, projects; never passwords. search "
             "before you ask what they may have told you. forget the id of what is no longer true.",
-            parameters=schema_of(MemoryArguments),
             safe_to_repeat=False,  # a second save may keep a second fact
-            source="built-in",
+            missing=_missing,
         )
 
-    @property
-    def description(self) -> ToolDescription:
-        """Name, description and parameters of the tool."""
-        return self._description
-
-    def check(self, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, or None."""
-        schema = self._description.parameters
-        if (problem := problem_with(MemoryArguments, schema, arguments)) is not None:
-            return problem
-        return _missing(parse_arguments(MemoryArguments, arguments))
-
-    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+    async def perform(self, arguments: MemoryArguments, context: ToolContext) -> ToolResult:
         """Perform the action."""
         try:
-            args = parse_arguments(MemoryArguments, arguments)
-        except BadInput as bad:
-            return ToolResult(outcome="error", output=in_words(bad, self._description.parameters))
-        if (problem := _missing(args)) is not None:
-            return ToolResult(outcome="error", output=problem)
-        try:
-            return await self._do(args, context)
+            return await self._do(arguments, context)
         except BadInput as bad:
             return ToolResult(outcome="error", output=f"argument {bad}")
 

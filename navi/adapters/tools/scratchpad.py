@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
+from navi.adapters.tools.typed_tool import TypedTool
 from navi.adapters.tools.workspace import (
     OWN_DIRECTORY,
     PathForbidden,
@@ -15,10 +15,8 @@ from navi.adapters.tools.workspace import (
     WorkspaceFull,
     WorkspaceLimits,
 )
-from navi.domain.errors import BadInput
-from navi.domain.events import JsonObject
 from navi.domain.tool_output import clean_text
-from navi.ports.tools import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolResult
 
 PATH = f"{OWN_DIRECTORY}/scratchpad.md"
 LIMITS = WorkspaceLimits(
@@ -33,40 +31,22 @@ class ScratchpadArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     content: str | None = None
 
 
-class ScratchpadTool:
+class ScratchpadTool(TypedTool[ScratchpadArguments]):
     """One text for the session, shared with its subagents; a file in the workspace."""
 
     def __init__(self) -> None:
-        self._description = ToolDescription(
+        super().__init__(
+            ScratchpadArguments,
             name="scratchpad",
             description="Notes for yourself and subagents, unseen by the user: results, decisions. "
             "They stay when the conversation is summarised.",
-            parameters=schema_of(ScratchpadArguments),
             safe_to_repeat=False,  # a second append would write twice
-            source="built-in",
+            missing=_missing,
         )
 
-    @property
-    def description(self) -> ToolDescription:
-        """Name, description and parameters of the tool."""
-        return self._description
-
-    def check(self, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, or None."""
-        schema = self._description.parameters
-        if (problem := problem_with(ScratchpadArguments, schema, arguments)) is not None:
-            return problem
-        return _missing(parse_arguments(ScratchpadArguments, arguments))
-
-    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+    async def perform(self, arguments: ScratchpadArguments, context: ToolContext) -> ToolResult:
         """Perform the action."""
-        try:
-            args = parse_arguments(ScratchpadArguments, arguments)
-        except BadInput as bad:
-            return ToolResult(outcome="error", output=in_words(bad, self._description.parameters))
-        if (problem := _missing(args)) is not None:
-            return ToolResult(outcome="error", output=problem)
-        return await asyncio.to_thread(_answer, args, context.workspace)
+        return await asyncio.to_thread(_answer, arguments, context.workspace)
 
 
 def _missing(args: ScratchpadArguments) -> str | None:

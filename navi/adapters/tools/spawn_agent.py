@@ -4,11 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
-from navi.domain.errors import BadInput
-from navi.domain.events import JsonObject
+from navi.adapters.tools.typed_tool import TypedTool
 from navi.domain.turn import SPAWN_AGENT
-from navi.ports.tools import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolResult
 
 
 class SpawnArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,34 +23,20 @@ class SpawnArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     profile_id: str | None = None
 
 
-class SpawnAgentTool:
+class SpawnAgentTool(TypedTool[SpawnArguments]):
     """Runs a subagent on a task and gives its result."""
 
     def __init__(self) -> None:
-        self._description = ToolDescription(
+        super().__init__(
+            SpawnArguments,
             name=SPAWN_AGENT,
             description="Have a subagent do a part of the work worth three or more tool calls. It "
             "shares your files and todo list, not this conversation. Several calls in one reply run "
             "side by side.",
-            parameters=schema_of(SpawnArguments),
             # What a subagent does stands in the log: the same call again goes on where it was.
             safe_to_repeat=True,
-            source="built-in",
         )
 
-    @property
-    def description(self) -> ToolDescription:
-        """Name, description and parameters of the tool."""
-        return self._description
-
-    def check(self, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, or None."""
-        return problem_with(SpawnArguments, self._description.parameters, arguments)
-
-    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+    async def perform(self, arguments: SpawnArguments, context: ToolContext) -> ToolResult:
         """Spawn the subagent, or go on with the one this call has had already."""
-        try:
-            args = parse_arguments(SpawnArguments, arguments)
-        except BadInput as bad:
-            return ToolResult(outcome="error", output=in_words(bad, self._description.parameters))
-        return await context.agent.spawn(args.task, args.profile_id)
+        return await context.agent.spawn(arguments.task, arguments.profile_id)

@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
+from navi.adapters.tools.typed_tool import TypedTool
 from navi.domain.errors import BadInput
-from navi.domain.events import JsonObject, TodoItem
+from navi.domain.events import TodoItem
 from navi.domain.tool_output import clean_text
-from navi.ports.tools import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import ToolContext, ToolResult
 
 MAX_ITEMS = 100
 
@@ -48,40 +48,24 @@ class TodoArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     validation: Text | None = None
 
 
-class TodoTool:
+class TodoTool(TypedTool[TodoArguments]):
     """Shows and changes the list; each change is an event of the session."""
 
     def __init__(self) -> None:
-        self._description = ToolDescription(
+        super().__init__(
+            TodoArguments,
             name="todo",
             description="The list of what is to be done, seen by the user, shared with subagents. "
             "set all items before work of several steps; update an id to in_progress when you "
             "begin it, to done as soon as it is.",
-            parameters=schema_of(TodoArguments),
             safe_to_repeat=False,  # a second add would make a second item
-            source="built-in",
+            missing=_missing,
         )
 
-    @property
-    def description(self) -> ToolDescription:
-        """Name, description and parameters of the tool."""
-        return self._description
-
-    def check(self, arguments: JsonObject) -> str | None:
-        """What is wrong with the arguments, or None."""
-        schema = self._description.parameters
-        if (problem := problem_with(TodoArguments, schema, arguments)) is not None:
-            return problem
-        return _missing(parse_arguments(TodoArguments, arguments))
-
-    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+    async def perform(self, arguments: TodoArguments, context: ToolContext) -> ToolResult:
         """Perform the action; the answer is the whole list."""
-        try:
-            args = parse_arguments(TodoArguments, arguments)
-        except BadInput as bad:
-            return ToolResult(outcome="error", output=in_words(bad, self._description.parameters))
         before = context.todo.items()
-        after = _missing(args) or _changed(before, args)
+        after = _changed(before, arguments)
         if isinstance(after, str):
             return ToolResult(outcome="error", output=after)
         if after != before:

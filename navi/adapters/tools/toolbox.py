@@ -1,17 +1,43 @@
 """The tools of this process: built-in, the application's, and the user's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from msgspec import Struct
+
 from navi.adapters.tools.filesystem import FilesystemTool
+from navi.adapters.tools.memory import MemoryTool, Remembering
 from navi.adapters.tools.own_tools.own_tools import OwnTools, ToolTimeouts
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.scratchpad import ScratchpadTool
 from navi.adapters.tools.spawn_agent import SpawnAgentTool
 from navi.adapters.tools.switch_profile import SwitchProfileTool
 from navi.adapters.tools.todo import TodoTool
-from navi.ports.tools import Tool
+from navi.ports.tools import Tool, UnavailableTool
+
+
+class ToolPorts(Struct, frozen=True, kw_only=True):
+    """What built-in tools work with; without it they are not available."""
+
+    remembering: Remembering | None = None
+
+
+def _memory(ports: ToolPorts) -> Tool | UnavailableTool:
+    if ports.remembering is None:
+        return UnavailableTool(name="memory", reason="nothing is remembered here")
+    return MemoryTool(ports.remembering)
+
+
+# In the order in which they are offered.
+BUILT_IN: tuple[Callable[[ToolPorts], Tool | UnavailableTool], ...] = (
+    lambda _: FilesystemTool(),
+    lambda _: TodoTool(),
+    lambda _: ScratchpadTool(),
+    lambda _: SpawnAgentTool(),
+    lambda _: SwitchProfileTool(),
+    _memory,
+)
 
 
 class Tools:
@@ -19,6 +45,7 @@ class Tools:
 
     def __init__(
         self,
+        ports: ToolPorts,
         *,
         own_tools: Path,
         environment: Mapping[str, str],
@@ -30,20 +57,13 @@ class Tools:
         Args:
             own_tools: directory of the user's own tools; it may be missing.
             environment: the server's; own tools get the few variables of it that programs need.
-            more: built-in tools that other parts bring along.
+            more: tools beside the built-in ones.
             timeouts: how long own tools may take.
         """
-        self._tools: dict[str, Tool] = {
-            tool.description.name: tool
-            for tool in (
-                FilesystemTool(),
-                TodoTool(),
-                ScratchpadTool(),
-                SpawnAgentTool(),
-                SwitchProfileTool(),
-                *more,
-            )
-        }
+        built_in = [build(ports) for build in BUILT_IN]
+        self._unavailable = tuple(one for one in built_in if isinstance(one, UnavailableTool))
+        offered = [one for one in built_in if not isinstance(one, UnavailableTool)]
+        self._tools: dict[str, Tool] = {tool.description.name: tool for tool in (*offered, *more)}
         self._own = OwnTools(
             own_tools,
             environment=environment,
@@ -67,6 +87,10 @@ class Tools:
     def all(self) -> tuple[Tool, ...]:
         """The tools in the order in which they are offered: built-in ones first."""
         return tuple(self._tools.values())
+
+    def unavailable(self) -> tuple[UnavailableTool, ...]:
+        """The built-in tools that this process cannot offer."""
+        return self._unavailable
 
     def find(self, name: str) -> Tool | None:
         """The tool of that name."""

@@ -6,16 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from navi.application.agent.after_turn.after_turn import AfterTurn
-from navi.application.agent.after_turn.compress_after import CompressAfter
-from navi.application.agent.after_turn.name_session import NameSession
-from navi.application.agent.after_turn.remember import Remember
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
-from navi.application.agent.running_turn import Agent
-from navi.application.agent.session_runs import SessionRuns
-from navi.application.agent.take_over import TakeOver
-from navi.application.commands.manage_context import ManageContext
-from navi.application.commands.manage_sessions import ManageSessions
+from navi.application.composition.compose_agent import AgentParts, Surroundings, compose_agent
 from navi.application.followers.project import Projector
 from navi.application.rerun.gate import Gate, GatedRecords
 from navi.application.rerun.recorded_model import MaskedAlready, RecordedAnswers, RecordedAsk
@@ -34,8 +26,8 @@ from navi.application.rerun.recorded_tools import (
     RecordedRunTool,
     RecordedTools,
 )
-from navi.domain.events import SubagentFinished, ToolFinished
-from navi.domain.ids import NodeId, SessionId
+from navi.domain.events import SubagentFinished
+from navi.domain.ids import NodeId
 from navi.domain.recording import Recording
 from navi.ports.clock import Clock, Ids
 from navi.ports.language_model import Renderers
@@ -88,25 +80,6 @@ class RecordedNodes:
         """Nothing is forgotten."""
 
 
-class _Repeatable:
-    """The port ``ToolBox`` for a take-over: which tools ran again then."""
-
-    def __init__(self, gate: Gate, tools: RecordedTools) -> None:
-        self._gate = gate
-        self._tools = tools
-
-    def all(self) -> tuple[Tool, ...]:
-        return ()
-
-    def find(self, name: str) -> Tool | None:
-        """The tool, where it was safe to run it again."""
-        coming = self._gate.recording.batch(min(self._gate.seq + 1, self._gate.recording.last))
-        for envelope in coming:
-            if isinstance(envelope.event, ToolFinished) and envelope.event.name == name:
-                return None
-        return self._tools.safe(name)
-
-
 class _SubagentIds:
     """The port ``Ids`` of an agent: a subagent is called as it was."""
 
@@ -130,74 +103,71 @@ class RerunNode:
 
     def __init__(self, node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNodes) -> None:
         self.id = node_id
-        secrets = MaskedAlready()
-        log, ids, clock = parts.event_log, parts.ids, parts.clock
-        records = GatedRecords(gate, log, parts.read_models, clock, ids, node_id, secrets)
-        ask = RecordedAsk(
-            RecordedAnswers(
-                gate=gate, renderers=parts.renderers, texts=parts.texts, clock=clock, ids=ids
-            )
-        )
-        outside, tools = OutsideProfiles(gate), RecordedTools(gate, parts.spawn)
-        beside, profiles, offered = (
-            CompressBeside(ask, gate),
-            BesideProfiles(gate),
-            BesideTools(gate),
-        )
-        agent = Agent(
-            node=node_id,
-            ids=_SubagentIds(gate, ids),
-            clock=clock,
-            profiles=RecordedProfiles(gate),
-            tools=tools,
-            ask_model=ask,
-            run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), clock),
-            compress=RecordedCompress(ask, gate),
-            memories=parts.recalled,
-            subagent_seconds=_subagent_seconds(gate.recording),
-        )
-        self.after_turn = AfterTurn(
-            records,
-            (
-                CompressAfter(beside, profiles, offered, node_id),
-                NameSession(ask, profiles, offered, node_id),
-                Remember(ask, parts.known, profiles, offered, ids, node_id),
-            ),
-        )
-        self.records = records
-        self.runs = SessionRuns(log, records, agent, completed=_nobody)
-        self.sessions = ManageSessions(log, records, self.runs, outside, ids, node_id, secrets)
-        self.contexts = ManageContext(records, beside, profiles, offered, node_id)
-        self.take_over = TakeOver(
-            log,
-            parts.read_models,
-            records,
-            self.runs,
-            nodes,
-            _Repeatable(gate, tools),
-            node_id,
-            left_behind=_nobody,
-        )
-        self._run_tool = agent.run_tool
-        self._gate = gate
-        self._projector = Projector(log, parts.read_models, (Sessions(),), clock)
+        composed = compose_agent(_recorded_parts(node_id, gate, parts, nodes))
+        self.records = composed.parts.records
+        self.runs = composed.runs
+        self.sessions = composed.sessions
+        self.contexts = composed.contexts
+        self.after_turn = composed.after_turn
+        self._composed = composed
+        self._projector = Projector(parts.event_log, parts.read_models, (Sessions(),), parts.clock)
         self._following = asyncio.create_task(self.after_turn.run())
 
     async def poll(self) -> None:
         """Take over unfinished sessions."""
         await self._projector.caught_up()
-        await self.take_over.poll()
+        await self._composed.take_over.poll()
 
     async def end(self) -> None:
         """Die, as a killed process does."""
         await self.runs.drain(0)
         self._following.cancel()
         await asyncio.wait({self._following})
-        await self._run_tool.close()
+        await self._composed.close()
 
 
-def _nobody(session_id: SessionId, follow_up: object = None) -> None:
-    """Nothing: the rerun itself starts what follows a turn."""
+def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNodes) -> AgentParts:
+    """The parts of an agent whose outside is the recording."""
+    secrets, ids = MaskedAlready(), _SubagentIds(gate, parts.ids)
+    ask = RecordedAsk(
+        RecordedAnswers(
+            gate=gate,
+            renderers=parts.renderers,
+            texts=parts.texts,
+            clock=parts.clock,
+            ids=parts.ids,
+        )
+    )
+    tools = RecordedTools(gate, parts.spawn)
+    return AgentParts(
+        node=node_id,
+        event_log=parts.event_log,
+        read_models=parts.read_models,
+        records=GatedRecords(
+            gate, parts.event_log, parts.read_models, parts.clock, ids, node_id, secrets
+        ),
+        nodes=nodes,
+        clock=parts.clock,
+        ids=ids,
+        secrets=secrets,
+        ask_model=ask,
+        run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), parts.clock),
+        choices=OutsideProfiles(gate),
+        in_turns=Surroundings(
+            profiles=RecordedProfiles(gate),
+            tools=tools,
+            memories=parts.recalled,
+            compress=RecordedCompress(ask, gate),
+        ),
+        beside_turns=Surroundings(
+            profiles=BesideProfiles(gate),
+            tools=BesideTools(gate),
+            memories=parts.known,
+            compress=CompressBeside(ask, gate),
+        ),
+        subagent_seconds=_subagent_seconds(gate.recording),
+        follows=False,  # the rerun itself starts what follows a turn
+    )
 
 
 def _subagent_seconds(recording: Recording) -> float:

@@ -9,7 +9,13 @@ import msgspec
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.run_tool import RunToolOnce
 from navi.application.rerun.gate import Gate
-from navi.domain.events import JsonObject, ProfileSwitched, TodoUpdated, ToolCall
+from navi.domain.events import (
+    JsonObject,
+    ProfileSwitched,
+    TodoUpdated,
+    ToolCall,
+    ToolFinished,
+)
 from navi.domain.ids import CallId, SessionId, SubagentId
 from navi.domain.planning import PROFILES
 from navi.domain.profile import Profile
@@ -76,15 +82,21 @@ class RecordedTools:
     def find(self, name: str) -> Tool | None:
         """The tool of that name, where there was one then."""
         current = TOOL_CALL.get()
+        if current is None:
+            return self._repeatable(name)
         if name == SPAWN_AGENT:
             return self._spawn
-        answer = None if current is None else self._gate.recording.answer(current.id)
+        answer = self._gate.recording.answer(current.id)
         if answer is not None and answer.output.startswith(f"There is no tool {name!r} for you."):
             return None if answer.outcome == "error" else self._tool(_named(name))
         return self._tool(_named(name))
 
-    def safe(self, name: str) -> Tool:
-        """The tool of that name as one that may run again after its process has died."""
+    def _repeatable(self, name: str) -> Tool | None:
+        """For a take-over: the tool, where it was safe to run it again after its process had died."""
+        recording = self._gate.recording
+        for envelope in recording.batch(min(self._gate.seq + 1, recording.last)):
+            if isinstance(envelope.event, ToolFinished) and envelope.event.name == name:
+                return None
         return _RecordedTool(self._gate, _named(name), safe_to_repeat=True)
 
     def _tool(self, schema: ToolSchema) -> Tool:

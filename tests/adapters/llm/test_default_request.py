@@ -6,8 +6,7 @@ import msgspec
 
 from navi.adapters.llm import openai
 from navi.adapters.profiles.folder import FolderProfiles
-from navi.adapters.tools.memory import MemoryTool
-from navi.adapters.tools.toolbox import Tools
+from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.application.agent.run_actor import DEFAULT_PROFILE, offered_tools
 from navi.domain.prompt import PERSONA, ModelRequest, PromptMessage, system_text
 from tests.adapters.tools.test_memory import Notebook
@@ -23,7 +22,7 @@ async def test_hello_costs_few_tokens(small_model: Path, tmp_path: Path) -> None
     """
     profile = await FolderProfiles(tmp_path).get(DEFAULT_PROFILE)
     assert profile is not None
-    tools = Tools(own_tools=tmp_path, environment={}, more=(MemoryTool(Notebook()),))
+    tools = Tools(ToolPorts(remembering=Notebook()), own_tools=tmp_path, environment={})
     request = ModelRequest(
         model="any",
         messages=(

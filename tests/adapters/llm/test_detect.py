@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from navi.adapters.llm import detect as detection
-from navi.adapters.llm.detect import (
-    Detected,
+from navi.adapters.llm.detect import Detected, detect
+from navi.adapters.llm.model_settings import (
     ModelSettings,
     OllamaBackend,
     OpenAIBackend,
-    detect,
     parse_backends,
 )
 from navi.adapters.system import SystemClock

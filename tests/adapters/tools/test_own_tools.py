@@ -9,7 +9,7 @@ import pytest
 
 from navi.adapters.tools.own_tools.own_tools import ToolTimeouts
 from navi.adapters.tools.own_tools.wire import LoadProblem
-from navi.adapters.tools.toolbox import Tools
+from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.domain.events import Json, JsonObject
 from navi.ports.tools import Tool, ToolDescription, ToolResult
 from tests.adapters.tools.own_tools_examples import BROKEN, HOSTILE, WEATHER
@@ -31,7 +31,9 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 async def tools(examples: Path) -> AsyncGenerator[Tools, None]:
     timeouts = ToolTimeouts(call=20.0)
-    async with Tools(own_tools=examples, environment=ENVIRONMENT, timeouts=timeouts) as tools:
+    async with Tools(
+        ToolPorts(), own_tools=examples, environment=ENVIRONMENT, timeouts=timeouts
+    ) as tools:
         assert tools.problems == ()
         yield tools
 
@@ -180,7 +182,9 @@ async def test_a_tool_that_blocks_is_killed_with_all_it_started(
 
 async def test_a_call_has_a_longest_time(examples: Path, tmp_path: Path) -> None:
     timeouts = ToolTimeouts(call=0.2)
-    async with Tools(own_tools=examples, environment=ENVIRONMENT, timeouts=timeouts) as tools:
+    async with Tools(
+        ToolPorts(), own_tools=examples, environment=ENVIRONMENT, timeouts=timeouts
+    ) as tools:
         result = await run(tools, "sleeps", tmp_path)
 
     assert result == ToolResult(
@@ -293,7 +297,9 @@ async def test_files_that_do_not_load_are_named_and_left_out(tmp_path: Path) -> 
     (tmp_path / "bytes.py").write_bytes(b"x = '\xff'")
     timeouts = ToolTimeouts(load=1.0)
 
-    async with Tools(own_tools=tmp_path, environment=ENVIRONMENT, timeouts=timeouts) as tools:
+    async with Tools(
+        ToolPorts(), own_tools=tmp_path, environment=ENVIRONMENT, timeouts=timeouts
+    ) as tools:
         problems = set(tools.problems)
         offered = {tool.description.source for tool in tools.all()}
 
@@ -322,7 +328,7 @@ async def test_an_edited_file_is_loaded_at_the_next_start_only(tmp_path: Path) -
     file = tmp_path / "mine.py"
     file.write_text("import os\nasync def mine(): return 'old'\nasync def end(): os._exit(1)")
 
-    async with Tools(own_tools=tmp_path, environment=ENVIRONMENT) as tools:
+    async with Tools(ToolPorts(), own_tools=tmp_path, environment=ENVIRONMENT) as tools:
         file.write_text("async def mine(): return 'new'")
         await run(tools, "end", tmp_path)  # so that another process has to start
         assert (await run(tools, "mine", tmp_path)).output == "old"
@@ -331,13 +337,13 @@ async def test_an_edited_file_is_loaded_at_the_next_start_only(tmp_path: Path) -
 async def test_without_own_tools_no_process_is_started(tmp_path: Path) -> None:
     before = psutil.Process().children()
 
-    async with Tools(own_tools=tmp_path / "missing", environment={}) as tools:
+    async with Tools(ToolPorts(), own_tools=tmp_path / "missing", environment={}) as tools:
         assert [tool.description.source for tool in tools.all()] == ["built-in"] * 5
         assert psutil.Process().children() == before
 
 
 async def test_processes_end_with_their_owner(examples: Path, tmp_path: Path) -> None:
-    async with Tools(own_tools=examples, environment=ENVIRONMENT) as tools:
+    async with Tools(ToolPorts(), own_tools=examples, environment=ENVIRONMENT) as tools:
         process = int((await run(tools, "process", tmp_path)).output)
         assert psutil.pid_exists(process)
 

@@ -11,11 +11,11 @@ from tests.adapters.tools.own_tools_examples import HOSTILE
 SERVER = """
 import asyncio, sys
 from pathlib import Path
-from navi.adapters.tools.toolbox import Tools
+from navi.adapters.tools.toolbox import ToolPorts, Tools
 from tests.support.tool_context import context_in
 
 async def main():
-    async with Tools(own_tools=Path(sys.argv[1]), environment={"PATH": "/usr/bin:/bin"}) as tools:
+    async with Tools(ToolPorts(), own_tools=Path(sys.argv[1]), environment={"PATH": "/usr/bin:/bin"}) as tools:
         pid = (await tools.find("process").run({}, context_in(Path(sys.argv[1])))).output
         running = asyncio.create_task(tools.find("blocks").run({}, context_in(Path(sys.argv[1]))))
         while not await asyncio.to_thread((Path(sys.argv[1]) / "running").exists):

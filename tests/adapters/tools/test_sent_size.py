@@ -5,8 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from navi.adapters.tools.memory import MemoryTool
-from navi.adapters.tools.toolbox import Tools
+from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.domain.prompt import ToolSchema
 from tests.adapters.tools.test_memory import Notebook
 
@@ -23,7 +22,7 @@ MOST = {
 @pytest.fixture
 def sent(tmp_path: Path) -> dict[str, int]:
     """The size of each tool, by its name."""
-    tools = Tools(own_tools=tmp_path, environment={}, more=(MemoryTool(Notebook()),))
+    tools = Tools(ToolPorts(remembering=Notebook()), own_tools=tmp_path, environment={})
     shown = (tool.description for tool in tools.all())
     schemas = (
         ToolSchema(name=d.name, description=d.description, parameters=d.parameters) for d in shown
