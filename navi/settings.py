@@ -14,6 +14,7 @@ from navi.domain.secrets import secret_values
 from navi.failpoints import Failpoint
 from navi.failpoints import parse as parse_failpoints
 
+CodeExec = Literal["auto", "off"]
 Backend = Literal["auto", "ollama", "openai", "demo"]
 T = TypeVar("T")
 
@@ -71,6 +72,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     failpoints: tuple[Failpoint, ...]
     profiles_dir: Path
     tools_dir: Path
+    code_exec: CodeExec
+    code_packages_dir: Path | None
     allowed_hosts: tuple[str, ...]
     postgres_bin: Path | None
     nats_bin: Path | None
@@ -86,6 +89,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     def keys_dir(self) -> Path:
         """Where the key that signs is, and the public keys that are trusted."""
         return self.data_dir / "keys"
+
+    @property
+    def sandbox_proof(self) -> Path:
+        """What is kept of the attacks that the sandbox has stood."""
+        return self.data_dir / "sandbox.json"
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -143,6 +151,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         failpoints=read.one("NAVI_FAILPOINTS", parse_failpoints, default=()),
         profiles_dir=read.one("NAVI_PROFILES_DIR", Path, default=data_dir / "profiles"),
         tools_dir=read.one("NAVI_TOOLS_DIR", Path, default=data_dir / "tools"),
+        code_exec=read.one("NAVI_CODE_EXEC", _code_exec, default="auto"),
+        code_packages_dir=read.one("NAVI_CODE_PACKAGES_DIR", Path, default=None),
         allowed_hosts=read.one("NAVI_ALLOWED_HOSTS", _names, default=()),
         postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
         nats_bin=read.one("NAVI_NATS_BIN", Path, default=None),
@@ -207,6 +217,14 @@ def _backend(text: str) -> Backend:
             return backend
         case _:
             raise ValueError(f"{text!r} is none of auto, ollama, openai, demo")
+
+
+def _code_exec(text: str) -> CodeExec:
+    match text.lower():
+        case "auto" | "off" as wanted:
+            return wanted
+        case _:
+            raise ValueError(f"{text!r} is neither auto nor off")
 
 
 def _level(text: str) -> str:

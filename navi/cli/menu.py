@@ -49,6 +49,7 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
         MenuEntry("fork", "fork", "Go on from any event of a session, in a new one."),
         MenuEntry("status", "status", "Say where navi runs, and with which model."),
         MenuEntry("doctor", "doctor", "Look for what is wrong or missing."),
+        MenuEntry("sandbox", "sandbox", "Attack the sandbox for code, and print each denial."),
     ),
     "Read the log": (
         MenuEntry("sessions", "reading", "List the sessions."),
