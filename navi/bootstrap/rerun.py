@@ -16,6 +16,7 @@ from navi.adapters.system import RandomIds
 from navi.adapters.tools.spawn_agent import SpawnAgentTool
 from navi.adapters.virtual_time_loop import VirtualTimeLoop
 from navi.application.rerun.gate import Gate
+from navi.application.rerun.in_words import difference_lines
 from navi.application.rerun.load import load_export
 from navi.application.rerun.node import Parts
 from navi.application.rerun.recorded_profile import known_already, remembered
@@ -25,6 +26,8 @@ from navi.domain.ids import Owner, SessionId
 from navi.domain.memory import Memory
 from navi.domain.recording import Recording
 from navi.ports.read_models import StoredState
+
+TEST_WIDTH = 100  # characters of a line in the report of a test that fails
 
 
 def rerun(
@@ -39,17 +42,18 @@ def rerun(
         return runner.run(_rerun(recording, recording.last if until is None else until))
 
 
-def rerun_file(path: Path) -> Difference | None:
-    """Run the session of an export again; gives the first difference, if any.
-
-    For tests: `navi rerun --save` writes such a file, and a test that calls this.
+def rerun_file(path: Path) -> None:
+    """Run the session of an export again, for a test as `navi rerun --save` writes it.
 
     Raises:
+        AssertionError: it comes out another way; the message says how.
         OSError: it cannot be read.
         BadInput: it is not the export of one session.
     """
     loaded = load_export(lines_of(path))
-    return rerun(loaded.envelopes, loaded.texts)
+    difference = rerun(loaded.envelopes, loaded.texts)
+    if difference is not None:
+        raise AssertionError("\n".join(difference_lines(difference, width=TEST_WIDTH)))
 
 
 async def _rerun(recording: Recording, until: int) -> Difference | None:

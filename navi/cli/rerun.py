@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 import click
-import msgspec
 from msgspec import Raw, Struct
 
+from navi.application.rerun.in_words import difference_lines
 from navi.application.rerun.load import LoadedRecording, load_recording
 from navi.application.rerun.rerun import Difference
 from navi.bootstrap.rerun import rerun as run_again
@@ -21,8 +21,9 @@ from navi.cli.command import (
     print_json,
     run,
     settings_of,
+    width_of_output,
 )
-from navi.cli.printable import one_line
+from navi.cli.printable import printable
 from navi.cli.reading import seq_type
 from navi.cli.rerun_live import changed_of, rerun_live
 from navi.cli.rerun_save import Saved, files_of, save
@@ -32,7 +33,7 @@ from navi.domain.ids import SessionId, SubagentId
 from navi.http.requests.validation import session_of
 from navi.settings import Settings
 
-LINE = 2_000  # characters of a payload
+LINE = 2_000  # characters of a line where there is no terminal
 
 
 class Made(Struct, frozen=True, kw_only=True):
@@ -181,24 +182,7 @@ def _print(end: int, difference: Difference | None) -> None:
     if difference is None:
         click.echo(f"the same: {end} events")
         return
-    expected, got = difference.expected, difference.got
-    name = type_of(expected.event)
-    click.echo(f"event {difference.seq} comes out another way: {_how(name, difference)}")
-    click.secho(f"- {_shown(expected.event, expected.subagent_id)}", fg="red")
-    if got is not None:
-        click.secho(f"+ {_shown(got, difference.got_by)}", fg="green")
-
-
-def _how(name: str, difference: Difference) -> str:
-    if difference.got is None:
-        return f"nothing is done where {name} was recorded"
-    if type_of(difference.got) != name:
-        return f"{type_of(difference.got)} in place of {name}"
-    return f"{name} has another {', '.join(difference.fields)}"
-
-
-def _shown(event: AgentEvent, subagent_id: SubagentId | None) -> str:
-    whose = "" if subagent_id is None else f" [{subagent_id}]"
-    data = msgspec.json.decode(encode_data(event))
-    text = msgspec.json.encode(data).decode("utf-8", "replace")
-    return one_line(f"{type_of(event)}{whose} {text}", width=LINE)
+    first, *lines = difference_lines(difference, width=width_of_output() or LINE)
+    click.echo(printable(first))
+    for line in lines:
+        click.secho(printable(line), fg="red" if line.startswith("-") else "green")

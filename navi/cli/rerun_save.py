@@ -32,7 +32,7 @@ RECORDING = Path(__file__).with_name("{name}.jsonl")
 
 
 def test_{function}_runs_again_as_recorded() -> None:
-    assert rerun_file(RECORDING) is None
+    rerun_file(RECORDING)
 '''
 
 

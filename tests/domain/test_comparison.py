@@ -1,17 +1,21 @@
 """How two runs differ, event by event."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import hypothesis.strategies as st
 from hypothesis import given
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from navi.domain.comparison import (
     Differences,
     EventDifference,
     Pair,
     differences_by_key,
+    differences_of_messages,
     differences_of_streams,
+    versions,
 )
 from navi.domain.events import (
     AgentEvent,
@@ -22,7 +26,8 @@ from navi.domain.events import (
     ToolStarted,
 )
 from navi.domain.ids import CallId
-from tests.domain.specification import envelope
+from navi.domain.messages import Message
+from tests.domain.specification import AT, envelope
 from tests.domain.test_actors import called, replied
 
 
@@ -81,6 +86,57 @@ def test_a_tool_call_more_is_added_and_the_rest_is_still_recognised() -> None:
         ("removed", 5, None, ()),
         ("removed", 6, None, ()),
     ]
+
+
+def test_a_call_is_not_taken_for_a_version_of_one_for_another_purpose() -> None:
+    one = stream(called("1", "memory"), replied("1", content="NONE"))
+    other = stream(called("2"), replied("2", content="hello"))
+
+    assert outline(differences_of_streams(one, other)) == [
+        ("removed", 1, None, ()),
+        ("added", None, 1, ()),
+        ("removed", 2, None, ()),
+        ("added", None, 2, ()),
+    ]
+
+
+def said(
+    seq: int, content: str, *calls: ToolCall, role: Literal["user", "assistant"] = "user"
+) -> Message:
+    return Message(
+        seq=seq, role=role, content=content, at=AT, turn_id=None, tool_calls=calls or UNSET
+    )
+
+
+def test_messages_that_moved_are_the_same() -> None:
+    one, other = (
+        ToolCall(id=CallId("1"), name="t", arguments={}),
+        ToolCall(id=CallId("2"), name="t", arguments={}),
+    )
+    before = [said(1, "a"), said(2, "", one, role="assistant"), said(3, "b"), said(4, "c")]
+    after = [said(1, "a"), said(7, "", other, role="assistant"), said(9, "d"), said(11, "c")]
+
+    assert differences_of_messages(before, after) == Differences(
+        added=(after[2],), removed=(before[2],), changed=()
+    )
+
+
+def test_a_message_that_both_have_is_changed() -> None:
+    before, after = said(1, "a"), replace(said(1, "a"), is_withdrawn=True)
+
+    assert differences_of_messages([before], [after]) == Differences(
+        added=(), removed=(), changed=(Pair(before=before, after=after),)
+    )
+
+
+def test_what_was_removed_stands_beside_what_came_in_its_place() -> None:
+    asked, reply, other = (
+        said(1, "a"),
+        said(2, "b", role="assistant"),
+        said(5, "c", role="assistant"),
+    )
+
+    assert versions([asked, reply], [other]) == [(asked, None), (reply, other)]
 
 
 NAMED = st.lists(

@@ -1,16 +1,16 @@
 """Compare two moments of one session or of two: events, messages, todo."""
 
-from collections.abc import AsyncGenerator, Hashable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
 
 from msgspec import Struct
 
-from navi.application.reading.read_session import View, replay_session
+from navi.application.reading.read_session import replay_session
 from navi.domain.comparison import (
     Differences,
     EventDifference,
     differences_by_key,
+    differences_of_messages,
     differences_of_streams,
 )
 from navi.domain.errors import BadInput, NotFound
@@ -75,8 +75,8 @@ async def compare_moments(log: EventLog, a: Moment, b: Moment) -> Comparison:
         a=a,
         b=b,
         common=common,
-        messages=_buffers(heard[0], heard[1], common),
-        context=_buffers(saw[0], saw[1], common),
+        messages=differences_of_messages(heard[0].rows, heard[1].rows),
+        context=differences_of_messages(saw[0].rows, saw[1].rows),
         context_token_count=(saw[0].state.token_count, saw[1].state.token_count),
         todo=differences_by_key(
             {item.id: item for item in lists[0].state.items},
@@ -112,14 +112,3 @@ async def _rows(log: EventLog, moment: Moment, after: int) -> AsyncGenerator[Rec
         async for batch in batches:
             for row in batch:
                 yield row
-
-
-def _buffers(before: View[Any], after: View[Any], common: int) -> Differences[Message]:
-    sides: list[dict[Hashable, Message]] = [
-        {
-            message.seq if message.seq <= common else (side, message.seq): message
-            for message in view.rows
-        }
-        for side, view in enumerate((before, after))
-    ]
-    return differences_by_key(sides[0], sides[1])

@@ -1,13 +1,14 @@
 """Drive a rerun: feed outside events at their place, let the agent loop do the rest."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, Protocol
 
 import structlog
 from msgspec import Struct
 
 from navi.application.agent.model_calls.show_text import SLOT
+from navi.application.audit.export_sessions import texts_named
 from navi.application.commands.manage_sessions import Change
 from navi.application.rerun.gate import Gate, Wanted
 from navi.application.rerun.node import Parts, RecordedNodes, RerunNode
@@ -70,6 +71,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     Attributes:
         got: what was made in its place; None where nobody did anything.
         fields: in what it is another one, where it is of the same type.
+        texts: those that the two refer to by hash, as far as they are kept.
     """
 
     seq: int
@@ -77,6 +79,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     got: AgentEvent | None
     got_by: SubagentId | None
     fields: tuple[str, ...]
+    texts: Mapping[str, str] = {}
 
 
 class Rerun:
@@ -112,7 +115,7 @@ class Rerun:
                 if self._gate.release():
                     continue
                 if pause is None or not (pause <= SOON or self._time_was_up()):
-                    return self._difference()
+                    return await self._difference()
                 self._time.advance(pause)
         finally:
             await self._end()
@@ -348,7 +351,7 @@ class Rerun:
             for envelope in self._recording.batch(self._gate.seq + 1)
         )
 
-    def _difference(self) -> Difference:
+    async def _difference(self) -> Difference:
         seq = self._gate.seq + 1
         closest: tuple[tuple[int, int], int, Wanted] | None = None
         for pending in self._gate.pending:
@@ -373,7 +376,17 @@ class Rerun:
             got=got.event,
             got_by=got.subagent_id,
             fields=self._gate.fields(at, got),
+            texts=await self._texts(self._recording.at(at).event, got.event),
         )
+
+    async def _texts(self, *events: AgentEvent) -> Mapping[str, str]:
+        names = {name for event in events for name in texts_named(event)}
+        made = {name: await self._parts.texts.get(name) for name in names}
+        kept = {name: text for name, text in made.items() if text is not None}
+        return {
+            **kept,
+            **{n: self._recording.texts[n] for n in names & self._recording.texts.keys()},
+        }
 
 
 async def _quietly(work: Awaitable[object]) -> None:

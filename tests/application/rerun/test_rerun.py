@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from navi.application.rerun.in_words import difference_lines
 from navi.application.rerun.load import LoadedRecording, load_recording
 from navi.application.rerun.rerun import Difference
 from navi.bootstrap.rerun import rerun
@@ -31,6 +32,7 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.ids import SessionId
+from navi.domain.prompt import PERSONA
 from tests.support.agent_node import World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall, Think, calls
@@ -193,6 +195,23 @@ async def test_another_way_to_write_prompts_is_found(
     assert difference is not None
     assert difference.seq == place_of(recorded, ModelCalled)
     assert set(difference.fields) == fields
+
+
+async def test_a_difference_is_told_with_the_texts_that_it_is_in(
+    recorded: LoadedRecording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompt = "navi.application.agent.compose_request.PERSONA"
+    monkeypatch.setattr(prompt, PERSONA.replace("briefly", "at length"))
+
+    difference = await again(recorded)
+
+    assert difference is not None
+    told, *lines = difference_lines(difference, width=80)
+    assert told == f"event {difference.seq} comes out another way: model_called has another system"
+    assert [line[:11] for line in lines] == ["- system: …", "+ system: …"]
+    assert ["briefly" in line for line in lines] == [True, False]
+    assert ["at length" in line for line in lines] == [False, True]
+    assert max(map(len, lines)) == 80
 
 
 async def test_another_rule_of_the_loop_is_found(
