@@ -29,7 +29,7 @@ from navi.domain.errors import BusUnavailable, LogUnavailable
 from navi.http.app import create_app
 from navi.http.requests.services import Draining
 from navi.http.server.connection_limit import raise_file_limit
-from navi.http.server.serve import serving
+from navi.http.server.serve import check_host, serving
 from navi.settings import Settings
 
 POSTGRES_TIMEOUT = 30.0  # seconds for a given Postgres that is not there yet, as in a new pod
@@ -107,6 +107,7 @@ async def _serve(settings: Settings) -> int:
 
 async def _run(settings: Settings, ending: Ending) -> int:
     raise_file_limit()
+    await check_host(settings.host)
     await model_settings(settings)  # what cannot be right is told before servers are started
     async with open_servers(settings) as servers:
         addresses = addresses_of(settings, servers)

@@ -31,7 +31,7 @@ from navi.http.requests.services import Given, Services
 from navi.http.schemas.schema_routes import get_asyncapi, get_event_schema, get_openapi
 from navi.http.server.connection_limit import ConnectionLimit
 from navi.http.server.guard import Guard
-from navi.http.server.request_form import RequestForm, options_routes
+from navi.http.server.request_form import RequestForm, ServerOptions, options_routes
 
 
 class Welcome(Struct, frozen=True, kw_only=True):
@@ -104,5 +104,6 @@ def create_app(services: Services, *, host: str, allowed_hosts: Iterable[str] = 
         logging_config=None,
         debug=False,
     )
-    guarded = Guard(ConnectionLimit(app), host=host, allowed_hosts=allowed_hosts)
+    limited = ConnectionLimit(ServerOptions(app, ROUTES))
+    guarded = Guard(limited, host=host, allowed_hosts=allowed_hosts)
     return RequestForm(guarded)

@@ -1,5 +1,7 @@
 """Settings and options that cannot be right."""
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -36,6 +38,20 @@ def test_a_bad_value_is_one_line_that_names_the_setting(name: str, value: str, c
     result = CliRunner().invoke(main, ["serve"], env={name: value})
 
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"navi: {name}: {cause}\n")
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
+def test_an_address_of_another_machine_is_told_before_anything_is_started(
+    tmp_path: Path, host: str
+) -> None:
+    arguments = ["serve", "--host", host, "--data-dir", str(tmp_path)]
+
+    result = CliRunner().invoke(main, arguments, env={"NAVI_LLM": "demo"})
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("navi: NAVI_HOST: ")
+    assert result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_bad_address_is_not_repeated_because_it_may_hold_a_password() -> None:

@@ -7,6 +7,7 @@ truth (6.1).
 
 from collections.abc import Iterable
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -51,17 +52,40 @@ class RequestForm:
         await self._app(request, receive, send)
 
 
+class ServerOptions:
+    """ASGI middleware that answers ``OPTIONS *``: what the server takes in general (RFC 9110, 9.3.7)."""
+
+    def __init__(self, app: ASGIApp, routes: Iterable[BaseRouteHandler]) -> None:
+        self._app = app
+        self._allow = with_head({*chain(*_methods(routes).values()), "OPTIONS"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass on a request that has a path."""
+        if scope["type"] != "http" or scope["method"] != "OPTIONS" or scope["path"] != "*":
+            await self._app(scope, receive, send)
+            return
+        headers = [(b"allow", self._allow.encode())]
+        status = HTTPStatus.NO_CONTENT
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
 def options_routes(routes: Iterable[BaseRouteHandler]) -> list[HTTPRouteHandler]:
     """A handler of ``OPTIONS`` for every path, which says all of its methods.
 
     Litestar's own says those of the first handler of a path only.
     """
+    found = _methods(routes)
+    return [_options(path, with_head({*methods, "OPTIONS"})) for path, methods in found.items()]
+
+
+def _methods(routes: Iterable[BaseRouteHandler]) -> dict[str, set[str]]:
     methods: dict[str, set[str]] = {}
     for route in routes:
         if isinstance(route, HTTPRouteHandler):
             for path in route.paths:
                 methods.setdefault(path, set()).update(map(str, route.http_methods))
-    return [_options(path, with_head({*found, "OPTIONS"})) for path, found in methods.items()]
+    return methods
 
 
 def _options(path: str, allow: str) -> HTTPRouteHandler:

@@ -11,7 +11,7 @@ import uvicorn
 from litestar.types import ASGIApp
 from msgspec import Struct
 
-from navi.domain.errors import NaviError
+from navi.domain.errors import BadInput, NaviError
 from navi.http.server.request_protocol import DeadlineH11Protocol
 from navi.http.server.websocket_protocol import BurstWebSocketProtocol
 
@@ -21,10 +21,15 @@ KEEP_ALIVE_SECONDS = 75  # longer than the 60 that proxies reuse connections
 PING_SECONDS = 20.0  # between pings, and for the answer: a half-open client is gone after 40
 SHUTDOWN_SECONDS = 5  # for answers that are being written
 BACKLOG = 1024
+HOST = "NAVI_HOST"  # the setting that is named where it cannot be used
 
 
 class CannotListen(NaviError):
-    """The address is taken, or not this machine's."""
+    """The address is taken, or may not be listened on."""
+
+
+class NotOurAddress(BadInput):
+    """The host is no address of this machine."""
 
 
 class Address(Struct, frozen=True, kw_only=True):
@@ -59,7 +64,8 @@ async def serving(app: ASGIApp, *, host: str, port: int) -> AsyncGenerator[Addre
         port: 0 for any free one.
 
     Raises:
-        CannotListen: the address is taken, or not this machine's.
+        CannotListen: the address is taken.
+        NotOurAddress: it is not this machine's.
     """
     listeners = await _listen(host, port)
     address = Address(host=host, port=listeners[0].getsockname()[1])
@@ -98,13 +104,24 @@ async def serving(app: ASGIApp, *, host: str, port: int) -> AsyncGenerator[Addre
         await running
 
 
+async def check_host(host: str) -> None:
+    """Look whether a host is an address of this machine, before anything else is started.
+
+    Raises:
+        NotOurAddress: it is not.
+    """
+    with contextlib.suppress(CannotListen):
+        for listener in await _listen(host, 0):
+            listener.close()
+
+
 async def _listen(host: str, port: int) -> list[socket.socket]:
     """One socket for each address of the host, all on the same port."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise CannotListen(f"there is no address for the host {host!r}") from error
+        raise NotOurAddress(HOST, f"there is no address for the host {host!r}") from error
     listeners: list[socket.socket] = []
     try:
         for family, address in dict.fromkeys((entry[0], entry[4]) for entry in found):
@@ -125,5 +142,7 @@ async def _listen(host: str, port: int) -> list[socket.socket]:
             raise CannotListen(
                 f"port {port} of {host} is taken; another one is chosen with --port or NAVI_PORT"
             ) from error
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise NotOurAddress(HOST, f"{host} is not an address of this machine") from error
         raise CannotListen(f"cannot listen on {host}, port {port}: {error.strerror}") from error
     return listeners

@@ -74,6 +74,15 @@ async def test_an_absolute_target_is_the_same_request(app: RunningApp) -> None:
     assert json.loads(answer.body)["status"] == "alive"
 
 
+async def test_the_server_in_general_says_its_methods(app: RunningApp) -> None:
+    answer = await exchange(app, f"OPTIONS * HTTP/1.1\r\n{CLOSE}")
+    foreign = await exchange(app, f"OPTIONS * HTTP/1.1\r\n{CLOSE}", host="evil.example")
+
+    assert (answer.status, answer.body) == (204, b"")
+    assert answer.headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH, POST"
+    assert foreign.status == 403
+
+
 async def test_the_host_of_an_absolute_target_is_the_one_that_counts(app: RunningApp) -> None:
     answer = await exchange(app, f"GET http://evil.example/sessions HTTP/1.1\r\n{CLOSE}")
 

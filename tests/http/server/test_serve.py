@@ -16,7 +16,7 @@ from navi.domain.session import Session
 from navi.http.api.health import state_of
 from navi.http.requests.services import Readiness
 from navi.http.server import request_protocol
-from navi.http.server.serve import Address, CannotListen, serving
+from navi.http.server.serve import Address, CannotListen, NotOurAddress, serving
 from tests.support.app import RunningApp, next_frame, running_app
 
 
@@ -39,7 +39,7 @@ async def test_a_taken_port_is_said_in_one_clear_line() -> None:
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
 async def test_an_address_of_another_machine_is_refused(host: str) -> None:
-    with pytest.raises(CannotListen):
+    with pytest.raises(NotOurAddress):
         async with serving(hello, host=host, port=0):
             pass
 
