@@ -22,6 +22,9 @@ PENDING_BYTES = 8 * 1024 * 1024  # more than the relay ever has under way
 
 _CLIENT_TASKS = ("_reading_task", "_flusher_task", "_ping_interval_task")
 
+# RuntimeError: uvloop's word for a write to a socket that was reset, which nats-py does not expect.
+_CLOSE_ERRORS = (TimeoutError, nats.errors.Error, OSError, RuntimeError, AttributeError)
+
 OnConnect = Callable[[Client], Awaitable[None]]
 
 log = structlog.get_logger()
@@ -95,7 +98,7 @@ class NatsConnection:
                 retry = FIRST_RETRY_SECONDS
                 await _until_closed(client, lost)
                 self._lose(errors[-1] if errors else nats.errors.ConnectionClosedError())
-            except (nats.errors.Error, OSError, EOFError, ValueError) as error:
+            except Exception as error:  # noqa: BLE001 - a follower: what nats-py lets through (uvloop's RuntimeError for a reset, among others) must not end it
                 # NoServersError hides what went wrong with each of them.
                 self._lose(errors[-1] if errors else error)
             finally:
@@ -129,6 +132,9 @@ class NatsConnection:
                 pending_size=PENDING_BYTES,
                 flush_timeout=CONNECT_SECONDS,
             )
+            # nats-py comes back from here, too, where the server closed before it had answered.
+            if not client.is_connected:
+                raise nats.errors.UnexpectedEOF
             for callback in self._on_connect:
                 await callback(client)
         self._client, self._trouble, self._reported = client, None, False
@@ -213,7 +219,7 @@ def _cancellation_kept() -> Generator[None, None, None]:
 
 async def _until_closed(client: Client, lost: asyncio.Event) -> None:
     # nats-py does not call back when the socket fails while it is closing, hence the look.
-    while not client.is_closed:
+    while client.is_connected:
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await lost.wait()
@@ -223,7 +229,7 @@ async def _until_closed(client: Client, lost: asyncio.Event) -> None:
 async def _close(client: Client) -> None:
     # A server that hangs takes nothing more: what was under way is dropped with the connection.
     try:
-        with _cancellation_kept(), suppress(TimeoutError, nats.errors.Error, OSError):
+        with _cancellation_kept(), suppress(*_CLOSE_ERRORS):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await client.close()
     finally:

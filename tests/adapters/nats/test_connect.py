@@ -1,8 +1,11 @@
 import asyncio
+import socket
+import struct
 from collections.abc import Generator
 
 import pytest
 import structlog
+import uvloop
 from nats.aio.client import Client
 from structlog.testing import LogCapture
 
@@ -127,3 +130,50 @@ async def test_the_next_server_of_the_list_is_used(own_server: OwnServer) -> Non
     await own_server.start()
     async with connect(f"nats://127.0.0.1:1,{own_server.url}", name="test") as connection:
         await connected(connection)
+
+
+INFO = b'INFO {"max_payload": 1048576, "headers": true}\r\n'
+
+
+class Greeter:
+    """A server of which the first connection goes wrong, and the next one well."""
+
+    def __init__(self, first: bytes, *, resets: bool = False) -> None:
+        self.first: bytes | None = first
+        self._resets = resets
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first, self.first = self.first, None
+        writer.write(first or INFO)
+        if first is not None and self._resets:
+            await asyncio.sleep(0)
+            at_once = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+            writer.transport.abort()
+            return
+        while line := await reader.readline():
+            if line == b"PING\r\n":
+                if first is not None:
+                    break
+                writer.write(b"PONG\r\n")
+        writer.close()
+
+
+async def connects_after(greeter: Greeter) -> None:
+    """Wait until there is a connection that answers."""
+    async with await asyncio.start_server(greeter, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with connect(f"nats://127.0.0.1:{port}", name="test") as connection:
+            await until(lambda: greeter.first is None, seconds=60)
+            await until(lambda: connection.trouble is None, seconds=60)
+            async with connection.borrow(seconds=60) as client:
+                await client.flush(60)
+
+
+@pytest.mark.parametrize("first", [INFO, b"INFO []\r\n"], ids=["no answer", "nonsense"])
+async def test_a_connection_that_comes_to_nothing_is_tried_again(first: bytes) -> None:
+    await connects_after(Greeter(first))
+
+
+def test_a_connection_that_is_reset_in_its_greeting_is_tried_again_on_uvloop() -> None:
+    uvloop.run(connects_after(Greeter(INFO, resets=True)))
