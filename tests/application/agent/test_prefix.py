@@ -68,7 +68,8 @@ def a_message(text: str) -> Any:
 
 def written(message: Any) -> str:
     """A message as text."""
-    calls: list[Any] = [call["function"] for call in message.get("tool_calls") or []]
+    made: list[Any] = message.get("tool_calls") or []
+    calls: list[Any] = [call["function"] for call in made]
     return "\n".join((message.get("content") or "", *map(json.dumps, calls)))
 
 
