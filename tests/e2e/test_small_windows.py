@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.counting_server import CountingServer
+from tests.support.counting_server import CountingServer, plain_mind
+from tests.support.mind import data_of, events_of
 from tests.support.model_server import Received, purpose_of
-from tests.support.model_wire import Calls, Part, Say
+from tests.support.model_wire import Calls, Part, Say, Stall
 from tests.support.navi_process import NaviProcess, running_navi
 
 TURNS = 6
@@ -83,3 +84,32 @@ async def test_a_message_that_cannot_fit_fails_alone(tmp_path: Path) -> None:
             ]
 
     assert outcomes == ["completed", "failed", "completed", "completed"]
+
+
+@pytest.mark.timeout(150)
+async def test_a_message_never_waits_for_what_follows_a_turn(tmp_path: Path) -> None:
+    for_ever = asyncio.Event()
+
+    def holding(request: Received) -> Iterable[Part]:
+        return (Stall(for_ever),) if purpose_of(request) == "naming" else plain_mind(request)
+
+    async with CountingServer(window=8192, prefill=4000.0) as server:
+        server.mind = holding
+        settings = {"NAVI_LLM": "openai", "OPENAI_BASE_URL": f"{server.url}/v1"}
+        async with running_navi(tmp_path / "data", NAVI_MODEL_SLOTS="", **settings) as navi:
+            first = (await navi.post("/sessions", {}))["id"]
+            await navi.say(first, "Hello.")
+            ended = await navi.until(first, "turn_completed")
+            await navi.until(first, "model_called", after=ended["seq"])  # and it has the only slot
+
+            second = (await navi.post("/sessions", {}))["id"]
+            answered = await navi.say(second, "Hello to you too.")  # else it would wait for ever
+            given_up = await navi.until(first, "model_call_failed")
+            server.mind = plain_mind
+            await navi.until(first, "session_renamed")
+            waited = data_of(await events_of(navi, second), "model_waiting")
+
+    assert (answered["outcome"], answered["content"]) == ("completed", "Yes, that is so.")
+    assert given_up["data"]["kind"] == "preempted"
+    assert server.most_at_once == 1
+    assert all(told["reason"] == "slot" for told in waited)

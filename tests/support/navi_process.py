@@ -24,7 +24,7 @@ from tests.support.terminal import Terminal, on_terminal
 
 START_SECONDS = 30.0
 END_SECONDS = 15.0
-TURN_SECONDS = 20.0
+TURN_SECONDS = 60.0
 COMMAND_SECONDS = 30.0
 
 # Nothing of the machine that runs the tests shows through: no settings, no model server.

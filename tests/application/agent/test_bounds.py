@@ -17,6 +17,7 @@ from navi.domain.events import (
     ModelCallFailed,
     ModelReplied,
     SessionRenamed,
+    SubagentFinished,
     ToolFinished,
     TurnCompleted,
     TurnFailed,
@@ -29,6 +30,7 @@ from tests.support.model_server import ModelServer, Received, purpose_of
 from tests.support.model_wire import Done, Part, Say, calls
 
 WINDOW = 8_192
+TASK = {"task": "read all the parts"}
 
 
 def mind(
@@ -333,6 +335,59 @@ async def test_a_session_goes_on_where_no_model_can_summarise_what_is_too_long(
         [compressed] = await events_of(node, session_id, ContextCompressed)
         assert compressed.summary.startswith("What came before was too long")
         assert compressed.tokens_after < WINDOW < compressed.tokens_before
+
+
+async def test_a_subagent_that_reads_more_than_its_window_is_compressed_and_comes_back(
+    tmp_path: Path,
+) -> None:
+    def turn(request: Received) -> Iterable[Part]:
+        messages = request.json["messages"]
+        last = messages[-1]["role"]
+        if messages[1]["content"].startswith("hello"):
+            return (Say("all is read"),) if last == "tool" else (calls(("spawn_agent", TASK)),)
+        left = next(parts, None)
+        if left is None:
+            return (Say("I have read it"),)
+        return (calls(("filesystem", {"action": "write", "path": left, "content": "word " * 900})),)
+
+    async with (
+        CountingServer(window=WINDOW) as server,
+        agent_node(World(), tmp_path, [server.url], window=WINDOW) as node,
+    ):
+        parts = iter([f"{number}.txt" for number in range(12)])
+        server.mind = mind(turn=turn)
+        session_id = await node.session()
+
+        outcome = await node.ask(session_id, "hello, read it all")
+
+        rows = [row.envelope for row in await node.world.events(session_id)]
+        [compressed, *_] = [e for e in rows if isinstance(e.event, ContextCompressed)]
+        [finished] = await events_of(node, session_id, SubagentFinished)
+        assert (outcome.outcome, outcome.content) == ("completed", "all is read")
+        assert compressed.subagent_id is not None
+        assert (finished.completed_normally, finished.result) == (True, "I have read it")
+        await all_render_again(node, server, session_id)
+
+
+async def test_a_subagent_whose_task_does_not_fit_says_so_and_the_turn_goes_on(
+    tmp_path: Path,
+) -> None:
+    async with (
+        ModelServer() as server,
+        agent_node(World(), tmp_path, [server.url]) as node,
+    ):
+        server.answer(calls(("spawn_agent", TASK)), Done())
+        for _ in range(2):
+            server.refuse(400, "request (9000 tokens) exceeds the available context size")
+        server.answer(Say("then I do it myself"), Done())
+        session_id = await node.session()
+
+        outcome = await node.ask(session_id, "hello")
+
+        [finished] = await events_of(node, session_id, SubagentFinished)
+        assert (outcome.outcome, outcome.content) == ("completed", "then I do it myself")
+        assert not finished.completed_normally
+        assert "does not fit" in finished.result
 
 
 @pytest.mark.parametrize("window", [4_096, 8_192])
