@@ -19,6 +19,7 @@ from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.heads_stream import HeadsStream
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.nats.wake_ups import wake_ups
+from navi.adapters.patterns import search_in_time
 from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLeaderLock
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.signing import open_signer
@@ -216,6 +217,7 @@ async def open_node(
                     outputs=KeptOutputs(),
                     calls=_calls(settings),
                     compression=_compression(settings),
+                    search=search_in_time,
                 )
             )
         )

@@ -6,13 +6,17 @@ from typing import Literal
 from msgspec import Struct
 
 from navi.domain.events import (
+    ApprovalRequested,
     CompressionFailed,
     CompressionUndone,
     ContentErased,
     ContextCompressed,
+    Decision,
+    DecisionScope,
     FileUploaded,
     GuidanceGiven,
     ImageShown,
+    JsonObject,
     MemoryForgotten,
     MemoryRecalled,
     MemorySaved,
@@ -97,6 +101,24 @@ class RequestStop(Struct, frozen=True, kw_only=True):
     by: str
 
 
+class DecideApproval(Struct, frozen=True, kw_only=True):
+    """Decide on a tool call that waits for it.
+
+    Attributes:
+        scope: ``session`` decides on every later call that the same rule asks about, too, and on those
+            that wait already.
+        note: what the model reads of a denial.
+        arguments: what the tool gets in place of the model's; None for those.
+    """
+
+    call_id: CallId
+    decision: Decision
+    by: str
+    scope: DecisionScope = "once"
+    note: str | None = None
+    arguments: JsonObject | None = None
+
+
 class RenameSession(Struct, frozen=True, kw_only=True):
     """Give it a name; one that navi made never replaces one that a person gave."""
 
@@ -163,6 +185,12 @@ class ResumeTurn(Struct, frozen=True, kw_only=True):
     repeatable: frozenset[CallId]
 
 
+class TakeUpTurn(Struct, frozen=True, kw_only=True):
+    """Go on with a turn of another process that has waited for a person; nobody runs it."""
+
+    node: NodeId
+
+
 class Runner(Struct, frozen=True, kw_only=True):
     """Who runs a turn: the turn and the attempt at it, which no other process shares."""
 
@@ -184,6 +212,7 @@ Outcome = (
     | ThinkingEnded
     | ModelReplied
     | ModelCallFailed
+    | ApprovalRequested
     | ToolStarted
     | ToolOutputDelta
     | ToolFinished
@@ -301,6 +330,7 @@ Command = (
     | ForkSession
     | ReceiveMessage
     | RequestStop
+    | DecideApproval
     | RenameSession
     | PinSession
     | DeleteSession
@@ -309,6 +339,7 @@ Command = (
     | ExpireUpload
     | StartTurn
     | ResumeTurn
+    | TakeUpTurn
     | RecordAside
     | ReviseRecall
     | RecordErasure

@@ -5,12 +5,14 @@ from typing import assert_never
 
 from msgspec import UNSET, Struct
 
+from navi.domain.approvals import DENIED
 from navi.domain.commands import (
     AnswerAsides,
     Aside,
     Command,
     Completed,
     CreateSession,
+    DecideApproval,
     DeleteSession,
     DeliverMessages,
     EndSubagent,
@@ -33,6 +35,7 @@ from navi.domain.commands import (
     StartTurn,
     Stopped,
     SwitchProfile,
+    TakeUpTurn,
     TurnStart,
 )
 from navi.domain.errors import (
@@ -40,6 +43,7 @@ from navi.domain.errors import (
     Fenced,
     MessageIdReused,
     NotFound,
+    NothingToDecide,
     NothingToDeliver,
     NoTurn,
     RuleBroken,
@@ -48,6 +52,8 @@ from navi.domain.errors import (
 )
 from navi.domain.events import (
     AgentEvent,
+    ApprovalDecided,
+    ApprovalRequested,
     CompressionFailed,
     ContextCompressed,
     FileExpired,
@@ -76,6 +82,7 @@ from navi.domain.events import (
     ThinkingDelta,
     ThinkingEnded,
     TodoUpdated,
+    ToolCall,
     ToolFinished,
     ToolOutputDelta,
     ToolStarted,
@@ -89,6 +96,7 @@ from navi.domain.events import (
 from navi.domain.fork import owes_an_answer
 from navi.domain.ids import (
     CallId,
+    NodeId,
     SubagentId,
     TurnId,
 )
@@ -98,11 +106,14 @@ from navi.domain.turn import (
     DIED,
     HANDED_OVER,
     MAX_DEATHS,
+    WAITED,
     OpenModelCall,
     OpenSubagent,
     OpenTool,
+    ToolRun,
     Turn,
     open_operations,
+    turn_waits,
 )
 from navi.domain.uploads import check_room
 
@@ -140,6 +151,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
         case RequestStop(by=by):
             running = session.turn is not None and session.turn.stop_by is None
             return _one(StopRequested(by=by)) if running else ()
+        case DecideApproval():
+            return _decide_approval(session, command)
         case RenameSession(name=name, by=by):
             if (session.name, session.named_by_user) == (name, by == "user"):
                 return ()
@@ -163,6 +176,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
             return _start(session, start)
         case ResumeTurn():
             return _resume(session, command)
+        case TakeUpTurn(node=node):
+            return _take_up(session, node)
         case RecordAside(events=events):
             return _record_aside(session, events)
         case ReviseRecall():
@@ -284,7 +299,11 @@ def _delete(session: Session) -> tuple[Decided, ...]:
     if session.turn is not None:
         ended = (
             *_answers(
-                session.turn, call_kind="stopped", partial_texts={}, why="the session was deleted"
+                session.turn,
+                call_kind="stopped",
+                partial_texts={},
+                why="the session was deleted",
+                by="delete",
             ),
             Decided(events=(TurnStopped(by="delete"),)),
         )
@@ -346,6 +365,54 @@ def _resume(session: Session, command: ResumeTurn) -> tuple[Decided, ...]:
     return (*_one(resumed), *answers)
 
 
+def _take_up(session: Session, node: NodeId) -> tuple[Decided, ...]:
+    """A turn that waited changes hands without a death: whoever had it, nobody was at work."""
+    turn = session.turn
+    if turn is None:
+        raise NoTurn(f"no turn is open in session {session.id}")
+    if turn.node == node or not turn.parked or turn_waits(turn):
+        raise TurnUnderway(f"turn {turn.id} runs, or waits")
+    return _one(TurnResumed(node=node, attempt=turn.attempt + 1, reason=WAITED))
+
+
+def _decide_approval(session: Session, command: DecideApproval) -> tuple[Decided, ...]:
+    turn = session.turn
+    _, run = turn.undecided(command.call_id) if turn is not None else ("", None)
+    if turn is None or run is None or run.asked is None:
+        raise NothingToDecide(f"no tool call {command.call_id} waits in session {session.id}")
+    if command.arguments is not None and command.decision == "deny":
+        raise BadInput("arguments", "go with allow only")
+    rule = run.asked.rule
+    return tuple(
+        _decided_on(command, name, other, named=other is run)
+        for name, actor in turn.actors.items()
+        for other in actor.tools
+        if other is run or (command.scope == "session" and other.undecided and _asks(other, rule))
+    )
+
+
+def _asks(run: ToolRun, rule: str) -> bool:
+    return run.asked is not None and rule != "" and run.asked.rule == rule
+
+
+def _decided_on(command: DecideApproval, name: str, run: ToolRun, *, named: bool) -> Decided:
+    """The decision on a call: the one it was made on, or another that the same rule asks about."""
+    decided = ApprovalDecided(
+        call_id=run.call.id,
+        decision=command.decision,
+        scope=command.scope,
+        by=command.by,
+        note=command.note,
+        arguments=command.arguments if named else None,
+    )
+    denied = () if command.decision == "allow" else (_denied(run.call, command.note or DENIED),)
+    return Decided(events=(decided, *denied), subagent_id=SubagentId(name) if name else None)
+
+
+def _denied(call: ToolCall, why: str) -> ToolFinished:
+    return ToolFinished(call_id=call.id, name=call.name, outcome="denied", output=why)
+
+
 def _fence(session: Session, runner: Runner) -> Turn:
     turn = session.turn
     if turn is None or (turn.id, turn.attempt) != (runner.turn_id, runner.attempt):
@@ -393,14 +460,17 @@ def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
         case ThinkingDelta() | TextDelta() | ThinkingEnded() | ModelReplied() | ModelCallFailed():
             if actor.call is None or actor.call.id != event.call_id:
                 raise RuleBroken(f"model call {event.call_id} is not open")
+        case ApprovalRequested():
+            if not any(_may_be_asked_about(run, event.call_id) for run in actor.tools):
+                raise RuleBroken(f"nobody can be asked about tool call {event.call_id} now")
         case ToolStarted():
-            if not any(run.call.id == event.call_id and not run.started for run in actor.tools):
+            if not any(_may_start(run, event.call_id) for run in actor.tools):
                 raise RuleBroken(f"tool call {event.call_id} does not wait to be started")
         case ToolOutputDelta():
             if not any(run.call.id == event.call_id and run.started for run in actor.tools):
                 raise RuleBroken(f"tool call {event.call_id} is not running")
         case ToolFinished():
-            if not any(run.call.id == event.call_id for run in actor.tools):
+            if not any(r.call.id == event.call_id and not r.undecided for r in actor.tools):
                 raise RuleBroken(f"tool call {event.call_id} is not open")
         case SubagentStarted():
             owner = turn.owner_of(event.call_id)
@@ -421,6 +491,14 @@ def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
             pass
         case _:
             assert_never(event)
+
+
+def _may_be_asked_about(run: ToolRun, call_id: CallId) -> bool:
+    return run.call.id == call_id and not run.started and run.asked is None
+
+
+def _may_start(run: ToolRun, call_id: CallId) -> bool:
+    return run.call.id == call_id and not run.started and not run.undecided
 
 
 def _end_subagent(turn: Turn, command: EndSubagent) -> tuple[Decided, ...]:
@@ -505,6 +583,7 @@ def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
                 call_kind="stopped",
                 partial_texts=command.partial_texts,
                 why="the turn was stopped",
+                by="stop",
             )
             return (*answers, *_one(TurnStopped(by=by)))
         case Failed(kind=kind, error=error):
@@ -525,12 +604,14 @@ def _answers(
     call_kind: str,
     partial_texts: Mapping[CallId, str],
     why: str,
+    by: str = "navi",
     of: Collection[str] | None = None,
     but: str | None = None,
 ) -> tuple[Decided, ...]:
     """One answer for every open operation: no history with an unanswered call is ever left behind.
 
     Args:
+        by: who denies the calls that wait for a person.
         of: the subagents whose operations are answered; None for all of the turn.
         but: a subagent whose own return is left to the caller.
     """
@@ -540,6 +621,7 @@ def _answers(
             continue
         if isinstance(operation, OpenSubagent) and operation.subagent_id == but:
             continue
+        first: tuple[AgentEvent, ...] = ()
         match operation:
             case OpenModelCall(subagent_id=subagent_id, call=call):
                 answer: AgentEvent = ModelCallFailed(
@@ -549,6 +631,9 @@ def _answers(
                     partial_text=partial_texts.get(call.id, ""),
                     will_retry=False,
                 )
+            case OpenTool(subagent_id=subagent_id, call=call, undecided=True):
+                first = (ApprovalDecided(call_id=call.id, decision="deny", scope="once", by=by),)
+                answer = _denied(call, f"Not run: {why}.")
             case OpenTool(subagent_id=subagent_id, call=call, started=started):
                 answer = ToolFinished(
                     call_id=call.id,
@@ -560,7 +645,7 @@ def _answers(
                 answer = SubagentFinished(call_id=call_id, result="", completed_normally=False)
             case _:
                 assert_never(operation)
-        answers.append(Decided(events=(answer,), subagent_id=subagent_id))
+        answers.append(Decided(events=(*first, answer), subagent_id=subagent_id))
     return tuple(answers)
 
 

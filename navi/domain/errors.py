@@ -3,11 +3,13 @@
 NaviError
 ├── BadInput                a value from outside breaks a limit; names the field
 ├── NotFound                no such session, call, projection
+│   ├── NothingToDecide     the tool call does not wait for a decision
 │   └── Erased              it was there, and was erased
 ├── RuleBroken              a command does not fit the session's state
 │   ├── TurnUnderway        a turn is open already
 │   ├── NothingToDeliver    no message waits for a turn
 │   ├── NoTurn              the command needs an open turn
+│   ├── AlreadyDecided      the tool call waited for a decision, and has one
 │   ├── MessageIdReused     the id stands for another content
 │   ├── TooManyWaiting      the session's queue of messages is full
 │   ├── UploadsFull         more than a session's uploads may be
@@ -62,6 +64,10 @@ class NotFound(NaviError):
     """What was asked for does not exist."""
 
 
+class NothingToDecide(NotFound):
+    """The tool call does not wait for a decision."""
+
+
 class Erased(NotFound):
     """What was asked for cannot be given any more: words that it needs were erased."""
 
@@ -76,6 +82,10 @@ class TurnUnderway(RuleBroken):
 
 class NothingToDeliver(RuleBroken):
     """No message waits for a turn."""
+
+
+class AlreadyDecided(RuleBroken):
+    """The tool call waited for a decision, and has one."""
 
 
 class NoTurn(RuleBroken):

@@ -1,6 +1,7 @@
 """A profile: who the agent is in a session, what it may use, and how hard it thinks."""
 
-from typing import Annotated
+import re
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,6 +15,21 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Prompt = Annotated[str, Meta(max_length=100_000)]  # characters
 
 
+class ApprovalRule(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What becomes of the tool calls that fit.
+
+    Attributes:
+        tool: a glob of names of tools.
+        match: regular expressions by argument; each has to be found in it.
+    """
+
+    tool: Name
+    match: dict[Name, Annotated[str, Meta(max_length=1_000)]] = {}
+    then: Literal["allow", "ask", "deny"]
+
+
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of ``config.json``; all of them may be left out.
 
@@ -25,6 +41,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             window leaves.
         enabled_tools: names of the tools that the model is offered; None for all.
         subagent_tools: the same for subagents; empty for ``enabled_tools``.
+        approvals: rules on tool calls; the first one that fits counts.
         goal_anchoring_interval: iterations between two reminders of the goal.
         anti_stall_threshold: iterations without progress before the model is told.
     """
@@ -40,6 +57,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     subagent_system_prompt: Prompt = ""
     enabled_tools: tuple[Name, ...] | None = None
     subagent_tools: tuple[Name, ...] | None = None
+    approvals: Annotated[tuple[ApprovalRule, ...], Meta(max_length=200)] = ()
     planning_enabled: bool = False
     planning_phase2_enabled: bool = False
     subagent_planning_enabled: bool = False
@@ -89,8 +107,20 @@ def parse_profile(config: bytes, *, system: str = "", subagent: str = "") -> Pro
         raise validation_error(error, whole="config.json") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput("config.json", f"is not JSON: {error}") from error
+    _check_expressions(profile.approvals)
     return msgspec.structs.replace(
         profile,
         system_prompt=profile.system_prompt or system,
         subagent_system_prompt=profile.subagent_system_prompt or subagent,
     )
+
+
+def _check_expressions(rules: tuple[ApprovalRule, ...]) -> None:
+    for number, rule in enumerate(rules):
+        for argument, expression in rule.match.items():
+            try:
+                re.compile(expression)
+            except (re.error, RecursionError, OverflowError) as error:
+                raise BadInput(
+                    f"approvals[{number}].match.{argument}", f"is no regular expression: {error}"
+                ) from error

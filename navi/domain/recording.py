@@ -8,6 +8,7 @@ from msgspec import Struct
 from navi.domain.event_codec import encode_data, type_of
 from navi.domain.events import (
     AgentEvent,
+    ApprovalRequested,
     ContextCompressed,
     Envelope,
     JsonObject,
@@ -79,8 +80,11 @@ class Recording:
         self._started: dict[CallId, int] = {}
         self._finished: dict[CallId, int] = {}
         self._spawned: dict[CallId, SubagentId] = {}
+        self._requested: dict[CallId, ApprovalRequested] = {}
         for envelope in self.envelopes:
             match envelope.event:
+                case ApprovalRequested(call_id=call_id) as requested:
+                    self._requested[call_id] = requested
                 case ToolStarted(call_id=call_id):
                     self._started[call_id] = envelope.seq
                 case ToolFinished(call_id=call_id):
@@ -192,6 +196,10 @@ class Recording:
         return not isinstance(self.at(call.seq - 1).event, TurnCompleted)
 
     # --- tool calls ---
+
+    def requested(self, call_id: CallId) -> ApprovalRequested | None:
+        """How a person was asked about a tool call; None where nobody was."""
+        return self._requested.get(call_id)
 
     def started_at(self, call_id: CallId) -> int | None:
         """Where a tool call began."""

@@ -8,9 +8,11 @@ from msgspec.structs import replace
 from navi.domain.events import (
     EVENT_TYPES,
     AgentEvent,
+    ApprovalDecided,
     CompressionUndone,
     ContentErased,
     ContextCompressed,
+    Decision,
     Envelope,
     FileExpired,
     FileUploaded,
@@ -46,7 +48,7 @@ from navi.domain.ids import (
     SessionId,
     TurnId,
 )
-from navi.domain.turn import Actor, Turn, evolve_turn
+from navi.domain.turn import Actor, ToolRun, Turn, evolve_turn, turn_waits
 from navi.domain.uploads import Upload, with_upload, without, without_erased
 
 FOLLOWING: tuple[Purpose, ...] = ("naming", "memory")  # calls that follow a completed turn
@@ -142,6 +144,8 @@ class Session(Struct, frozen=True, kw_only=True):
         newer: the first event that only a newer navi can read: this one cannot tell what state the
             session is in, and leaves it to that.
         usage: of its own calls; a fork begins with none.
+        decided: what a person has decided for all later calls of the session that a rule asks about,
+            by rule; a fork asks again.
     """
 
     id: SessionId = SessionId("")
@@ -165,6 +169,7 @@ class Session(Struct, frozen=True, kw_only=True):
     uploads: tuple[Upload, ...] = ()
     newer: NewerEvent | None = None
     usage: SessionUsage = SessionUsage()
+    decided: dict[str, Decision] = {}
 
     @property
     def exists(self) -> bool:
@@ -173,7 +178,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def unfinished(self) -> bool:
-        """Whether some process has to act: for a turn, a message, a call, or what follows a turn."""
+        """Whether something is left to do: for a turn, a message, a call, or what follows a turn."""
         if not self.exists or self.newer is not None:
             return False
         return bool(self.turn or self.waiting or self.asides or self.follow_up)
@@ -284,6 +289,12 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
                 compressions=(*session.compressions, compression),
             )
             return _in_turn(session, envelope)
+        case ApprovalDecided(scope="session") as decided if session.turn is not None:
+            _, run = session.turn.undecided(decided.call_id)
+            if run is not None and run.asked is not None and run.asked.rule:
+                rules = {**session.decided, run.asked.rule: decided.decision}
+                session = replace(session, decided=rules)
+            return _in_turn(session, envelope)
         case TodoUpdated(items=items):
             return _in_turn(replace(session, todo=statuses_of(items)), envelope)
         case CompressionUndone(compression_seq=seq):
@@ -319,6 +330,7 @@ def _created(session: Session, envelope: Envelope, created: SessionCreated) -> S
         deleted=False,
         forked_from=created.forked_from,
         follow_up=None,
+        decided={},
     )
 
 
@@ -398,6 +410,14 @@ def due_messages(session: Session) -> tuple[Waiting, ...]:
 # --- what comes next ----------------------------------------------------------------------------
 
 
+def undecided_calls(session: Session) -> tuple[ToolRun, ...]:
+    """The tool calls that wait for a person's decision, subagents' too, oldest request first."""
+    if session.turn is None:
+        return ()
+    runs = [run for actor in session.turn.actors.values() for run in actor.tools if run.undecided]
+    return tuple(sorted(runs, key=lambda run: run.asked.seq if run.asked is not None else 0))
+
+
 class OpenTurn(Struct, frozen=True, kw_only=True):
     """A message waits and no turn is open."""
 
@@ -407,7 +427,7 @@ class GoOn(Struct, frozen=True, kw_only=True):
 
 
 class Wait(Struct, frozen=True, kw_only=True):
-    """Nothing to do until somebody says something."""
+    """Nothing to do until somebody says something, or decides on what a turn waits for."""
 
 
 def next_step(session: Session) -> OpenTurn | GoOn | Wait:
@@ -415,5 +435,5 @@ def next_step(session: Session) -> OpenTurn | GoOn | Wait:
     if not session.exists:
         return Wait()
     if session.turn is not None:
-        return GoOn()
+        return Wait() if turn_waits(session.turn) else GoOn()
     return OpenTurn() if session.waiting else Wait()

@@ -1,6 +1,6 @@
 """An open turn: what the agent is doing, and what it does next."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Literal
 
@@ -10,8 +10,11 @@ from msgspec.structs import replace
 from navi.domain.errors import FailureKind
 from navi.domain.events import (
     AgentEvent,
+    ApprovalDecided,
+    ApprovalRequested,
     CompressionFailed,
     ContextCompressed,
+    Decision,
     Envelope,
     GuidanceGiven,
     MemoryRecalled,
@@ -44,6 +47,7 @@ MAX_DEATHS = 3  # processes a turn may take with it before it is given up
 FAILED = "failed"  # verdict on a phase of planning whose call failed for good
 HANDED_OVER = "handed_over"  # reason of a turn_resumed after a clean good-bye
 DIED = "node_died"
+WAITED = "waited"  # the turn waited for a person, and no process had anything to do with it
 FOR_LENGTH = "length"  # finish_reason of an answer that was cut off
 CONTEXT_OVERFLOW = "context_overflow"  # kind of turn_failed
 INVALID_ARGUMENTS = "invalid_json"  # key under which arguments stand that are not a JSON object
@@ -75,16 +79,35 @@ class Attempt(Struct, frozen=True, kw_only=True):
     not_ready_at: datetime | None = None
 
 
+class Asked(Struct, frozen=True, kw_only=True):
+    """A person was asked about a tool call; ``seq`` and ``at`` are of the request."""
+
+    seq: int
+    at: datetime
+    rule: str
+
+
 class ToolRun(Struct, frozen=True, kw_only=True):
     """A tool call of the last reply that has no result yet.
 
     Attributes:
         cut_off: its arguments were cut off for length: it is not run.
+        asked: set where a person was asked about it.
+        decided: what the person said; None before that.
+        edited: whether the arguments are the person's, and not the model's.
     """
 
     call: ToolCall
     started: bool = False
     cut_off: bool = False
+    asked: Asked | None = None
+    decided: Decision | None = None
+    edited: bool = False
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it waits for a person's decision."""
+        return self.asked is not None and self.decided is None
 
 
 class PlanStage(Struct, frozen=True, kw_only=True):
@@ -120,7 +143,8 @@ class Actor(Struct, frozen=True, kw_only=True):
         spawned_by: the ``spawn_agent`` call that a subagent answers.
         parent: who made that call; the agent itself under the empty name.
         profile_id: a subagent's; the agent itself has the session's.
-        began: when a subagent was started.
+        began: when a subagent was started; later by the time it has waited for people.
+        waits_since: when the first of its calls that wait for a person began to; None without one.
         goal: what it is there for: the subagent's task.
         answer: its last words.
     """
@@ -140,6 +164,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     parent: str = ""
     profile_id: str = ""
     began: datetime | None = None
+    waits_since: datetime | None = None
     goal: str = ""
     answer: str = ""
 
@@ -151,6 +176,7 @@ class Turn(Struct, frozen=True, kw_only=True):
         attempt: 1 for the process that opened it, one more for each that took it over.
         plain: whoever sent its message waits for the answer: nobody plans, no subagent either.
         deaths: processes that died over it.
+        parked: all of it waits, or has waited, for people, and no process has gone on with it since.
         usage: tokens of all its calls so far.
         actors: by subagent id; the agent itself under the empty name. Subagents that came back are
             not among them.
@@ -167,6 +193,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     plain: bool = False
     attempt: int = 1
     deaths: int = 0
+    parked: bool = False
     stop_by: str | None = None
     delivered: tuple[int, ...] = ()
     usage: Usage = Usage()
@@ -180,6 +207,14 @@ class Turn(Struct, frozen=True, kw_only=True):
     def actor(self, subagent_id: SubagentId | None) -> Actor:
         """The state of the agent (None) or of a subagent."""
         return self.actors.get(subagent_id or "", Actor())
+
+    def undecided(self, call_id: CallId) -> tuple[str, ToolRun | None]:
+        """A call that waits for a person's decision, and the name of its actor; None without one."""
+        for name, actor in self.actors.items():
+            for run in actor.tools:
+                if run.call.id == call_id and run.undecided:
+                    return name, run
+        return "", None
 
     def owner_of(self, call_id: CallId) -> str | None:
         """Under which name the actor stands that made a tool call which is running; None without."""
@@ -210,13 +245,23 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 def evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
     """The open turn after an event; total."""
+    after = _evolve_turn(turn, envelope)
+    parked = turn_waits(after) or (turn.parked and isinstance(envelope.event, _FROM_OUTSIDE))
+    return after if parked == after.parked else replace(after, parked=parked)
+
+
+# What may happen to a turn that nobody runs; the answer to a denied call comes with the decision.
+_FROM_OUTSIDE = ApprovalDecided | ToolFinished | StopRequested | MemoryRecalled
+
+
+def _evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
     match envelope.event:
         case MessageDelivered(message_seq=seq):
             return replace(turn, delivered=(*turn.delivered, seq))
         case StopRequested(by=by):
             return replace(turn, stop_by=turn.stop_by or by)
         case TurnResumed(node=node, attempt=attempt, reason=reason):
-            deaths = turn.deaths + (reason != HANDED_OVER)
+            deaths = turn.deaths + (reason not in (HANDED_OVER, WAITED))
             return replace(turn, node=node, attempt=attempt, deaths=deaths)
         case TodoUpdated() as event:
             return _todo_updated(turn, envelope.subagent_id or "", event)
@@ -227,6 +272,8 @@ def evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
                 recalled_ids=memory_ids,
                 recalled_beside=beside is True,
             )
+        case ApprovalDecided() as event:
+            return _decided(turn, event, at=envelope.at)
         case SubagentStarted() as event if envelope.subagent_id is not None:
             return _spawn(turn, envelope.subagent_id, event, at=envelope.at)
         case SubagentFinished() as event if envelope.subagent_id is not None:
@@ -257,6 +304,37 @@ def _todo_updated(turn: Turn, by: str, event: TodoUpdated) -> Turn:
         )
         for name, actor in turn.actors.items()
     }
+    return replace(turn, actors=actors)
+
+
+def _decided(turn: Turn, event: ApprovalDecided, *, at: datetime) -> Turn:
+    name, run = turn.undecided(event.call_id)
+    if run is None:
+        return turn
+    edited = event.arguments is not None
+    call = run.call if event.arguments is None else replace(run.call, arguments=event.arguments)
+    after = replace(run, call=call, decided=event.decision, edited=edited)
+    actor = turn.actors[name]
+    tools = tuple(after if r is run else r for r in actor.tools)
+    if any(r.undecided for r in tools):
+        return replace(turn, actors={**turn.actors, name: replace(actor, tools=tools)})
+    waited = at - (actor.waits_since or at)
+    turn = replace(
+        turn, actors={**turn.actors, name: replace(actor, tools=tools, waits_since=None)}
+    )
+    return _given_time(turn, name, waited)
+
+
+def _given_time(turn: Turn, name: str, waited: timedelta) -> Turn:
+    """The turn, its subagents given the time that one of them has waited for a person."""
+    actors = dict(turn.actors)
+    for _ in range(MAX_DEPTH):
+        actor = actors.get(name)
+        if not name or actor is None:
+            break
+        if actor.began is not None:
+            actors[name] = replace(actor, began=actor.began + waited)
+        name = actor.parent
     return replace(turn, actors=actors)
 
 
@@ -291,6 +369,12 @@ def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int, at: datetime) ->
             return replace(actor, plan=_planned(actor.plan, event), attempts=())
         case GuidanceGiven(kind="continue"):
             return replace(actor, replied=False)
+        case ApprovalRequested(call_id=call_id, rule=rule):
+            asked = Asked(seq=seq, at=at, rule=rule)
+            tools = tuple(
+                replace(run, asked=asked) if run.call.id == call_id else run for run in actor.tools
+            )
+            return replace(actor, tools=tools, waits_since=actor.waits_since or at)
         case ToolStarted(call_id=call_id):
             tools = tuple(
                 replace(run, started=True) if run.call.id == call_id else run for run in actor.tools
@@ -422,11 +506,12 @@ class OpenModelCall(Struct, frozen=True, kw_only=True):
 
 
 class OpenTool(Struct, frozen=True, kw_only=True):
-    """A tool call without a result."""
+    """A tool call without a result; ``undecided`` where it waits for a person."""
 
     subagent_id: SubagentId | None
     call: ToolCall
     started: bool
+    undecided: bool = False
 
 
 class OpenSubagent(Struct, frozen=True, kw_only=True):
@@ -453,12 +538,39 @@ def open_operations(turn: Turn) -> tuple[OpenOperation, ...]:
         if actor.call is not None:
             found.append(OpenModelCall(subagent_id=subagent_id, call=actor.call))
         found.extend(
-            OpenTool(subagent_id=subagent_id, call=run.call, started=run.started)
+            OpenTool(
+                subagent_id=subagent_id,
+                call=run.call,
+                started=run.started,
+                undecided=run.undecided,
+            )
             for run in actor.tools
         )
         if subagent_id is not None and actor.spawned_by is not None:
             found.append(OpenSubagent(subagent_id=subagent_id, call_id=actor.spawned_by))
     return tuple(found)
+
+
+# --- what waits for a person --------------------------------------------------------------------
+
+
+def waits(turn: Turn, run: ToolRun) -> bool:
+    """Whether a call goes on only once a person decides: on it, or for the subagent it has spawned."""
+    if run.undecided:
+        return True
+    subagent_id = turn.subagent_of(run.call.id)
+    return subagent_id is not None and actor_waits(turn, subagent_id)
+
+
+def actor_waits(turn: Turn, subagent_id: SubagentId | None) -> bool:
+    """Whether the agent, or a subagent, can do nothing until a person decides."""
+    actor = turn.actor(subagent_id)
+    return bool(actor.tools) and all(waits(turn, run) for run in actor.tools)
+
+
+def turn_waits(turn: Turn) -> bool:
+    """Whether nobody can do anything in the turn until a person decides; no process is needed."""
+    return turn.stop_by is None and actor_waits(turn, None)
 
 
 # --- what comes next ----------------------------------------------------------------------------
@@ -507,6 +619,10 @@ class RunTools(Struct, frozen=True, kw_only=True):
     runs: tuple[ToolRun, ...]
 
 
+class WaitForApproval(Struct, frozen=True, kw_only=True):
+    """Nothing to do until a person has decided; that takes no process, and has no time limit."""
+
+
 class Finish(Struct, frozen=True, kw_only=True):
     """Nothing is left to do for this actor."""
 
@@ -516,7 +632,9 @@ class Finish(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-TurnStep = Deliver | MakePlan | LeavePlan | Compress | AskModel | RunTools | Finish
+TurnStep = (
+    Deliver | MakePlan | LeavePlan | Compress | AskModel | RunTools | WaitForApproval | Finish
+)
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -547,7 +665,9 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
     if actor.iterations > limits.max_iterations:
         return Finish(why="limit_reached")  # the last call was without tools, whatever it asks for
     if actor.tools:
-        return RunTools(runs=_side_by_side(actor.tools))
+        # What waits for a person does not hold up the other calls of its reply.
+        ready = tuple(run for run in actor.tools if not waits(turn, run))
+        return RunTools(runs=_side_by_side(ready)) if ready else WaitForApproval()
     plans = limits.planning and not actor.plan.done and not actor.iterations
     if actor.attempts and not actor.attempts[-1].will_retry:
         last = actor.attempts[-1]

@@ -1,10 +1,11 @@
 """Tools of the agent, and everything that a call of one is given."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from navi.domain.approvals import Ask
 from navi.domain.events import JsonObject, TodoItem, ToolOutcome
 from navi.domain.ids import CallId, Owner, SessionId
 
@@ -102,6 +103,30 @@ class UnavailableTool(Struct, frozen=True, kw_only=True):
 
     name: str
     reason: str
+
+
+@runtime_checkable
+class AsksByItself(Protocol):
+    """A tool that may want a person to be asked where no rule of the profile fits."""
+
+    async def asks(self, arguments: JsonObject, user_id: Owner) -> Ask | None:
+        """Why a person is to be asked about such a call; None where it is allowed.
+
+        The ``rule`` is what a decision for the session holds for: all calls that ask with the same.
+        """
+        ...
+
+
+@runtime_checkable
+class Previewed(Protocol):
+    """A tool that says what a call would do; of others a person sees the arguments."""
+
+    async def preview(self, arguments: JsonObject, workspace: Path) -> str:
+        """The command, the difference to a file, the request: exactly what would be done.
+
+        The arguments have passed ``check``. It changes nothing, and ends within seconds.
+        """
+        ...
 
 
 class ToolBox(Protocol):

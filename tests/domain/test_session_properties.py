@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from navi.domain.commands import (
     Completed,
     CreateSession,
+    DecideApproval,
     DeleteSession,
     DeliverMessages,
     EndTurn,
@@ -20,11 +21,14 @@ from navi.domain.commands import (
     Runner,
     StartTurn,
     Stopped,
+    TakeUpTurn,
     TurnStart,
 )
 from navi.domain.errors import NaviError
 from navi.domain.events import (
     AgentEvent,
+    ApprovalDecided,
+    ApprovalRequested,
     Envelope,
     MessageDelivered,
     MessageWithdrawn,
@@ -42,7 +46,7 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, NodeId, TurnId
-from navi.domain.session import Session, evolve
+from navi.domain.session import Session, Wait, evolve, next_step, undecided_calls
 from navi.domain.turn import AskModel, Deliver, Finish, Limits, RunTools, ToolRun
 from tests.domain.specification import NODE, OTHER_NODE, SESSION, envelope, next_of, perform
 
@@ -90,10 +94,30 @@ class SessionUnderFire(RuleBasedStateMachine):
     def stop(self) -> None:
         self.do(RequestStop(by="user"))
 
+    @rule(
+        seed=st.integers(0, 3),
+        decision=st.sampled_from(["allow", "deny"]),
+        scope=st.sampled_from(["once", "session"]),
+    )
+    @precondition(lambda self: bool(undecided_calls(self.session)))
+    def decide(self, seed: int, decision: Any, scope: Any) -> None:
+        undecided = undecided_calls(self.session)
+        run = undecided[seed % len(undecided)]
+        assert self.do(
+            DecideApproval(call_id=run.call.id, decision=decision, scope=scope, by="anna")
+        )
+
+    @rule(node=st.sampled_from([NODE, OTHER_NODE]))
+    @precondition(lambda self: self.session.turn is not None)
+    def take_up(self, node: NodeId) -> None:
+        self.do(TakeUpTurn(node=node))
+
     @rule(handed_over=st.booleans())
     @precondition(lambda self: self.session.turn is not None)
     def take_over(self, handed_over: bool) -> None:
         assert self.session.turn is not None
+        if isinstance(next_step(self.session), Wait):
+            return  # who looks for turns of dead processes leaves it alone
         node = OTHER_NODE if self.session.turn.node == NODE else NODE
         self.do(
             ResumeTurn(node=node, handed_over=handed_over, partial_texts={}, repeatable=frozenset())
@@ -107,6 +131,16 @@ class SessionUnderFire(RuleBasedStateMachine):
                 assert self.do(DeliverMessages(runner=self.runner))
             case AskModel(last=last):
                 self.ask(seed, last=last)
+            case RunTools(runs=(ToolRun(call=call, started=False, asked=None), *_)) if seed > 2:
+                asked = ApprovalRequested(
+                    call_id=call.id,
+                    name=call.name,
+                    arguments=call.arguments,
+                    reason="",
+                    preview="",
+                    rule="r" * (seed % 2),
+                )
+                assert self.do(RecordOutcome(runner=self.runner, events=(asked,)))
             case RunTools(runs=(ToolRun(call=call, started=started), *_)):
                 events: list[Any] = [finished(call)]
                 if not started:
@@ -232,6 +266,27 @@ class SessionUnderFire(RuleBasedStateMachine):
                     pass
 
     @invariant()
+    def every_approval_has_its_one_decision_before_the_call_goes_on(self) -> None:
+        undecided: set[str] = set()
+        for item in self.log:
+            match item.event:
+                case ApprovalRequested(call_id=call_id):
+                    undecided.add(call_id)
+                case ApprovalDecided(call_id=call_id):
+                    undecided.remove(call_id)
+                case ToolStarted(call_id=call_id) | ToolFinished(call_id=call_id):
+                    assert call_id not in undecided
+                case _:
+                    pass
+        assert undecided == {run.call.id for run in undecided_calls(self.session)}
+
+    @invariant()
+    def no_process_dies_over_a_turn_that_waits(self) -> None:
+        turn = self.session.turn
+        if turn is not None and isinstance(next_step(self.session), Wait):
+            assert turn.parked
+
+    @invariant()
     def a_message_is_delivered_or_withdrawn_once_or_waits(self) -> None:
         received = [i.seq for i in self.log if isinstance(i.event, UserMessageReceived)]
         settled = [
@@ -277,6 +332,23 @@ ANY_EVENT: st.SearchStrategy[AgentEvent] = st.one_of(
         output=st.text(max_size=3),
     ),
     st.builds(ToolStarted, call_id=st.just(CallId("t")), name=st.just("n"), arguments=st.just({})),
+    st.builds(
+        ApprovalRequested,
+        call_id=st.just(CallId("t")),
+        name=st.just("n"),
+        arguments=st.just({}),
+        reason=st.just(""),
+        preview=st.just(""),
+        rule=st.sampled_from(["", "r"]),
+    ),
+    st.builds(
+        ApprovalDecided,
+        call_id=st.just(CallId("t")),
+        decision=st.sampled_from(["allow", "deny"]),
+        scope=st.sampled_from(["once", "session"]),
+        by=st.just("x"),
+        arguments=st.none() | st.dictionaries(st.just("a"), st.booleans()),
+    ),
 )
 
 

@@ -18,6 +18,7 @@ from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.servers import PooledServer, ServerPool
+from navi.adapters.patterns import search_in_time
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
@@ -110,6 +111,7 @@ class AgentNode:
         self.take_over = composed.take_over
         self.runs = composed.runs
         self.contexts = composed.contexts
+        self.decide_approval = composed.decide_approval
         self.agent = composed.agent
         self.fork_session = services.fork_session
         self.memories = services.memories
@@ -214,6 +216,7 @@ async def agent_node(
             compression=CompressSettings(
                 enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3
             ),
+            search=search_in_time,
             subagent_seconds=subagent_seconds,
         )
         composed = compose_agent(replace(live_parts(ports), follows=follow))

@@ -20,6 +20,7 @@ def broken_promises(events: Sequence[Event]) -> list[str]:
         *_turns(events),
         *_model_calls(events),
         *_tool_calls(events),
+        *_approvals(events),
         *_pace(events),
     ]
 
@@ -106,6 +107,32 @@ def _tool_calls(events: Sequence[Event]) -> Iterable[str]:
                 pass
     if wanted:
         yield f"tool calls without a result: {sorted(wanted)}"
+
+
+def _approvals(events: Sequence[Event]) -> Iterable[str]:
+    undecided: set[str] = set()
+    decided: dict[str, str] = {}
+    for event in events:
+        data, seq = event["data"], event["seq"]
+        match event["type"]:
+            case "approval_requested":
+                undecided.add(data["call_id"])
+            case "approval_decided":
+                if data["call_id"] not in undecided:
+                    yield f"seq {seq}: a decision on a call that does not wait"
+                undecided.discard(data["call_id"])
+                decided[data["call_id"]] = data["decision"]
+            case "tool_started" | "tool_finished" if data["call_id"] in undecided:
+                yield f"seq {seq}: {event['type']} before the decision"
+            case "tool_started" if decided.get(data["call_id"]) == "deny":
+                yield f"seq {seq}: a start of a denied call"
+            case "tool_finished" if decided.get(data["call_id"]) == "deny":
+                if data["outcome"] != "denied":
+                    yield f"seq {seq}: {data['outcome']} for a denied call"
+            case _:
+                pass
+    if undecided:
+        yield f"approvals without a decision: {sorted(undecided)}"
 
 
 def _pace(events: Sequence[Event]) -> Iterable[str]:

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from navi.adapters.tools.arguments import parse_arguments
+from navi.adapters.tools.difference import LARGEST, file_difference
 from navi.adapters.tools.program import command_of
 from navi.adapters.tools.search import HARD_SECONDS, Answer, Search
 from navi.adapters.tools.typed_tool import TypedTool
@@ -24,6 +26,8 @@ from navi.adapters.tools.workspace import (
     is_upload,
 )
 from navi.domain import uploads
+from navi.domain.approvals import as_readable_json
+from navi.domain.events import JsonObject
 from navi.domain.tool_output import clean_text
 from navi.ports.tools import ToolContext, ToolResult
 
@@ -60,6 +64,13 @@ class FilesystemTool(TypedTool[FilesystemArguments]):
             safe_to_repeat=False,  # a second append would write twice
             missing=_missing,
         )
+
+    async def preview(self, arguments: JsonObject, workspace: Path) -> str:
+        """What would change, as a unified diff; of what only looks, its arguments."""
+        args = parse_arguments(FilesystemArguments, arguments)
+        if args.action not in ("write", "append"):
+            return as_readable_json(arguments)
+        return await asyncio.to_thread(_difference, workspace, args)
 
     async def perform(self, arguments: FilesystemArguments, context: ToolContext) -> ToolResult:
         """Perform the action."""
@@ -123,6 +134,32 @@ def _writable(args: FilesystemArguments) -> bytes:
             "there, and write to another place"
         )
     return clean_text(args.content or "").encode()
+
+
+def _difference(workspace: Path, args: FilesystemArguments) -> str:
+    """What a write or an append would change; what would be refused is said instead."""
+    try:
+        data = _writable(args)
+        with Workspace(workspace) as session:
+            size, before = _beginning_of(session, args.path)
+    except PathForbidden as error:
+        return f"It would be refused: {error}"
+    except OSError as error:
+        return f"It would go wrong: {args.path}: {error.strerror}"
+    appends = args.action == "append"
+    if size > LARGEST:
+        would_have = len(data) + (size if appends else 0)
+        return f"{args.path} has {size:,} bytes, and would have {would_have:,}."
+    return file_difference(args.path, before, (before or b"") + data if appends else data)
+
+
+def _beginning_of(session: Workspace, path: str) -> tuple[int, bytes | None]:
+    """The size of a file, and all of it where that can be compared; None where there is none."""
+    try:
+        with os.fdopen(session.open_file(path), "rb") as file:
+            return os.fstat(file.fileno()).st_size, file.read(LARGEST)
+    except FileNotFoundError:
+        return 0, None
 
 
 def _list(session: Workspace, args: FilesystemArguments) -> str:

@@ -6,19 +6,22 @@ from contextlib import asynccontextmanager
 
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.recorders import InTurn
+from navi.application.agent.run_tool import WaitsForApproval
 from navi.application.agent.running_turn import RunningTurn
 from navi.domain.commands import EndSubagent, SwitchProfile
 from navi.domain.errors import ModelFailure
 from navi.domain.events import SubagentFinished, SubagentStarted
 from navi.domain.ids import CallId, SubagentId
-from navi.domain.turn import Finish, why_not_spawn
+from navi.domain.turn import Finish, WaitForApproval, why_not_spawn
 from navi.ports.tools import ToolResult
 
 WITHOUT_MODEL = "It had no model to ask: "
 WITHOUT_ROOM = "It had no room to go on: "
 SUBAGENT_SECONDS = 3600.0  # for all that a subagent does
 
-RunActor = Callable[[RunningTurn, SubagentId, asyncio.Event], Awaitable[Finish | None]]
+RunActor = Callable[
+    [RunningTurn, SubagentId, asyncio.Event], Awaitable[Finish | WaitForApproval | None]
+]
 
 
 class Actions:
@@ -68,7 +71,11 @@ class Actions:
         return InTurn(self._run.record, self._run.runner, subagent_id)
 
     async def _work(self, subagent_id: SubagentId) -> ToolResult:
-        """Run the subagent until it ends or its time is up."""
+        """Run the subagent until it ends or its time is up.
+
+        Raises:
+            WaitsForApproval: it can do nothing until a person decides; the call stays open.
+        """
         stopped = self._recorder.halt
         try:
             async with _halting(stopped, seconds=self._seconds_left(subagent_id)) as halt:
@@ -80,6 +87,8 @@ class Actions:
         if step is None and halt.is_set() and not stopped.is_set():
             seconds = self._run.agent.subagent_seconds
             return await self._end(subagent_id, f"It was not done after {seconds:g} s.")
+        if isinstance(step, WaitForApproval):
+            raise WaitsForApproval
         if step is None or step.why == "stopped":
             return ToolResult(outcome="unknown", output="The subagent was stopped.")
         return await self._end(subagent_id, step.error, completed=step.why == "completed")

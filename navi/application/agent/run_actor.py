@@ -1,12 +1,13 @@
 """The agent loop, for the agent and each subagent: take the next step until the actor is done."""
 
 import asyncio
+from collections.abc import Collection
 from functools import partial
 from typing import assert_never
 
-import structlog
 from msgspec.structs import replace
 
+from navi.application.agent.actor_profile import profile_of_actor
 from navi.application.agent.agent_actions import Actions
 from navi.application.agent.compose_request import compose_request, offered_tools
 from navi.application.agent.make_plan import make_plan
@@ -14,16 +15,15 @@ from navi.application.agent.model_calls.ask_model import Interrupted, Question
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.running_turn import Agent, RunningTurn
-from navi.application.session.record import Record
 from navi.application.session.retry import with_retry
 from navi.domain.commands import DeliverMessages
 from navi.domain.compression import quoted_request
 from navi.domain.events import PlanningPhaseCompleted
 from navi.domain.fold import Fold
 from navi.domain.guidance import cut_off_words, due_guidance
-from navi.domain.ids import SubagentId
+from navi.domain.ids import CallId, SubagentId
 from navi.domain.planning import Executors
-from navi.domain.profile import DEFAULT_PROFILE, Profile
+from navi.domain.profile import Profile
 from navi.domain.session import due_messages
 from navi.domain.turn import (
     FAILED,
@@ -36,30 +36,24 @@ from navi.domain.turn import (
     MakePlan,
     RunTools,
     ToolRun,
+    WaitForApproval,
     goes_on,
     next_turn_step,
+    waits,
 )
-from navi.ports.profiles import Profiles
 from navi.projections.context import ContextState
-
-log = structlog.get_logger()
-
-PROFILE_GONE = (
-    "The profile {profile_id!r} of this session is not there any more, or is broken. Until the user "
-    "puts it right or chooses another one you have no tools: answer without them, and say why."
-)
 
 
 async def run_actor(
     run: RunningTurn, subagent_id: SubagentId | None, halt: asyncio.Event | None = None
-) -> Finish | None:
-    """Run an actor until it has nothing left to do.
+) -> Finish | WaitForApproval | None:
+    """Run an actor until it has nothing left to do, or can do nothing until a person decides.
 
     Args:
         halt: ends a subagent, also before its turn is to halt.
 
     Returns:
-        How it ended; None where the turn is no longer run here, or the subagent is to halt.
+        How it ended, or that it waits; None where the turn is no longer run here, or the subagent is to halt.
 
     Raises:
         Fenced: the turn is another's; nothing more may be done.
@@ -113,7 +107,7 @@ async def run_actor(
                     return Finish(why="completed")
             case RunTools(runs=runs):
                 await _run_tools(run, recorder, runs, profile)
-            case Finish():
+            case Finish() | WaitForApproval():
                 return step
             case _:
                 assert_never(step)
@@ -123,14 +117,51 @@ async def run_actor(
 async def _run_tools(
     run: RunningTurn, recorder: InTurn, runs: tuple[ToolRun, ...], profile: Profile
 ) -> None:
+    """Run the calls until each has ended or waits for a person.
+
+    A subagent that waits goes on once a person has decided, while others are at work.
+    """
+
+    async def run_one(tool_run: ToolRun) -> None:
+        actions = Actions(run, recorder, tool_run.call.id, run_actor)
+        await run.agent.run_tool(recorder, tool_run, profile, actions)
+
+    at_work: dict[CallId, asyncio.Task[None]] = {}
+    wanted = frozenset(one.call.id for one in runs)
     try:
         async with asyncio.TaskGroup() as tasks:
-            for tool_run in runs:
-                actions = Actions(run, recorder, tool_run.call.id, run_actor)
-                tasks.create_task(run.agent.run_tool(recorder, tool_run, profile, actions))
+            while True:
+                seen = run.record.seq
+                turn = None if recorder.halt.is_set() else run.record.session.turn
+                own = () if turn is None else turn.actor(recorder.subagent_id).tools
+                waiting = frozenset(one.call.id for one in own if turn and waits(turn, one))
+                ready = wanted - waiting - at_work.keys()
+                at_work |= {
+                    one.call.id: tasks.create_task(run_one(one))
+                    for one in own
+                    if one.call.id in ready
+                }
+                if not at_work:
+                    return
+                await _first_end(run, at_work.values(), seen=seen if wanted & waiting else None)
+                at_work = {id_: task for id_, task in at_work.items() if not task.done()}
     except BaseExceptionGroup as group:
         # One of them says it all: the others were cancelled for it.
         raise group.exceptions[0] from group
+
+
+async def _first_end(
+    run: RunningTurn, at_work: Collection[asyncio.Task[None]], *, seen: int | None
+) -> None:
+    """Wait until one of the calls has ended; with ``seen`` also until something else happened."""
+    if seen is None:
+        await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
+        return
+    news = asyncio.ensure_future(run.record.beyond(seen))
+    try:
+        await asyncio.wait({news, *at_work}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        news.cancel()
 
 
 def _keep(run: RunningTurn, asked: object) -> None:
@@ -227,36 +258,3 @@ async def _executors(agent: Agent, profile: Profile) -> Executors:
         tools=tuple(tool.name for tool in offered_tools(agent.tools, profile)),
         profiles={e.id: e.profile.description for e in profiles if e.profile is not None},
     )
-
-
-async def profile_of(record: Record, profiles: Profiles) -> Profile:
-    """The session's profile; the default one without any tool where it is gone."""
-    return await _profile(record.session.profile_id, profiles)
-
-
-async def profile_of_actor(
-    record: Record, profiles: Profiles, subagent_id: SubagentId | None
-) -> Profile:
-    """The profile of the agent or of a subagent, reduced to what subagents get."""
-    turn = record.session.turn
-    if subagent_id is None or turn is None:
-        return await profile_of(record, profiles)
-    profile = await _profile(turn.actor(subagent_id).profile_id, profiles)
-    return replace(
-        profile,
-        system_prompt=profile.subagent_system_prompt or profile.system_prompt,
-        enabled_tools=profile.tools_of_subagents,
-        planning_enabled=profile.subagent_planning_enabled,
-    )
-
-
-async def _profile(profile_id: str, profiles: Profiles) -> Profile:
-    profile = await profiles.get(profile_id)
-    if profile is None:
-        log.warning("profile_missing", profile_id=profile_id)
-        profile = await profiles.get(DEFAULT_PROFILE)
-        assert profile is not None  # noqa: S101 - the default profile is part of the package
-        # What it allowed is not known any more, and might have been less than any other allows.
-        said = PROFILE_GONE.format(profile_id=profile_id)
-        return replace(profile, system_prompt=said, enabled_tools=(), subagent_tools=())
-    return profile

@@ -7,9 +7,12 @@ import structlog
 from msgspec import Struct
 
 from navi.application.agent.model_calls.recorders import InTurn
+from navi.application.agent.policy import Policy
 from navi.application.session.retry import with_retry
+from navi.domain.approvals import Ask, Deny, edit_mark
 from navi.domain.errors import BadInput, Fenced
 from navi.domain.events import (
+    ApprovalRequested,
     TodoItem,
     TodoUpdated,
     ToolCall,
@@ -35,13 +38,23 @@ TOOL_TIMEOUT = 900.0  # seconds; most tools have shorter limits of their own
 TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0}  # a little more than a subagent has
 
 
+class WaitsForApproval(Exception):
+    """The subagent of a call waits for a person: the call is left open, and run again after that."""
+
+
 class RunToolOnce:
     """Runs tool calls; its dependencies are given once."""
 
     def __init__(
-        self, tools: ToolBox, workspaces: Workspaces, outputs: Outputs, clock: Clock
+        self,
+        tools: ToolBox,
+        workspaces: Workspaces,
+        outputs: Outputs,
+        clock: Clock,
+        policy: Policy,
     ) -> None:
         self._tools = tools
+        self._policy = policy
         self._outputs = outputs
         self._workspaces = workspaces
         self._clock = clock
@@ -51,7 +64,7 @@ class RunToolOnce:
     async def __call__(
         self, recorder: InTurn, run: ToolRun, profile: Profile, actions: AgentActions
     ) -> None:
-        """Run the call and log its result, success or error.
+        """Run the call and log its result, success or error; or ask a person about it first.
 
         Where the actor is to halt and the tool does not end in time, the call is left open: the end
         of the turn, or of the subagent, answers it.
@@ -60,7 +73,7 @@ class RunToolOnce:
             Fenced: the turn is another's; nothing more may be done.
         """
         call = run.call
-        running = _Running(recorder, call, actions, profile)
+        running = _Running(recorder, run, actions, profile)
         tool = self._tools.find(call.name)
         start = () if run.started else (_started(call),)
         if run.cut_off:
@@ -74,6 +87,8 @@ class RunToolOnce:
         if tool is None or complaint is not None:
             await recorder(*start, _answered(call, "error", complaint or ""))
             return
+        if not run.started and not await self._may_run(recorder, tool, run):
+            return
         await recorder(*start)
         await failpoint("tool.running")
         await self._run(running, tool)
@@ -84,6 +99,29 @@ class RunToolOnce:
             task.cancel()
         await asyncio.gather(*self._abandoned, return_exceptions=True)
 
+    async def _may_run(self, recorder: InTurn, tool: Tool, run: ToolRun) -> bool:
+        """Whether the call is to be run now; else what the policy says of it is logged."""
+        record, call = recorder.record, run.call
+        verdict = await self._policy.verdict(record, recorder.subagent_id, tool, run)
+        match verdict:
+            case Deny(reason=reason):
+                await recorder(_answered(call, "denied", reason))
+                return False
+            case Ask(reason=reason, rule=rule) if run.decided is None:
+                workspace = await self._workspaces.of(record.id)
+                requested = ApprovalRequested(
+                    call_id=call.id,
+                    name=call.name,
+                    arguments=call.arguments,
+                    reason=reason,
+                    preview=await self._policy.preview(tool, call.arguments, workspace),
+                    rule=rule,
+                )
+                await recorder(requested)
+                return False
+            case _:
+                return True
+
     def _instead(self, call: ToolCall, profile: Profile) -> str:
         names = (tool.description.name for tool in self._tools.all())
         offered = ", ".join(name for name in names if profile.enables(name)) or "none"
@@ -91,11 +129,11 @@ class RunToolOnce:
 
     async def _run(self, running: "_Running", tool: Tool) -> None:
         record, halt = running.recorder.record, running.recorder.halt
-        workspace = await self._workspaces.of(record.id)
+        workspace, call = await self._workspaces.of(record.id), running.run.call
         context = ToolContext(
             session_id=record.id,
             user_id=record.session.owner,
-            call_id=running.call.id,
+            call_id=call.id,
             workspace=workspace,
             stop=halt,
             todo=_Todo(
@@ -106,8 +144,8 @@ class RunToolOnce:
             agent=running.actions,
         )
         began = self._clock.monotonic()
-        timeout = TOOL_TIMEOUTS.get(running.call.name, TOOL_TIMEOUT)
-        task = asyncio.ensure_future(_guarded(tool, running.call, context))
+        timeout = TOOL_TIMEOUTS.get(call.name, TOOL_TIMEOUT)
+        task = asyncio.ensure_future(_guarded(tool, call, context))
         try:
             await _until_halt(task, halt, seconds=timeout)
         finally:
@@ -120,17 +158,21 @@ class RunToolOnce:
                 outcome="error", output=f"The tool did not end within {timeout:g} s."
             )
         else:
-            result = task.result()
+            try:
+                result = task.result()
+            except WaitsForApproval:
+                return
             if halt.is_set() and result.outcome == "unknown":
                 return  # what the end says of it anyway, after its subagent's answer
         await failpoint("tool.before_finish")
         duration_ms = round((self._clock.monotonic() - began) * 1000)
-        output = await self._outputs.bound(
-            result.output, call_id=running.call.id, workspace=workspace
-        )
+        said = result.output
+        if running.run.edited:
+            said = edit_mark(call.arguments) + said
+        output = await self._outputs.bound(said, call_id=call.id, workspace=workspace)
         finished = ToolFinished(
-            call_id=running.call.id,
-            name=running.call.name,
+            call_id=call.id,
+            name=call.name,
             outcome=result.outcome,
             output=output.text,
             truncated=output.truncated or result.truncated,
@@ -149,7 +191,7 @@ class _Running(Struct, frozen=True):
     """A tool call under way: its recorder and its actions on the agent."""
 
     recorder: InTurn
-    call: ToolCall
+    run: ToolRun
     actions: AgentActions
     profile: Profile
 
@@ -190,8 +232,8 @@ async def _guarded(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResu
     """Run the tool; an exception becomes an error result for the model."""
     try:
         return await tool.run(call.arguments, context)
-    except Fenced:
-        raise  # the turn is another's: nothing more is recorded
+    except (Fenced, WaitsForApproval):
+        raise  # the turn is another's, or a person's: nothing more is recorded
     except (Exception, asyncio.CancelledError) as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():

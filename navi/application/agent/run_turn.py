@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import structlog
 
+from navi.application.agent.actor_profile import profile_of
 from navi.application.agent.model_calls.ask_model import NoModel
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.recall import recall
-from navi.application.agent.run_actor import goal_of, profile_of, run_actor
+from navi.application.agent.run_actor import goal_of, run_actor
 from navi.application.agent.running_turn import Agent, RunningTurn
 from navi.application.session.record import Record
 from navi.application.session.retry import with_retry
@@ -20,12 +21,13 @@ from navi.domain.commands import (
     Runner,
     StartTurn,
     Stopped,
+    TakeUpTurn,
     TurnStart,
 )
-from navi.domain.errors import Fenced, NothingToDeliver, TurnUnderway
+from navi.domain.errors import Fenced, NothingToDeliver, NoTurn, TurnUnderway
 from navi.domain.ids import TurnId
 from navi.domain.session import GoOn, OpenTurn, Wait, next_step
-from navi.domain.turn import CONTEXT_OVERFLOW, Finish
+from navi.domain.turn import CONTEXT_OVERFLOW, Finish, WaitForApproval
 from navi.failpoints import failpoint
 
 log = structlog.get_logger()
@@ -56,6 +58,8 @@ async def run_session(
                     return
             case GoOn():
                 runner = record.runner()
+                if runner is None and may_open():
+                    runner = await _take_up(record, agent)
                 if runner is None:
                     return  # it is another process's
                 if await _run_turn(record, runner, agent):
@@ -75,8 +79,20 @@ async def _open_turn(record: Record, agent: Agent) -> bool:
     return True
 
 
+async def _take_up(record: Record, agent: Agent) -> Runner | None:
+    """Go on with another process's turn that has waited for a person; None where that one runs it."""
+    turn = record.session.turn
+    if turn is None or not turn.parked:
+        return None
+    try:
+        await record.execute(TakeUpTurn(node=agent.node))
+    except (TurnUnderway, NoTurn):
+        return record.runner()
+    return record.runner()
+
+
 async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
-    """Run one turn until it ends or is taken over; whether it completed here."""
+    """Run one turn until it ends, waits for a person or is taken over; whether it completed here."""
     bound = log.bind(session_id=record.id, turn_id=runner.turn_id)
     run = RunningTurn(record=record, runner=runner, agent=agent, partial_texts={})
     await failpoint("turn.started")
@@ -85,6 +101,9 @@ async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
         step = await run_actor(run, None)
         if step is None:
             bound.info("turn_lost")
+            return False
+        if isinstance(step, WaitForApproval):
+            bound.info("turn_waits")
             return False
         await _end(run, _ending(step))
     except Fenced:

@@ -20,7 +20,7 @@ from navi.domain.errors import (
     Unavailable,
 )
 from navi.domain.ids import CallId, NodeId, SessionId
-from navi.domain.session import FollowUp, Session
+from navi.domain.session import FollowUp, Session, Wait, next_step
 from navi.domain.turn import OpenTool, Turn, open_operations
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.nodes import Nodes
@@ -103,9 +103,12 @@ class TakeOver:
                 and follow_up.node in {self._node, *gone}
             ):
                 self._left_behind(session_id, follow_up)
+            if isinstance(next_step(session), Wait):
+                continue  # for a person: no process is needed, and none has died over it
             if session.turn is None or session.turn.node == self._node:
-                if session.turn or session.waiting:
-                    self._runs.wake(session_id)
+                self._runs.wake(session_id)
+            elif session.turn.node in gone and session.turn.parked:
+                self._runs.wake(session_id)  # which takes it up
             elif session.turn.node in gone:
                 handed_over = node_states[session.turn.node] == "left"
                 await self._resume(session_id, session.turn.node, handed_over=handed_over)

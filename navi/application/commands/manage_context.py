@@ -4,10 +4,10 @@ import asyncio
 
 from msgspec import Struct
 
+from navi.application.agent.actor_profile import profile_of
 from navi.application.agent.compose_request import compose_request
 from navi.application.agent.compress import CompressContext
 from navi.application.agent.model_calls.recorders import BesideTurns
-from navi.application.agent.run_actor import profile_of
 from navi.application.session.find_session import conversation
 from navi.application.session.record import Records
 from navi.domain.commands import RecordAside

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from navi.application.agent.run_actor import profile_of
+from navi.application.agent.actor_profile import profile_of
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.session.find_session import conversation, existing_session
 from navi.application.session.record import Records
@@ -155,6 +155,8 @@ class ManageSessions:
         record = await conversation(self._records, session_id)
         running = record.session.turn is not None
         await record.execute(RequestStop(by=by))
+        if record.session.turn is not None and record.session.turn.parked:
+            self._runs.wake(session_id)  # it waited for a person: nobody runs it
         return running
 
     async def change(self, session_id: SessionId, change: Change) -> Session:

@@ -15,14 +15,17 @@ from navi.application.agent.compress import CompressContext, CompressSettings
 from navi.application.agent.model_calls.ask_model import AskModelOnce, CallSettings
 from navi.application.agent.model_calls.call_bounds import CallBounds
 from navi.application.agent.model_calls.model_queue import ModelQueue
+from navi.application.agent.policy import Policy, ProfilePolicy
 from navi.application.agent.run_tool import RunToolOnce
 from navi.application.agent.running_turn import Agent
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.agent.take_over import TakeOver
+from navi.application.commands.decide_approval import ApprovalDecider
 from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.composition.compose_log_services import LogServices
 from navi.application.session.record import Records
+from navi.domain.approvals import Search
 from navi.domain.ids import NodeId, SessionId
 from navi.domain.secrets import Secrets
 from navi.ports.clock import Clock, Ids
@@ -36,7 +39,11 @@ from navi.ports.tools import Outputs, ToolBox
 
 
 class AgentPorts(Struct, frozen=True, kw_only=True):
-    """The ports and settings of an agent that asks real models and runs real tools."""
+    """The ports and settings of an agent that asks real models and runs real tools.
+
+    Attributes:
+        search: looks for the expressions of policies.
+    """
 
     log_services: LogServices
     nodes: Nodes
@@ -46,6 +53,7 @@ class AgentPorts(Struct, frozen=True, kw_only=True):
     outputs: Outputs
     calls: CallSettings
     compression: CompressSettings
+    search: Search
     subagent_seconds: float = SUBAGENT_SECONDS
 
 
@@ -78,6 +86,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     secrets: Secrets
     ask_model: AskModelOnce
     run_tool: RunToolOnce
+    policy: Policy
     choices: Profiles
     in_turns: Surroundings
     beside_turns: Surroundings
@@ -98,6 +107,7 @@ class ComposedAgent(Struct, frozen=True, kw_only=True):
     take_over: TakeOver
     sessions: ManageSessions
     contexts: ManageContext
+    decide_approval: ApprovalDecider
 
     async def close(self) -> None:
         """Cancel what tools have left running."""
@@ -124,6 +134,7 @@ def live_parts(ports: AgentPorts) -> AgentParts:
         memories=own.memories,
         compress=CompressContext(ask_model, ports.compression),
     )
+    policy = ProfilePolicy(ports.profiles, ports.search)
     return AgentParts(
         node=own.node,
         event_log=own.event_log,
@@ -134,7 +145,8 @@ def live_parts(ports: AgentPorts) -> AgentParts:
         ids=own.ids,
         secrets=own.secrets,
         ask_model=ask_model,
-        run_tool=RunToolOnce(ports.tools, own.workspaces, ports.outputs, own.clock),
+        run_tool=RunToolOnce(ports.tools, own.workspaces, ports.outputs, own.clock, policy),
+        policy=policy,
         choices=ports.profiles,
         in_turns=surroundings,
         beside_turns=surroundings,
@@ -186,6 +198,7 @@ def compose_agent(parts: AgentParts) -> ComposedAgent:
         ),
         sessions=ManageSessions(log, records, runs, parts.choices, parts.ids, node, parts.secrets),
         contexts=ManageContext(records, beside.compress, profiles, tools, node),
+        decide_approval=ApprovalDecider(log, records, runs, inside.tools, parts.policy),
     )
 
 

@@ -23,6 +23,7 @@ from navi.application.rerun.recorded_tools import (
     AsRecorded,
     BesideTools,
     NoFiles,
+    RecordedPolicy,
     RecordedRunTool,
     RecordedTools,
 )
@@ -138,7 +139,7 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
             ids=parts.ids,
         )
     )
-    tools = RecordedTools(gate, parts.spawn)
+    tools, policy = RecordedTools(gate, parts.spawn), RecordedPolicy(gate.recording)
     return AgentParts(
         node=node_id,
         event_log=parts.event_log,
@@ -151,7 +152,8 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
         ids=ids,
         secrets=secrets,
         ask_model=ask,
-        run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), parts.clock),
+        run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), parts.clock, policy),
+        policy=policy,
         choices=OutsideProfiles(gate),
         in_turns=Surroundings(
             profiles=RecordedProfiles(gate),

@@ -9,6 +9,8 @@ import msgspec
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.run_tool import RunToolOnce
 from navi.application.rerun.gate import Gate
+from navi.application.session.record import Record
+from navi.domain.approvals import Allow, Ask, Deny, Verdict, edit_mark
 from navi.domain.events import (
     JsonObject,
     ProfileSwitched,
@@ -177,7 +179,6 @@ class _RecordedTool:
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
         """Repeat the recorded effects, then give the recorded result."""
-        del arguments
         gate, recording = self._gate, self._gate.recording
         for effect in recording.effects(context.call_id):
             match effect.event:
@@ -195,7 +196,36 @@ class _RecordedTool:
             raise asyncio.CancelledError
         seq, answer = finished
         await gate.reached(seq - 1)
-        return ToolResult(outcome=answer.outcome, output=answer.output, truncated=answer.truncated)
+        output = answer.output.removeprefix(edit_mark(arguments))  # which is put before it again
+        return ToolResult(outcome=answer.outcome, output=output, truncated=answer.truncated)
+
+
+class RecordedPolicy:
+    """What the policy of that time said of each call: profiles and tools may say something else now."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    async def verdict(
+        self, record: Record, subagent_id: SubagentId | None, tool: Tool, run: ToolRun
+    ) -> Verdict:
+        """As recorded: asked about, denied at once, or run."""
+        del record, subagent_id, tool
+        requested = self._recording.requested(run.call.id)
+        if requested is not None and run.asked is None:
+            return Ask(reason=requested.reason, rule=requested.rule)
+        answer = self._recording.answer(run.call.id)
+        began = self._recording.started_at(run.call.id)
+        if answer is not None and answer.outcome == "denied" and began is None:
+            return Deny(reason=answer.output)
+        return Allow()
+
+    async def preview(self, tool: Tool, arguments: JsonObject, workspace: Path) -> str:
+        """The one that was shown."""
+        del tool, arguments, workspace
+        call = TOOL_CALL.get()
+        requested = None if call is None else self._recording.requested(call.id)
+        return "" if requested is None else requested.preview
 
 
 class AsRecorded:

@@ -13,10 +13,11 @@ from navi.application.commands.manage_sessions import Change
 from navi.application.rerun.gate import Gate, Wanted
 from navi.application.rerun.node import Parts, RecordedNodes, RerunNode
 from navi.application.rerun.recorded_tools import FOLLOWS
-from navi.domain.commands import CreateSession, ForkSession, RecordAside
+from navi.domain.commands import CreateSession, DecideApproval, ForkSession, RecordAside
 from navi.domain.errors import NaviError
 from navi.domain.events import (
     AgentEvent,
+    ApprovalDecided,
     CompressionUndone,
     ContentErased,
     Envelope,
@@ -45,7 +46,7 @@ from navi.domain.events import (
 )
 from navi.domain.ids import EventId, NodeId, SubagentId
 from navi.domain.recording import RecordedCall, Recording
-from navi.domain.turn import HANDED_OVER
+from navi.domain.turn import HANDED_OVER, WAITED
 from navi.ports.event_log import Append, NewEvent
 
 log = structlog.get_logger()
@@ -173,6 +174,10 @@ class Rerun:
                 return self._node().sessions.stop(session_id, by=by)
             case CompressionUndone(compression_seq=seq):
                 return self._node().contexts.undo(session_id, seq)
+            case ApprovalDecided():
+                return self._decide(envelope.seq)
+            case TurnResumed(node=node, reason=reason) if reason == WAITED:
+                return self._begin(node)
             case TurnResumed(node=node, reason=reason):
                 return self._take_over(node, handed_over=reason == HANDED_OVER)
             case TurnStarted(node=node) if node != self._here:
@@ -255,6 +260,26 @@ class Rerun:
         finally:
             node.runs.draining = draining
 
+    async def _decide(self, seq: int) -> None:
+        """Decide on a call that waits, and on those that wait for the same rule, as recorded."""
+        together = self._recording.batch(seq)
+        decided = [e.event for e in together if isinstance(e.event, ApprovalDecided)]
+        said = next((one for one in decided if one.arguments is not None), decided[0])
+        record = await self._node().records.open(self._session_id)
+        await record.execute(
+            DecideApproval(
+                call_id=said.call_id,
+                decision=said.decision,
+                scope=said.scope,
+                by=said.by,
+                note=said.note,
+                arguments=said.arguments,
+            )
+        )
+        behind = next(iter(self._recording.after(together[-1].seq)), None)
+        if behind is None or not isinstance(behind.event, TurnResumed):
+            self._node().runs.wake(self._session_id)
+
     async def _take_over(
         self, node: NodeId, *, handed_over: bool, of: NodeId | None = None
     ) -> None:
@@ -267,7 +292,7 @@ class Rerun:
         await self._node(node).poll()
 
     async def _begin(self, node: NodeId) -> None:
-        """Open the turn of a waiting message, as another process did."""
+        """Open the turn of a waiting message, or go on with one that waited, as another process did."""
         before = self._nodes.get(self._here or NodeId(""))
         if before is not None:
             await self._leave(before)

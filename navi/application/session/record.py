@@ -76,6 +76,7 @@ class Record:
         self._tools_began: dict[CallId, datetime] = {}  # of calls that run in this process
         self._lock = asyncio.Lock()
         self._cut_off = False  # whoever has the lock waits for Postgres
+        self._grown = asyncio.Event()
         self.halt = asyncio.Event()
 
     @property
@@ -129,6 +130,11 @@ class Record:
                 self._todo = await open_fold(self._log, self._read_models, Todo(), self.id)
                 await self._refresh()
             return self._todo
+
+    async def beyond(self, seq: int) -> None:
+        """Wait until this process has folded an event behind ``seq``."""
+        while self.seq <= seq:
+            await self._grown.wait()
 
     def runner(self) -> Runner | None:
         """The runner of the open turn if this process runs it, else None."""
@@ -300,6 +306,8 @@ class Record:
             self.halt.set()
         elif before is None and turn is not None:
             self.halt.clear()
+        grown, self._grown = self._grown, asyncio.Event()
+        grown.set()
 
 
 class Records:

@@ -7,7 +7,8 @@ import msgspec
 from navi.adapters.llm import openai
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.tools.toolbox import ToolPorts, Tools
-from navi.application.agent.run_actor import DEFAULT_PROFILE, offered_tools
+from navi.application.agent.compose_request import offered_tools
+from navi.domain.profile import DEFAULT_PROFILE
 from navi.domain.prompt import PERSONA, ModelRequest, PromptMessage, system_text
 from tests.adapters.tools.test_memory import Notebook
 from tests.support.llama_process import running_llama

@@ -4,10 +4,10 @@ import asyncio
 
 from msgspec.structs import replace
 
+from navi.application.agent.actor_profile import profile_of
 from navi.application.agent.compose_request import compose_request
 from navi.application.agent.model_calls.ask_model import AskModelOnce, ask_until_answered
 from navi.application.agent.model_calls.recorders import BesideTurns
-from navi.application.agent.run_actor import profile_of
 from navi.application.session.record import Record
 from navi.domain.answer_bounds import NAME
 from navi.domain.events import ModelReplied, SessionRenamed

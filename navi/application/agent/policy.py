@@ -1,0 +1,111 @@
+"""Judge tool calls by the rules of the profiles, and show people what a call would do."""
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from navi.application.agent.actor_profile import profile_of, profile_of_actor
+from navi.application.session.record import Record
+from navi.domain.approvals import (
+    DENIED_FOR_SESSION,
+    Allow,
+    Ask,
+    Deny,
+    Search,
+    Verdict,
+    as_readable_json,
+    judge,
+    shown_preview,
+    strictest,
+)
+from navi.domain.events import JsonObject
+from navi.domain.ids import SubagentId
+from navi.domain.profile import Profile
+from navi.domain.session import Session
+from navi.domain.turn import ToolRun
+from navi.ports.profiles import Profiles
+from navi.ports.tools import AsksByItself, Previewed, Tool
+
+log = structlog.get_logger()
+
+
+class Policy(Protocol):
+    """Which tool calls are run, and what a person is shown of those that are asked about."""
+
+    async def verdict(
+        self, record: Record, subagent_id: SubagentId | None, tool: Tool, run: ToolRun
+    ) -> Verdict:
+        """What becomes of a call of the agent, or of a subagent."""
+        ...
+
+    async def preview(self, tool: Tool, arguments: JsonObject, workspace: Path) -> str:
+        """What a call would do, as a person reads it."""
+        ...
+
+
+class ProfilePolicy:
+    """The policy of the profiles in force.
+
+    A subagent is judged by its own profile and by those of all that it works for, and the strictest
+    of them counts: otherwise a model would spawn what its own profile forbids.
+
+    Args:
+        search: looks for the expressions of rules.
+    """
+
+    def __init__(self, profiles: Profiles, search: Search) -> None:
+        self._profiles = profiles
+        self._search = search
+
+    async def verdict(
+        self, record: Record, subagent_id: SubagentId | None, tool: Tool, run: ToolRun
+    ) -> Verdict:
+        """What becomes of a call: by the rules, by the tool itself, by what a person has decided."""
+        name, arguments = tool.description.name, run.call.arguments
+        default: Ask | None = None
+        if isinstance(tool, AsksByItself):
+            default = await tool.asks(arguments, record.session.owner)
+        profiles = await self._profiles_of(record, subagent_id)
+        # In a thread: to look for an expression may take its time.
+        verdicts = await asyncio.to_thread(
+            lambda: [
+                judge(profile.approvals, name, arguments, default=default, search=self._search)
+                for profile in profiles
+            ]
+        )
+        return strictest([_as_decided(record.session, verdict) for verdict in verdicts])
+
+    async def preview(self, tool: Tool, arguments: JsonObject, workspace: Path) -> str:
+        """What the tool says of the call, else its arguments."""
+        if isinstance(tool, Previewed):
+            try:
+                return shown_preview(await tool.preview(arguments, workspace))
+            except Exception as error:  # noqa: BLE001 - a border: a tool may raise anything
+                log.warning("no_preview", tool=tool.description.name, error=type(error).__name__)
+        return shown_preview(as_readable_json(arguments))
+
+    async def _profiles_of(
+        self, record: Record, subagent_id: SubagentId | None
+    ) -> tuple[Profile, ...]:
+        found = [await profile_of(record, self._profiles)]
+        turn = record.session.turn
+        while subagent_id is not None and turn is not None:
+            found.append(await profile_of_actor(record, self._profiles, subagent_id))
+            parent = turn.actor(subagent_id).parent
+            subagent_id = SubagentId(parent) if parent else None
+        return tuple(found)
+
+
+def _as_decided(session: Session, verdict: Verdict) -> Verdict:
+    """The verdict; what a person has decided for the whole session is not asked again."""
+    if not isinstance(verdict, Ask):
+        return verdict
+    match session.decided.get(verdict.rule):
+        case None:
+            return verdict
+        case "allow":
+            return Allow()
+        case "deny":
+            return Deny(reason=DENIED_FOR_SESSION)

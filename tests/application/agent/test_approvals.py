@@ -1,0 +1,492 @@
+"""Turns that wait for a person: no process is needed, any node decides, and they go on."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from navi.domain.approvals import Ask
+from navi.domain.commands import DecideApproval
+from navi.domain.errors import AlreadyDecided, BadInput, NotFound
+from navi.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    JsonObject,
+    ToolFinished,
+    ToolStarted,
+    TurnResumed,
+)
+from navi.domain.ids import CallId, Owner, SessionId
+from navi.domain.session import undecided_calls
+from navi.ports.tools import ToolContext, ToolDescription, ToolResult
+from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.model_server import ModelServer, Received
+from tests.support.model_wire import Done, Part, Say, Stall, calls
+
+WRITE = ("filesystem", {"action": "write", "path": "a.txt", "content": "hi"})
+READ = ("filesystem", {"action": "read", "path": "a.txt"})
+ASK_WRITES = {"tool": "filesystem", "match": {"action": "write"}, "then": "ask"}
+
+
+class Remote:
+    """A tool that asks by itself, shows what it would do, and says what it was given."""
+
+    def __init__(self, *, preview_fails: bool = False) -> None:
+        self.ran: list[JsonObject] = []
+        self._preview_fails = preview_fails
+
+    @property
+    def description(self) -> ToolDescription:
+        properties = {"command": {"type": "string"}}
+        return ToolDescription(
+            name="remote",
+            description="Runs a command elsewhere.",
+            parameters={"type": "object", "properties": properties, "required": ["command"]},
+            safe_to_repeat=False,
+            source="test",
+        )
+
+    def check(self, arguments: JsonObject) -> str | None:
+        return None if isinstance(arguments.get("command"), str) else "argument command is missing"
+
+    async def asks(self, arguments: JsonObject, user_id: Owner) -> Ask | None:
+        del user_id
+        if arguments["command"] == "uptime":
+            return None
+        return Ask(reason="remote asks by itself.", rule="default:remote")
+
+    async def preview(self, arguments: JsonObject, workspace: Path) -> str:
+        if self._preview_fails:
+            raise ZeroDivisionError("a bug in a tool")
+        return f"$ {arguments['command']}"
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
+        self.ran.append(arguments)
+        return ToolResult(outcome="ok", output=f"ran {arguments['command']}")
+
+
+def remote(command: str) -> tuple[str, JsonObject]:
+    return ("remote", {"command": command})
+
+
+@pytest.fixture
+async def server() -> AsyncGenerator[ModelServer, None]:
+    async with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+async def node(server: ModelServer, tmp_path: Path) -> AsyncGenerator[AgentNode, None]:
+    folder = profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    async with agent_node(World(), tmp_path, [server.url], profiles=folder) as running:
+        yield running
+
+
+def profiles(folder: Path, **found: dict[str, Any]) -> Path:
+    for profile_id, config in found.items():
+        (folder / "profiles" / profile_id).mkdir(parents=True)
+        (folder / "profiles" / profile_id / "config.json").write_text(json.dumps(config))
+    return folder / "profiles"
+
+
+async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
+    rows = await node.world.events(session_id)
+    return [row.envelope.event for row in rows if isinstance(row.envelope.event, kind)]
+
+
+async def waiting(node: AgentNode, session_id: SessionId, count: int = 1) -> list[CallId]:
+    """The calls that wait once ``count`` have asked and no process is at work."""
+    await node.world.seen(session_id, "approval_requested", count)
+    await node.runs.ended(session_id)
+    return [run.call.id for run in undecided_calls(await node.sessions.find(session_id))]
+
+
+async def decide(
+    node: AgentNode, session_id: SessionId, call_id: CallId, decision: Any = "allow", **more: Any
+) -> int:
+    command = DecideApproval(call_id=call_id, decision=decision, by="local", **more)
+    return await node.decide_approval(session_id, command)
+
+
+def told(server: ModelServer) -> str:
+    """What the last request says of the tool calls."""
+    messages = server.chats[-1].json["messages"]
+    return "\n".join(message["content"] for message in messages if message["role"] == "tool")
+
+
+# --- one call -----------------------------------------------------------------------------------
+
+
+async def test_a_call_waits_without_a_process_and_runs_once_it_is_allowed(
+    server: ModelServer, node: AgentNode, tmp_path: Path
+) -> None:
+    server.answer(calls(WRITE), Done())
+    server.answer(Say("written"), Done())
+    session_id = await node.session()
+    receipt = await node.say(session_id, "write it")
+    [call_id] = await waiting(node, session_id)
+
+    [requested] = await events_of(node, session_id, ApprovalRequested)
+    assert (requested.name, requested.arguments) == WRITE
+    assert (
+        requested.reason == "A rule of the profile asks: filesystem with action matching 'write'."
+    )
+    assert (
+        requested.preview
+        == "--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+hi\n\\ No newline at end of file"
+    )
+    assert node.runs.running == frozenset()
+    assert not (tmp_path / session_id / "a.txt").exists()
+
+    seq = await decide(node, session_id, call_id)
+
+    outcome = await node.outcome(session_id, receipt)
+    assert (outcome.outcome, outcome.content) == ("completed", "written")
+    assert (await node.world.types(session_id))[4:10] == [
+        "model_called",
+        "model_replied",
+        "approval_requested",
+        "approval_decided",
+        "tool_started",
+        "tool_finished",
+    ]
+    assert (await node.world.events(session_id))[seq - 1].type == "approval_decided"
+
+
+async def test_a_denied_call_is_not_run_and_the_model_reads_the_note(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.answer(calls(WRITE), Done())
+    server.answer(Say("then not"), Done())
+    session_id = await node.session()
+    receipt = await node.say(session_id, "write it")
+    [call_id] = await waiting(node, session_id)
+
+    await decide(node, session_id, call_id, "deny", note="not into that file")
+
+    assert (await node.outcome(session_id, receipt)).content == "then not"
+    assert told(server) == "not into that file"
+    assert await events_of(node, session_id, ToolStarted) == []
+
+
+async def test_the_tool_gets_edited_arguments_and_the_model_is_told(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.answer(calls(WRITE), Done())
+    server.answer(Say("ok"), Done())
+    session_id = await node.session()
+    receipt = await node.say(session_id, "write it")
+    [call_id] = await waiting(node, session_id)
+    edited = {"action": "write", "path": "b.txt", "content": "ho"}
+
+    with pytest.raises(BadInput, match="path"):
+        await decide(node, session_id, call_id, arguments={"action": "write"})
+    await decide(node, session_id, call_id, arguments=edited)
+
+    await node.outcome(session_id, receipt)
+    [began] = await events_of(node, session_id, ToolStarted)
+    assert began.arguments == edited
+    assert told(server).startswith(
+        '[The user changed the arguments of this call to {"action":"write","path":"b.txt",'
+        '"content":"ho"}]\nMade b.txt'
+    )
+
+
+async def test_edited_arguments_may_not_be_what_a_rule_forbids(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    rules = [{"tool": "filesystem", "match": {"path": "secret"}, "then": "deny"}, ASK_WRITES]
+    folder = profiles(tmp_path, assistant={"approvals": rules})
+    async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
+        server.answer(calls(WRITE), Done())
+        session_id = await node.session()
+        await node.say(session_id, "write it")
+        [call_id] = await waiting(node, session_id)
+
+        with pytest.raises(BadInput, match="forbids this call"):
+            await decide(node, session_id, call_id, arguments={**WRITE[1], "path": "secret.txt"})
+
+
+async def test_a_call_that_a_rule_forbids_is_denied_at_once(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    rules = [{"tool": "file*", "match": {"content": "h[io]"}, "then": "deny"}]
+    folder = profiles(tmp_path, assistant={"approvals": rules})
+    async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
+        server.answer(calls(WRITE), Done())
+        server.answer(Say("no"), Done())
+
+        session_id = await node.session()
+        await node.ask(session_id, "write it")
+
+        assert told(server) == (
+            "A rule of the profile forbids this call: file* with content matching 'h[io]'."
+        )
+        assert await events_of(node, session_id, ToolStarted) == []
+
+
+async def test_a_decision_is_made_once_and_on_what_was_asked(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.answer(calls(WRITE), Done())
+    server.answer(Say("ok"), Done())
+    session_id = await node.session()
+    receipt = await node.say(session_id, "write it")
+    [call_id] = await waiting(node, session_id)
+
+    await decide(node, session_id, call_id)
+
+    with pytest.raises(AlreadyDecided):
+        await decide(node, session_id, call_id, "deny")
+    with pytest.raises(NotFound):
+        await decide(node, session_id, CallId("call_000000000000"))
+    await node.outcome(session_id, receipt)
+
+
+# --- a tool that asks by itself -----------------------------------------------------------------
+
+
+async def test_a_tool_that_asks_by_itself_is_asked_about_once_a_session(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    tool = Remote()
+    async with agent_node(World(), tmp_path, [server.url], tools=[tool]) as node:
+        server.answer(calls(remote("uptime"), remote("ls"), remote("df")), Done())
+        server.answer(calls(remote("ps")), Done())
+        server.answer(Say("ok"), Done())
+        session_id = await node.session()
+        receipt = await node.say(session_id, "look")
+        asked = await waiting(node, session_id, 2)
+        assert len(asked) == 2
+        assert tool.ran == [{"command": "uptime"}]  # what waits does not hold up the others
+
+        await decide(node, session_id, asked[0], scope="session")
+
+        await node.outcome(session_id, receipt)
+        assert [ran["command"] for ran in tool.ran] == ["uptime", "ls", "df", "ps"]
+        requested = await events_of(node, session_id, ApprovalRequested)
+        assert [one.preview for one in requested] == ["$ ls", "$ df"]
+        decided = await events_of(node, session_id, ApprovalDecided)
+        assert [(one.call_id, one.scope) for one in decided] == [(id_, "session") for id_ in asked]
+
+
+async def test_a_rule_of_the_profile_goes_before_what_the_tool_asks(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    rules = [{"tool": "remote", "match": {"command": "^ls"}, "then": "allow"}]
+    folder = profiles(tmp_path, assistant={"approvals": rules})
+    tool = Remote()
+    async with agent_node(World(), tmp_path, [server.url], tools=[tool], profiles=folder) as node:
+        server.answer(calls(remote("ls -l")), Done())
+        server.answer(Say("ok"), Done())
+
+        await node.ask(await node.session(), "look")
+
+        assert tool.ran == [{"command": "ls -l"}]
+
+
+async def test_a_tool_whose_preview_fails_is_asked_about_with_its_arguments(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    tool = Remote(preview_fails=True)
+    async with agent_node(World(), tmp_path, [server.url], tools=[tool]) as node:
+        server.answer(calls(remote("ls")), Done())
+        session_id = await node.session()
+        await node.say(session_id, "look")
+        await waiting(node, session_id)
+
+        [requested] = await events_of(node, session_id, ApprovalRequested)
+
+        assert requested.preview == '{\n  "command": "ls"\n}'
+
+
+# --- what else happens meanwhile ----------------------------------------------------------------
+
+
+async def test_messages_queue_and_steer_while_a_turn_waits(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.answer(calls(WRITE), Done())
+    server.answer(Say("steered"), Done())
+    server.answer(Say("queued"), Done())
+    session_id = await node.session()
+    await node.say(session_id, "write it")
+    [call_id] = await waiting(node, session_id)
+
+    later = await node.say(session_id, "and then this", mode="queue")
+    now = await node.say(session_id, "in blue", mode="steer")
+    assert await waiting(node, session_id) == [call_id]
+    await decide(node, session_id, call_id)
+
+    assert (await node.outcome(session_id, now)).content == "steered"
+    assert (await node.outcome(session_id, later)).content == "queued"
+    assert "in blue" in server.chats[1].body.decode()
+
+
+async def test_a_stop_denies_what_waits(server: ModelServer, node: AgentNode) -> None:
+    server.answer(calls(WRITE), Done())
+    session_id = await node.session()
+    receipt = await node.say(session_id, "write it")
+    [call_id] = await waiting(node, session_id)
+
+    assert await node.sessions.stop(session_id, by="user")
+
+    assert (await node.outcome(session_id, receipt)).outcome == "stopped"
+    [decided] = await events_of(node, session_id, ApprovalDecided)
+    [finished] = await events_of(node, session_id, ToolFinished)
+    assert (decided.decision, decided.by, finished.outcome) == ("deny", "stop", "denied")
+    with pytest.raises(AlreadyDecided):
+        await decide(node, session_id, call_id)
+
+
+# --- other processes ----------------------------------------------------------------------------
+
+
+async def test_a_turn_waits_through_the_end_of_its_process_and_is_decided_on_another_node(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world, folder = World(), profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    server.answer(calls(WRITE), Done())
+    server.answer(Say("ok"), Done())
+    async with agent_node(world, tmp_path, [server.url], profiles=folder) as first:
+        session_id = await first.session()
+        receipt = await first.say(session_id, "write it")
+        [call_id] = await waiting(first, session_id)
+    async with agent_node(world, tmp_path, [server.url], profiles=folder) as second:
+        await world.project()
+        for _ in range(4):  # as often as a turn may kill its process, and once more
+            await second.take_over.poll()
+        await second.runs.ended(session_id)
+        assert await events_of(second, session_id, TurnResumed) == []
+
+        await decide(second, session_id, call_id)
+
+        assert (await second.outcome(session_id, receipt)).content == "ok"
+        [resumed] = await events_of(second, session_id, TurnResumed)
+        assert (resumed.node, resumed.attempt, resumed.reason) == (second.id, 2, "waited")
+
+
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+async def test_what_was_decided_where_no_turns_are_run_is_taken_up_by_another_node(
+    server: ModelServer, tmp_path: Path, decision: str
+) -> None:
+    world, folder = World(), profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    server.answer(calls(WRITE), Done())
+    server.answer(Say("ok"), Done())
+    async with agent_node(world, tmp_path, [server.url], profiles=folder) as first:
+        session_id = await first.session()
+        receipt = await first.say(session_id, "write it")
+        [call_id] = await waiting(first, session_id)
+        first.runs.draining = True
+        await decide(first, session_id, call_id, decision)
+        assert first.runs.running == frozenset()
+    async with agent_node(world, tmp_path, [server.url], profiles=folder) as second:
+        await world.project()
+        await second.take_over.poll()
+
+        assert (await second.outcome(session_id, receipt)).content == "ok"
+        session = await second.sessions.find(session_id)
+        assert session.turn is None
+        [resumed] = await events_of(second, session_id, TurnResumed)
+        assert resumed.reason == "waited"
+
+
+async def test_a_stop_on_another_node_ends_a_turn_that_waits(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world, folder = World(), profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    server.answer(calls(WRITE), Done())
+    async with (
+        agent_node(world, tmp_path, [server.url], profiles=folder) as first,
+        agent_node(world, tmp_path, [server.url], profiles=folder) as second,
+    ):
+        session_id = await first.session()
+        receipt = await first.say(session_id, "write it")
+        await waiting(first, session_id)
+
+        await second.sessions.stop(session_id, by="user")
+
+        assert (await second.outcome(session_id, receipt)).outcome == "stopped"
+
+
+# --- subagents ----------------------------------------------------------------------------------
+
+
+def as_task(request: Received, by_task: dict[str, Sequence[Sequence[Part]]]) -> Sequence[Part]:
+    """The next answer for the actor whose task stands in its request."""
+    messages = request.json["messages"]
+    said = " ".join(message["content"] for message in messages if message["role"] == "user")
+    for task, answers in by_task.items():
+        if task in said:
+            return answers[sum(message["role"] == "assistant" for message in messages)]
+    raise AssertionError(said)
+
+
+async def test_a_subagent_waits_and_goes_on_while_another_one_works(
+    server: ModelServer, node: AgentNode
+) -> None:
+    release = asyncio.Event()
+    spawns = calls(("spawn_agent", {"task": "part one"}), ("spawn_agent", {"task": "part two"}))
+    script: dict[str, Sequence[Sequence[Part]]] = {
+        "part one": ((calls(WRITE), Done()), (Say("one is done"), Done())),
+        "part two": ((Stall(release), Say("two is done"), Done()),),
+        "all of it": ((spawns, Done()), (Say("both are done"), Done())),
+    }
+    server.otherwise = lambda request: as_task(request, script)
+    session_id = await node.session()
+    receipt = await node.say(session_id, "all of it")
+    await node.world.seen(session_id, "approval_requested")
+    [run] = undecided_calls(await node.sessions.find(session_id))
+
+    await decide(node, session_id, run.call.id)
+    await node.world.seen(session_id, "subagent_finished")
+    release.set()
+
+    assert (await node.outcome(session_id, receipt)).content == "both are done"
+    assert len(await events_of(node, session_id, ToolFinished)) == 3
+
+
+async def test_a_turn_whose_subagents_all_wait_needs_no_process(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world, folder = World(), profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    spawns = calls(("spawn_agent", {"task": "part one"}), ("spawn_agent", {"task": "part two"}))
+    script: dict[str, Sequence[Sequence[Part]]] = {
+        "part one": ((calls(WRITE), Done()), (Say("one is done"), Done())),
+        "part two": ((calls(WRITE), Done()), (Say("two is done"), Done())),
+        "all of it": ((spawns, Done()), (Say("both are done"), Done())),
+    }
+    server.otherwise = lambda request: as_task(request, script)
+    async with agent_node(world, tmp_path, [server.url], profiles=folder) as first:
+        session_id = await first.session()
+        receipt = await first.say(session_id, "all of it")
+        one, two = await waiting(first, session_id, 2)
+        await decide(first, session_id, one)
+        await world.seen(session_id, "subagent_finished")
+        assert await waiting(first, session_id) == [two]
+    async with agent_node(world, tmp_path, [server.url], profiles=folder) as second:
+        await decide(second, session_id, two, "deny", note="no")
+
+        assert (await second.outcome(session_id, receipt)).content == "both are done"
+
+
+async def test_a_subagent_is_held_to_the_rules_of_whom_it_works_for(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    strict = {"tool": "filesystem", "match": {"action": "write"}, "then": "deny"}
+    folder = profiles(tmp_path, assistant={"approvals": [strict]}, lax={"approvals": []})
+    spawn = ("spawn_agent", {"task": "part one", "profile_id": "lax"})
+    async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
+        server.answer(calls(spawn), Done())
+        server.answer(calls(WRITE), Done())
+        server.answer(Say("not allowed"), Done())
+        server.answer(Say("no"), Done())
+        session_id = await node.session()
+
+        await node.ask(session_id, "all of it")
+
+        first, *_ = await events_of(node, session_id, ToolFinished)
+        assert (first.name, first.outcome) == ("filesystem", "denied")
