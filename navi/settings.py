@@ -74,6 +74,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     tools_dir: Path
     code_exec: CodeExec
     code_packages_dir: Path | None
+    skills_dir: Path
     allowed_hosts: tuple[str, ...]
     postgres_bin: Path | None
     nats_bin: Path | None
@@ -153,6 +154,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         tools_dir=read.one("NAVI_TOOLS_DIR", Path, default=data_dir / "tools"),
         code_exec=read.one("NAVI_CODE_EXEC", _code_exec, default="auto"),
         code_packages_dir=read.one("NAVI_CODE_PACKAGES_DIR", Path, default=None),
+        skills_dir=read.one("NAVI_SKILLS_DIR", Path, default=data_dir / "skills"),
         allowed_hosts=read.one("NAVI_ALLOWED_HOSTS", _names, default=()),
         postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
         nats_bin=read.one("NAVI_NATS_BIN", Path, default=None),

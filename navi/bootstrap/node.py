@@ -20,11 +20,15 @@ from navi.adapters.nats.heads_stream import HeadsStream
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.nats.wake_ups import wake_ups
 from navi.adapters.patterns import search_in_time
+from navi.adapters.pictures.prepare import PicturesOfSessions
 from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLeaderLock
 from navi.adapters.profiles.folder import FolderProfiles
+from navi.adapters.profiles.with_skills import ProfilesWithSkills
 from navi.adapters.signing import open_signer
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
+from navi.adapters.tools.skills.folder import FolderSkills
+from navi.adapters.tools.skills.tool import SkillTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.application.agent.compress import CompressSettings
 from navi.application.agent.model_calls.ask_model import CallSettings
@@ -49,6 +53,7 @@ from navi.domain.ids import NodeId
 from navi.domain.secrets import Secrets, password_in
 from navi.domain.uploads import MEBIBYTE
 from navi.ports.log_admin import LogBackend
+from navi.ports.profiles import Profiles
 from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
 
@@ -68,7 +73,7 @@ class Node(Struct, frozen=True, kw_only=True):
     nats: NatsConnection
     stream: JetStream
     models: Detected
-    profiles: FolderProfiles
+    profiles: Profiles
     tools: Tools
     services: LogServices
     agent: ComposedAgent
@@ -197,14 +202,17 @@ async def open_node(
             log_ports(settings, store, node=node_id, secrets=secrets, embedders=embedders)
         )
         records, uploads = services.records, services.ports.uploads
+        skills = FolderSkills(settings.skills_dir)
+        await asyncio.to_thread(skills.look)
         tools = await stack.enter_async_context(
             Tools(
                 ToolPorts(remembering=AgentMemories(services.memories)),
                 own_tools=settings.tools_dir,
                 environment=environment,
+                sources=(SkillTools(skills),),
             )
         )
-        profiles = FolderProfiles(settings.profiles_dir, model=model)
+        profiles = ProfilesWithSkills(FolderProfiles(settings.profiles_dir, model=model), skills)
         stream = relay_stream(settings, store, nats, partitions=settings.log_partitions)
         agent = compose_agent(
             live_parts(
@@ -215,6 +223,7 @@ async def open_node(
                     profiles=profiles,
                     tools=tools,
                     outputs=KeptOutputs(),
+                    pictures=PicturesOfSessions(services.ports.workspaces, environment),
                     calls=_calls(settings),
                     compression=_compression(settings),
                     search=search_in_time,

@@ -59,11 +59,13 @@ def rerun_file(path: Path) -> None:
 async def _rerun(recording: Recording, until: int) -> Difference | None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualTimeLoop)  # noqa: S101 - made above
-    gate = Gate(recording)
+    gate, texts = Gate(recording), InMemoryTextStore()
+    for text in recording.texts.values():  # pictures are sent again
+        await texts.put(text)
     parts = Parts(
         event_log=RecordedLog(recording.envelopes),
         read_models=_ReadModels(gate),
-        texts=InMemoryTextStore(),
+        texts=texts,
         recalled=_Remembered(lambda: remembered(recording, gate.seq)),
         known=_Remembered(lambda: dict(enumerate_texts(known_already(recording, gate.seq)))),
         renderers=KnownRenderers(),

@@ -26,6 +26,8 @@ from navi.adapters.postgres.migrate import pending
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.tools.own_tools.wire import LoadProblem
+from navi.adapters.tools.skills.folder import FolderSkills
+from navi.adapters.tools.skills.tool import SkillTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.bootstrap.store import Attached, attached_servers
 from navi.cli.command import (
@@ -43,7 +45,7 @@ from navi.cli.model import model_of
 from navi.cli.running import ANSWER_SECONDS, find_running
 from navi.domain.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
 from navi.domain.memory import Memory
-from navi.ports.tools import ToolContext, ToolDescription
+from navi.ports.tools import ToolContext, ToolDescription, UnavailableTool
 from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
 
@@ -286,11 +288,24 @@ async def _model(settings: Settings) -> Sequence[Finding]:
 
 async def _tools(settings: Settings) -> Sequence[Finding]:
     ports = ToolPorts(remembering=NothingRemembered())
-    async with Tools(ports, own_tools=settings.tools_dir, environment=environment()) as tools:
+    skills = FolderSkills(settings.skills_dir)
+    await asyncio.to_thread(skills.look)
+    async with Tools(
+        ports,
+        own_tools=settings.tools_dir,
+        environment=environment(),
+        sources=(SkillTools(skills),),
+    ) as tools:
         problems, loaded = tools.problems, tuple(tool.description for tool in tools.all())
+        unavailable = tools.unavailable()
     running = await find_running(settings)
     offered = None if running is None else await offered_tools(running.http_url)
-    return tool_findings(problems, loaded, offered)
+    return [*tool_findings(problems, loaded, offered), *unavailable_findings(unavailable)]
+
+
+def unavailable_findings(unavailable: Sequence[UnavailableTool]) -> Sequence[Finding]:
+    """Tools that should be there and are not."""
+    return [Finding(name=one.name, state="warn", text=one.reason) for one in unavailable]
 
 
 def tool_findings(

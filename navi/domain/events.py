@@ -467,15 +467,24 @@ class ApprovalDecided(Fact, frozen=True, kw_only=True):
 
 
 class ImageShown(Fact, frozen=True, kw_only=True):
-    """A picture was put before the model; the hash is of the bytes that were sent."""
+    """A picture was put before the model.
+
+    Attributes:
+        call_id: of the tool call that asked for it; for an upload the id of the message it came with.
+        path: in the session's directory.
+        sha256: of the bytes that are sent.
+        base64_sha256: of their Base64 text, under which they are kept like prompts.
+        width, height: in pixels, as sent.
+    """
 
     TYPE = "image_shown"
-    call_id: CallId
+    call_id: str
     path: str
     sha256: str
     media_type: str
     width: int
     height: int
+    base64_sha256: str | UnsetType = UNSET
 
 
 class SubagentStarted(Fact, frozen=True, kw_only=True):

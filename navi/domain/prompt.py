@@ -1,6 +1,6 @@
 """What a model is sent, before a backend writes it in its own wire format."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -9,8 +9,18 @@ from msgspec.structs import replace
 
 from navi.domain.events import JsonObject, ToolCall
 from navi.domain.ids import CallId, TurnId
-from navi.domain.messages import Message
+from navi.domain.messages import Message, Picture
 from navi.domain.uploads import path_of
+
+
+class PromptPicture(Struct, frozen=True, kw_only=True):
+    """A picture beside a message's text; width and height are pixels."""
+
+    media_type: str
+    width: int
+    height: int
+    base64_sha256: str
+    base64: str = ""  # not there until it was taken from where it is kept
 
 
 class PromptMessage(Struct, frozen=True, kw_only=True):
@@ -29,6 +39,7 @@ class PromptMessage(Struct, frozen=True, kw_only=True):
     is_guidance: bool = False
     turn_id: TurnId | UnsetType = UNSET
     files: tuple[str, ...] | UnsetType = UNSET
+    pictures: tuple[PromptPicture, ...] | UnsetType = UNSET
 
 
 class ToolSchema(Struct, frozen=True, kw_only=True):
@@ -48,6 +59,7 @@ class ModelOptions(Struct, frozen=True, kw_only=True):
         max_tokens: the most that the answer may have, thinking and calls too; absent for no bound,
             as in calls of old logs.
         tool_choice: ``none`` where tools are offered only because every call offers them.
+        pictures: whether those of the context are sent; absent where the model does not see.
     """
 
     temperature: float | None = None
@@ -55,6 +67,7 @@ class ModelOptions(Struct, frozen=True, kw_only=True):
     think: bool | None = None
     max_tokens: int | UnsetType = UNSET
     tool_choice: Literal["none"] | UnsetType = UNSET
+    pictures: bool | UnsetType = UNSET
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
@@ -67,6 +80,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 SUMMARY = "Summary of the conversation so far:"
+NOT_SEEN = "a picture, which this model cannot see"
 NOT_ANSWERED = PromptMessage(role="assistant", content="(This was not answered.)")
 GO_ON = PromptMessage(role="user", content="Go on.", is_guidance=True)
 PERSONA = """\
@@ -101,7 +115,29 @@ def prompt_messages(
         turn_id: the open turn; only its own thinking is sent back, as model servers want it.
     """
     head = (PromptMessage(role="system", content=system),) if system else ()
-    return (*head, *(_prompt_message(message, turn_id) for message in context))
+    return (*head, *(_prompt_message(message, turn_id) for message in _in_order(context)))
+
+
+def _in_order(context: Iterable[Message]) -> Iterable[Message]:
+    """The messages with a picture that a tool has shown behind the results of all calls beside it.
+
+    Only a user's message may hold one, and nothing may stand between a call and its result.
+    """
+    shown: list[Message] = []
+    open_calls: set[CallId] = set()
+    for message in context:
+        if message.picture is not UNSET and open_calls:
+            shown.append(message)
+            continue
+        if message.role == "assistant":
+            open_calls = {call.id for call in message.tool_calls or ()}
+        elif message.role == "tool":
+            open_calls.discard(message.call_id or CallId(""))
+        yield message
+        if shown and not open_calls:
+            yield from shown
+            shown.clear()
+    yield from shown
 
 
 def _prompt_message(message: Message, turn_id: TurnId | None) -> PromptMessage:
@@ -116,7 +152,42 @@ def _prompt_message(message: Message, turn_id: TurnId | None) -> PromptMessage:
         is_guidance=message.is_guidance or message.is_summary,
         turn_id=(message.turn_id or UNSET) if message.role == "user" else UNSET,
         files=message.files or UNSET,
+        pictures=UNSET if message.picture is UNSET else (_prompt_picture(message.picture),),
     )
+
+
+def _prompt_picture(picture: Picture) -> PromptPicture:
+    return PromptPicture(
+        media_type=picture.media_type,
+        width=picture.width,
+        height=picture.height,
+        base64_sha256=picture.base64_sha256,
+    )
+
+
+def pictures_in(messages: Iterable[PromptMessage]) -> tuple[PromptPicture, ...]:
+    """The pictures of a request, in order."""
+    return tuple(p for message in messages if message.pictures for p in message.pictures)
+
+
+def with_pictures(
+    messages: Sequence[PromptMessage], kept: Mapping[str, str] | None
+) -> tuple[PromptMessage, ...]:
+    """The messages with the pictures that they show.
+
+    Args:
+        kept: Base64 texts by their hashes; None for a model that does not see, which is told so.
+    """
+
+    def completed(message: PromptMessage) -> PromptMessage:
+        if not message.pictures:
+            return message
+        if kept is None:
+            return replace(message, content=f"{message.content} {NOT_SEEN}", pictures=UNSET)
+        there = tuple(replace(p, base64=kept[p.base64_sha256]) for p in message.pictures)
+        return replace(message, pictures=there)
+
+    return tuple(completed(message) for message in messages)
 
 
 def conversation_of(messages: Sequence[PromptMessage]) -> tuple[PromptMessage, ...]:
@@ -141,7 +212,11 @@ def conversation_of(messages: Sequence[PromptMessage]) -> tuple[PromptMessage, .
             if UNSET not in (spoke_before, turn) and spoke_before != turn:
                 sent += (NOT_ANSWERED, message)
                 continue
-            sent[-1] = replace(before, content=f"{before.content}\n\n{message.content}")
+            sent[-1] = replace(
+                before,
+                content=f"{before.content}\n\n{message.content}",
+                pictures=(*(before.pictures or ()), *(message.pictures or ())) or UNSET,
+            )
             continue
         if before is not None and message.role == before.role == "assistant":
             sent.append(GO_ON)

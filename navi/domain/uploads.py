@@ -20,6 +20,7 @@ MAX_SUFFIX = 20  # characters; what is longer is no suffix
 MAX_UPLOADS = 500  # in a session at one time: the list of them is part of its state
 MEBIBYTE = 1024 * 1024
 
+PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 # Of its own and not the module's: that reads the machine's files, and would say different things there.
@@ -45,6 +46,11 @@ class Upload(Struct, frozen=True, kw_only=True):
     at: datetime
     seq: int
     session_id: SessionId
+
+
+def is_picture(name: str) -> bool:
+    """Whether a file is a picture of a kind that models are shown, by its name."""
+    return name.casefold().endswith(PICTURE_SUFFIXES)
 
 
 def path_of(name: str) -> str:

@@ -20,6 +20,7 @@ CHARS_PER_TOKEN = 3.5  # of a request, where the server has not counted any yet
 # A count beyond these is not of the request: some servers count only what they had to read anew.
 FEWEST_CHARS, MOST_CHARS = 0.5, 6.0
 COUNTED = 50  # tokens: a count of fewer says little about the next request
+PIXELS_PER_TOKEN = 750  # of a picture, about what models that see make of it
 MARKERS = 16  # characters that a template puts around a message
 
 ANSWER_SHARE, MOST_RESERVED = (
@@ -236,7 +237,11 @@ def _size(message: PromptMessage) -> int:
         len(call.name) + len(msgspec.json.encode(call.arguments)) for call in message.tool_calls
     )
     words = len(with_files(message.content, message.files)) + len(message.thinking or "")
-    return words + calls + MARKERS
+    pictures = sum(
+        ceil(picture.width * picture.height / PIXELS_PER_TOKEN * CHARS_PER_TOKEN)
+        for picture in message.pictures or ()
+    )
+    return words + calls + pictures + MARKERS
 
 
 def _size_of_tool(tool: ToolSchema) -> int:

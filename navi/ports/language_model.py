@@ -61,10 +61,13 @@ class Capacity(Struct, frozen=True, kw_only=True):
     Attributes:
         context_window: tokens of one call, prompt and answer; None where it does not say.
         slots: calls that it takes side by side; None where it does not say.
+        sees: whether messages may hold pictures; None where it does not say: then they may until it
+            refuses one.
     """
 
     context_window: int | None = None
     slots: int | None = None
+    sees: bool | None = None
 
 
 ServerState = Literal["ready", "loading", "away"]

@@ -1,5 +1,6 @@
 """Tools of the agent, and everything that a call of one is given."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -55,6 +56,10 @@ class AgentActions(Protocol):
 
     async def switch_profile(self, profile_id: str, reason: str) -> ToolResult:
         """Switch the profile from the next model call on."""
+        ...
+
+    async def show_picture(self, path: str) -> ToolResult:
+        """Put a picture of the session's directory before the model, from its next call on."""
         ...
 
 
@@ -129,12 +134,30 @@ class Previewed(Protocol):
         ...
 
 
+class ToolSource(Protocol):
+    """Tools that come and go while the process runs."""
+
+    def tools(self) -> Sequence[Tool]:
+        """Those there are now; names that are taken already are passed over."""
+        ...
+
+    def unavailable(self) -> Sequence[UnavailableTool]:
+        """Those that should be there and are not, and why."""
+        ...
+
+
 class ToolBox(Protocol):
     """The tools this process offers."""
 
     def all(self) -> tuple[Tool, ...]: ...
 
     def find(self, name: str) -> Tool | None: ...
+
+
+class OfferedTools(ToolBox, Protocol):
+    """The tools of a node, and those that it should offer and cannot."""
+
+    def unavailable(self) -> Sequence[UnavailableTool]: ...
 
 
 class BoundOutput(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ delivered, though it carries the seq of its receipt. So the buffer only grows at
 call is parted from its result by a message that came in between.
 """
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from navi.domain.events import (
@@ -13,6 +13,7 @@ from navi.domain.events import (
     ContextCompressed,
     Envelope,
     GuidanceGiven,
+    ImageShown,
     MemoryRecalled,
     MessageDelivered,
     MessageWithdrawn,
@@ -23,7 +24,7 @@ from navi.domain.events import (
     ToolFinished,
 )
 from navi.domain.ids import SubagentId, TurnId
-from navi.domain.messages import Message
+from navi.domain.messages import Message, Picture
 from navi.domain.projection import Change, Hide, Put, Show
 from navi.projections.json_form import JsonForm
 from navi.projections.message_rows import (
@@ -117,6 +118,9 @@ class Context(JsonForm[ContextState]):
             case GuidanceGiven(content=content):
                 row = _as_user(envelope, content, is_guidance=True)
                 return after, (Put(key=envelope.seq, row=row),)
+            case ImageShown() as shown:
+                row = _as_user(envelope, f"{shown.path}:", is_guidance=True)
+                return after, (Put(key=envelope.seq, row=replace(row, picture=_picture(shown))),)
             case MemoryRecalled(content=content, beside=True):
                 # Told again in the same turn, because a memory was changed or forgotten: in its place,
                 # for nothing may come between a call and its result.
@@ -148,6 +152,19 @@ class Context(JsonForm[ContextState]):
                 return after, (Show(by=seq),)
             case _:
                 return after, ()
+
+
+def _picture(shown: ImageShown) -> Picture | UnsetType:
+    if shown.base64_sha256 is UNSET:
+        return UNSET
+    return Picture(
+        path=shown.path,
+        sha256=shown.sha256,
+        media_type=shown.media_type,
+        width=shown.width,
+        height=shown.height,
+        base64_sha256=shown.base64_sha256,
+    )
 
 
 def _as_user(

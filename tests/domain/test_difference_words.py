@@ -4,6 +4,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from navi.domain.difference_words import event_line, excerpts, field_lines
+from navi.domain.events import JsonObject
 
 
 def test_what_begins_to_differ_late_is_shown_where_it_does() -> None:
@@ -39,6 +40,12 @@ def test_fields_are_told_by_name_and_texts_in_place_of_their_hashes() -> None:
 
 
 def test_an_event_is_told_without_what_is_empty() -> None:
-    data = {"purpose": "turn", "system_sha256": "1", "error": "", "tool_calls": [], "calls": 0}
+    data: JsonObject = {
+        "purpose": "turn",
+        "system_sha256": "1",
+        "error": "",
+        "tool_calls": [],
+        "calls": 0,
+    }
 
     assert event_line("7 model_called", data) == "7 model_called purpose=turn"

@@ -7,8 +7,19 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from navi.domain.ids import TurnId
-from navi.domain.prompt import GO_ON, NOT_ANSWERED, PromptMessage, conversation_of
+from navi.domain.events import ToolCall
+from navi.domain.ids import CallId, TurnId
+from navi.domain.messages import Message, Picture
+from navi.domain.prompt import (
+    GO_ON,
+    NOT_ANSWERED,
+    PromptMessage,
+    conversation_of,
+    pictures_in,
+    prompt_messages,
+    with_pictures,
+)
+from tests.domain.specification import AT
 
 QUESTION = PromptMessage(role="user", content="Where?")
 REMEMBERED = PromptMessage(role="user", content="- likes tea", is_guidance=True)
@@ -53,6 +64,50 @@ def test_a_summary_says_that_it_is_one() -> None:
 def test_the_user_asks_to_go_on_behind_words_that_nobody_answered() -> None:
     assert conversation_of((QUESTION, PLAN)) == (QUESTION, PLAN, GO_ON)
     assert conversation_of((QUESTION, PLAN, ANSWER)) == (QUESTION, PLAN, GO_ON, ANSWER, GO_ON)
+
+
+def picture(name: str) -> Message:
+    shown = Picture(
+        path=name, sha256="", media_type="image/png", width=40, height=30, base64_sha256=f"# {name}"
+    )
+    return Message(
+        seq=1, role="user", content=f"{name}:", at=AT, turn_id=None, is_guidance=True, picture=shown
+    )
+
+
+def of_agent(*calls: str) -> Message:
+    asked = tuple(ToolCall(id=CallId(id_), name="view_image", arguments={}) for id_ in calls)
+    return Message(
+        seq=1, role="assistant", content="", at=AT, turn_id=None, tool_calls=asked or UNSET
+    )
+
+
+def result(call: str) -> Message:
+    return Message(
+        seq=1, role="tool", content=call, at=AT, turn_id=None, call_id=CallId(call), name="look"
+    )
+
+
+def test_what_tools_show_stands_behind_the_results_of_all_calls_beside_them() -> None:
+    context = (of_agent("a", "b"), picture("a.png"), result("a"), picture("b.png"), result("b"))
+
+    sent = prompt_messages(None, context, turn_id=None)
+
+    assert [message.content for message in sent] == ["", "a", "b", "a.png:", "b.png:"]
+    [_, _, _, both] = conversation_of(sent)[:4]
+    assert both.content == "a.png:\n\nb.png:"
+    assert [shown.base64_sha256 for shown in both.pictures or ()] == ["# a.png", "# b.png"]
+
+
+def test_a_picture_is_sent_to_who_sees_and_named_to_others() -> None:
+    messages = prompt_messages(None, (picture("a.png"),), turn_id=None)
+
+    [seen] = with_pictures(messages, {"# a.png": "QUJD"})
+    [named] = with_pictures(messages, None)
+
+    assert [shown.base64 for shown in pictures_in([seen])] == ["QUJD"]
+    assert named.content == "a.png: a picture, which this model cannot see"
+    assert named.pictures is UNSET
 
 
 MESSAGES = st.lists(

@@ -19,6 +19,7 @@ from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.servers import PooledServer, ServerPool
 from navi.adapters.patterns import search_in_time
+from navi.adapters.pictures.prepare import PicturesOfSessions
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
@@ -103,7 +104,12 @@ class AgentNode:
     """One process of the service, as far as turns go."""
 
     def __init__(
-        self, world: World, composed: ComposedAgent, services: LogServices, servers: ServerPool
+        self,
+        world: World,
+        composed: ComposedAgent,
+        services: LogServices,
+        servers: ServerPool,
+        tools: Tools,
     ) -> None:
         self.world = world
         self.id = composed.parts.node
@@ -123,6 +129,7 @@ class AgentNode:
             refused_suffixes=(".exe", ".sh"),
         )
         self.servers = servers
+        self.tools = tools
 
     async def session(self, profile_id: str = "assistant") -> SessionId:
         """A new session."""
@@ -136,12 +143,13 @@ class AgentNode:
         mode: Mode = "queue",
         message_id: str | None = None,
         planning: bool = False,
+        files: tuple[str, ...] = (),
     ) -> Received:
         """Send a message."""
         return await self.sessions.receive(
             session_id,
             content=content,
-            files=(),
+            files=files,
             mode=mode,
             message_id=MessageId(message_id) if message_id else None,
             planning=planning,
@@ -212,6 +220,7 @@ async def agent_node(
             profiles=FolderProfiles(profiles or files / "no-profiles"),
             tools=toolbox,
             outputs=KeptOutputs(),
+            pictures=PicturesOfSessions(FolderWorkspaces(files), {}),
             calls=CallSettings(first_chunk_timeout=first_chunk_timeout),
             compression=CompressSettings(
                 enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3
@@ -222,7 +231,7 @@ async def agent_node(
         composed = compose_agent(replace(live_parts(ports), follows=follow))
         following = asyncio.create_task(composed.after_turn.run())
         try:
-            yield AgentNode(world, composed, services, pool)
+            yield AgentNode(world, composed, services, pool, toolbox)
         finally:
             await composed.runs.drain(0)
             following.cancel()

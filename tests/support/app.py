@@ -127,7 +127,7 @@ async def running_app(
             memories=node.memories,
             uploads=node.uploads,
             profiles=node.agent.profiles,
-            tools=node.agent.tools,
+            tools=node.tools,
             texts=world.texts,
             renderers=KnownRenderers(),
             check=check,

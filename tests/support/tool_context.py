@@ -34,6 +34,9 @@ class LoneAgent:
     async def switch_profile(self, profile_id: str, reason: str) -> ToolResult:
         return ToolResult(outcome="denied", output=f"no profile {profile_id!r} here")
 
+    async def show_picture(self, path: str) -> ToolResult:
+        return ToolResult(outcome="error", output=f"nobody here sees {path!r}")
+
 
 def context_in(
     workspace: Path,

@@ -12,6 +12,7 @@ from navi.domain.erasure import pruned
 from navi.domain.errors import AlreadyThere, ConcurrentAppend, NotFound
 from navi.domain.events import (
     DELTA_TYPES,
+    ImageShown,
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
@@ -208,7 +209,8 @@ class InMemoryEventLog:
     async def texts_in_use(self, hashes: Sequence[str], *, besides: SessionId) -> frozenset[str]:
         return frozenset(
             hash_
-            for row in self._rows_of(ModelCalled.TYPE)
+            for type_ in (ModelCalled.TYPE, ImageShown.TYPE)
+            for row in self._rows_of(type_)
             if row.session_id != besides
             for hash_ in hashes
             if hash_.encode() in row.data

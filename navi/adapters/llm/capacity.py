@@ -32,6 +32,7 @@ class KeptCapacity:
         self._ask = ask
         self._said: dict[str, Capacity] = {}
         self._refused: dict[str, int] = {}
+        self._blind: set[str] = set()
         self._until: dict[str, float] = {}
         self._asking = asyncio.Lock()
 
@@ -42,6 +43,8 @@ class KeptCapacity:
                 if not self._is_fresh(model):
                     await self._renew(model)
         said = self._said.get(model, Capacity())
+        if model in self._blind:
+            said = msgspec.structs.replace(said, sees=False)
         refused = self._refused.get(model)
         if refused is None or (said.context_window or refused) < refused:
             return said
@@ -51,6 +54,10 @@ class KeptCapacity:
         """The server named this window when it refused a request; nobody knows better."""
         self._refused[model] = window
 
+    def refused_picture(self, model: str) -> None:
+        """The server refused a picture, whatever it says of the model."""
+        self._blind.add(model)
+
     def forget(self, model: str | None = None) -> None:
         """Ask again before the next call of a model, or of all: the server was away."""
         if model is not None:
@@ -58,6 +65,7 @@ class KeptCapacity:
             return
         self._until.clear()
         self._refused.clear()
+        self._blind.clear()
 
     def _is_fresh(self, model: str) -> bool:
         return asyncio.get_running_loop().time() < self._until.get(model, 0.0)
@@ -102,7 +110,9 @@ def of_props(answer: bytes) -> Capacity:
     props = _object(answer)
     settings = _inner(props, "default_generation_settings")
     return Capacity(
-        context_window=_tokens(settings.get("n_ctx")), slots=_tokens(props.get("total_slots"))
+        context_window=_tokens(settings.get("n_ctx")),
+        slots=_tokens(props.get("total_slots")),
+        sees=_yes_or_no(_inner(props, "modalities").get("vision")),
     )
 
 
@@ -116,6 +126,21 @@ def of_lm_studio(entry: JsonObject) -> int | None:
     if loaded is not None or entry.get("state", "loaded") != "loaded":
         return loaded
     return _tokens(entry.get("max_context_length"))
+
+
+def sees_listed(entry: JsonObject) -> bool | None:
+    """Whether a model sees, as OpenRouter's and LM Studio's lists say it; None where a list does not."""
+    inputs = _inner(entry, "architecture").get("input_modalities")
+    if isinstance(inputs, list):
+        return "image" in inputs
+    kind = entry.get("type")
+    return kind == "vlm" if kind in ("vlm", "llm") else None
+
+
+def sees_in_ollama(answer: bytes) -> bool | None:
+    """Ollama's ``/api/show``: whether a model has the capability ``vision``; older ones tell none."""
+    capabilities = _list(_object(answer), "capabilities")
+    return "vision" in capabilities if capabilities else None
 
 
 def of_ollama_show(answer: bytes) -> int | None:
@@ -157,6 +182,10 @@ def _list(outer: JsonObject, key: str) -> list[Any]:
 
 def _objects(outer: JsonObject, key: str) -> list[JsonObject]:
     return [cast(JsonObject, item) for item in _list(outer, key) if isinstance(item, dict)]
+
+
+def _yes_or_no(value: Json) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _tokens(value: Json) -> int | None:

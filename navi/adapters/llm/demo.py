@@ -134,7 +134,7 @@ class DemoModel:
         return True
 
     async def capacity(self, model: str) -> Capacity:
-        return Capacity(slots=SLOTS)  # it reads whatever it is given
+        return Capacity(slots=SLOTS, sees=False)  # it reads whatever it is given
 
     async def readiness(self) -> ServerState:
         return "ready"

@@ -8,7 +8,12 @@ from contextlib import aclosing
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from navi.adapters.llm.capacity import KeptCapacity, of_ollama_ps, of_ollama_show
+from navi.adapters.llm.capacity import (
+    KeptCapacity,
+    of_ollama_ps,
+    of_ollama_show,
+    sees_in_ollama,
+)
 from navi.adapters.llm.embeddings import OllamaEmbeddings
 from navi.adapters.llm.endpoint import Endpoint
 from navi.adapters.llm.lines import LineSplitter
@@ -160,10 +165,11 @@ class Ollama:
             return None
         limit = None if trained is None else of_ollama_show(trained)
         window = None if loaded is None else of_ollama_ps(loaded, model)
+        sees = None if trained is None else sees_in_ollama(trained)
         # Somebody else may have loaded it with another window: that one ends with the first call.
         if window is not None and (limit is None or model in self._served):
-            return Capacity(context_window=window)
-        return Capacity(context_window=limit)
+            return Capacity(context_window=window, sees=sees)
+        return Capacity(context_window=limit, sees=sees)
 
     async def aclose(self) -> None:
         """Close what is still open."""
@@ -217,6 +223,8 @@ def render(request: ModelRequest, *, bounds: bool) -> bytes:
 
 def _message(message: PromptMessage) -> JsonObject:
     sent: JsonObject = {"role": message.role, "content": message.content}
+    if message.pictures:
+        sent["images"] = [picture.base64 for picture in message.pictures]
     if message.thinking:
         sent["thinking"] = message.thinking
     if message.tool_calls:

@@ -16,6 +16,7 @@ from navi.adapters.llm.capacity import (
     listed,
     of_lm_studio,
     of_props,
+    sees_listed,
     window_listed,
 )
 from navi.adapters.llm.embeddings import OpenAIEmbeddings
@@ -30,6 +31,7 @@ from navi.domain.ids import CallId
 from navi.domain.prompt import (
     ModelRequest,
     PromptMessage,
+    PromptPicture,
     ToolSchema,
     conversation_of,
     files_attached,
@@ -144,7 +146,12 @@ class OpenAI:
             self._capacities.forget()
         if failure.kind == "overflow" and failure.window:
             self._capacities.refused(msgspec.json.decode(body, type=_Sent).model, failure.window)
-        if failure.kind != "http" or failure.status not in (400, 422):
+        if failure.kind != "http":
+            return
+        if "image" in failure.error.casefold() and b'"image_url":' in body:
+            self._capacities.refused_picture(msgspec.json.decode(body, type=_Sent).model)
+            failure.mended = True
+        if failure.status not in (400, 422):
             return
         if "stream_options" in failure.error and b'"stream_options":' in body:
             self._form = replace(self._form, asks_usage=False)
@@ -158,15 +165,17 @@ class OpenAI:
         if answer is None:
             return None
         entry = listed(answer, model)
-        window, slots = window_listed(entry), None
+        window, slots, sees = window_listed(entry), None, sees_listed(entry)
         if window is None or is_llama_cpp(entry):
             props = of_props(await self._endpoint.told("/props", beside_v1=True) or b"")
             window = window or props.context_window
             slots = props.slots or (1 if is_llama_cpp(entry) else None)
+            sees = props.sees if is_llama_cpp(entry) else sees
         if window is None:
             answer = await self._endpoint.told("/api/v0/models", beside_v1=True)
-            window = of_lm_studio(listed(answer or b"", model))
-        return Capacity(context_window=window, slots=slots)
+            told = listed(answer or b"", model)
+            window, sees = of_lm_studio(told), sees_listed(told) if sees is None else sees
+        return Capacity(context_window=window, slots=slots, sees=sees)
 
     async def aclose(self) -> None:
         """Close what is still open."""
@@ -238,6 +247,9 @@ def render(request: ModelRequest, form: Form) -> bytes:
 
 def _message(message: PromptMessage) -> JsonObject:
     sent: JsonObject = {"role": message.role, "content": message.content}
+    if message.pictures:
+        text = {"type": "text", "text": message.content}
+        sent["content"] = [text, *(_picture(picture) for picture in message.pictures)]
     if message.tool_calls:
         # Strict servers want null where there is no text beside the calls.
         sent["content"] = message.content or None
@@ -255,6 +267,11 @@ def _message(message: PromptMessage) -> JsonObject:
     if message.role == "tool":
         sent["tool_call_id"] = message.call_id
     return sent
+
+
+def _picture(picture: PromptPicture) -> JsonObject:
+    url = f"data:{picture.media_type};base64,{picture.base64}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _tool(tool: ToolSchema) -> JsonObject:

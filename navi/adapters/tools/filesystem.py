@@ -58,9 +58,8 @@ class FilesystemTool(TypedTool[FilesystemArguments]):
         super().__init__(
             FilesystemArguments,
             name="filesystem",
-            description="Files by relative path in the session's directory, the user's in uploads/, "
-            "and the whole of long tool outputs. search finds the lines with query. Directories are "
-            "made as needed; nothing outside can be reached.",
+            description="Files of the session, by relative path; the user's are in uploads/. search finds "
+            "lines by query.",
             safe_to_repeat=False,  # a second append would write twice
             missing=_missing,
         )

@@ -37,7 +37,7 @@ class MemoryArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     action: Literal["save", "search", "forget"]
     text: Annotated[
         Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)] | None,
-        Meta(description="save: one fact, as in: The user prefers metric units."),
+        Meta(description="one fact: The user prefers metric units."),
     ] = None
     query: Annotated[str, Meta(min_length=1, max_length=MAX_QUERY)] | None = None
     id: str | None = None
@@ -52,8 +52,8 @@ class MemoryTool(TypedTool[MemoryArguments]):
             MemoryArguments,
             name="memory",
             description="What you know of the user from all conversations. save what will matter in "
-            "weeks: preferences, standing instructions, people, projects; never passwords. search "
-            "before you ask what they may have told you. forget the id of what is no longer true.",
+            "weeks: preferences, people, projects; never passwords. search before you ask what they may "
+            "have told you. forget what is no longer true.",
             safe_to_repeat=False,  # a second save may keep a second fact
             missing=_missing,
         )

@@ -17,7 +17,7 @@ class SpawnArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(
             min_length=1,
             max_length=20_000,
-            description="complete in itself, with what to come back with",
+            description="complete in itself",
         ),
     ]
     profile_id: str | None = None

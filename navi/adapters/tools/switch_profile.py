@@ -22,8 +22,8 @@ class SwitchProfileTool(TypedTool[SwitchArguments]):
         super().__init__(
             SwitchArguments,
             name="switch_profile",
-            description="Become another profile, with its model and tools, from the next step on, "
-            "when the user asks for it or the work plainly belongs there.",
+            description="Go on as another profile, with its tools, when the user asks for it or the "
+            "work belongs there.",
             safe_to_repeat=True,
         )
 

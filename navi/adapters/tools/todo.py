@@ -55,9 +55,8 @@ class TodoTool(TypedTool[TodoArguments]):
         super().__init__(
             TodoArguments,
             name="todo",
-            description="The list of what is to be done, seen by the user, shared with subagents. "
-            "set all items before work of several steps; update an id to in_progress when you "
-            "begin it, to done as soon as it is.",
+            description="What is to be done, seen by the user, shared with subagents. set all items before "
+            "work of several steps; update one when you begin it and as soon as it is done.",
             safe_to_repeat=False,  # a second add would make a second item
             missing=_missing,
         )

@@ -14,7 +14,8 @@ from navi.adapters.tools.scratchpad import ScratchpadTool
 from navi.adapters.tools.spawn_agent import SpawnAgentTool
 from navi.adapters.tools.switch_profile import SwitchProfileTool
 from navi.adapters.tools.todo import TodoTool
-from navi.ports.tools import Tool, UnavailableTool
+from navi.adapters.tools.view_image import ViewImageTool
+from navi.ports.tools import Tool, ToolSource, UnavailableTool
 
 
 class ToolPorts(Struct, frozen=True, kw_only=True):
@@ -32,6 +33,7 @@ def _memory(ports: ToolPorts) -> Tool | UnavailableTool:
 # In the order in which they are offered.
 BUILT_IN: tuple[Callable[[ToolPorts], Tool | UnavailableTool], ...] = (
     lambda _: FilesystemTool(),
+    lambda _: ViewImageTool(),
     lambda _: TodoTool(),
     lambda _: ScratchpadTool(),
     lambda _: SpawnAgentTool(),
@@ -50,6 +52,7 @@ class Tools:
         own_tools: Path,
         environment: Mapping[str, str],
         more: Sequence[Tool] = (),
+        sources: Sequence[ToolSource] = (),
         timeouts: ToolTimeouts | None = None,
     ) -> None:
         """Name what there is; nothing is loaded yet.
@@ -58,12 +61,14 @@ class Tools:
             own_tools: directory of the user's own tools; it may be missing.
             environment: the server's; own tools get the few variables of it that programs need.
             more: tools beside the built-in ones.
+            sources: of tools that come and go.
             timeouts: how long own tools may take.
         """
         built_in = [build(ports) for build in BUILT_IN]
         self._unavailable = tuple(one for one in built_in if isinstance(one, UnavailableTool))
         offered = [one for one in built_in if not isinstance(one, UnavailableTool)]
         self._tools: dict[str, Tool] = {tool.description.name: tool for tool in (*offered, *more)}
+        self._sources = tuple(sources)
         self._own = OwnTools(
             own_tools,
             environment=environment,
@@ -85,13 +90,22 @@ class Tools:
         return self._own.problems
 
     def all(self) -> tuple[Tool, ...]:
-        """The tools in the order in which they are offered: built-in ones first."""
-        return tuple(self._tools.values())
+        """The tools in the order in which they are offered: those that stay first."""
+        return tuple(self._now().values())
 
     def unavailable(self) -> tuple[UnavailableTool, ...]:
-        """The built-in tools that this process cannot offer."""
-        return self._unavailable
+        """The tools that this process should offer and cannot."""
+        missing = (one for source in self._sources for one in source.unavailable())
+        return (*self._unavailable, *missing)
 
     def find(self, name: str) -> Tool | None:
         """The tool of that name."""
-        return self._tools.get(name)
+        return self._now().get(name)
+
+    def _now(self) -> Mapping[str, Tool]:
+        tools = (tool for source in self._sources for tool in source.tools())
+        come = {tool.description.name: tool for tool in tools}
+        return {
+            **self._tools,
+            **{name: tool for name, tool in come.items() if name not in self._tools},
+        }

@@ -1,4 +1,4 @@
-"""What a tool may do to its agent: spawn a subagent, switch the profile."""
+"""What a tool may do to its agent: spawn a subagent, switch the profile, show a picture."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -13,6 +13,7 @@ from navi.domain.errors import ModelFailure
 from navi.domain.events import SubagentFinished, SubagentStarted
 from navi.domain.ids import CallId, SubagentId
 from navi.domain.turn import Finish, WaitForApproval, why_not_spawn
+from navi.ports.pictures import NotShown
 from navi.ports.tools import ToolResult
 
 WITHOUT_MODEL = "It had no model to ask: "
@@ -28,8 +29,19 @@ class Actions:
     """The port ``AgentActions`` for one tool call."""
 
     def __init__(
-        self, run: RunningTurn, recorder: InTurn, call_id: CallId, run_actor: RunActor
+        self,
+        run: RunningTurn,
+        recorder: InTurn,
+        call_id: CallId,
+        run_actor: RunActor,
+        models: tuple[str, ...],
     ) -> None:
+        """Actions of the actor that made the call.
+
+        Args:
+            models: the actor's, in order of preference.
+        """
+        self._models = models
         self._run = run
         self._recorder = recorder
         self._call_id = call_id
@@ -66,6 +78,17 @@ class Actions:
         command = SwitchProfile(to_profile=profile_id, by="tool", reason=reason)
         await self._run.record.execute(command, retry=True)
         return ToolResult(outcome="ok", output=f"From the next step on you are {profile_id!r}.")
+
+    async def show_picture(self, path: str) -> ToolResult:
+        """Put a picture of the session's directory before the model, from its next call on."""
+        if not await self._run.agent.ask_model.sees(self._models):
+            return ToolResult(outcome="error", output="You are a model that does not see pictures.")
+        try:
+            shown = await self._run.agent.show_picture(self._recorder, path, call_id=self._call_id)
+        except NotShown as error:
+            return ToolResult(outcome="denied" if error.forbidden else "error", output=str(error))
+        size = f"{shown.width} x {shown.height} pixels"
+        return ToolResult(outcome="ok", output=f"{path} follows ({size}, {shown.media_type}).")
 
     def _as(self, subagent_id: SubagentId) -> InTurn:
         return InTurn(self._run.record, self._run.runner, subagent_id)

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import assert_never
 
+import structlog
 from msgspec.structs import replace
 
 from navi.application.agent.actor_profile import profile_of_actor
@@ -15,6 +16,7 @@ from navi.application.agent.model_calls.ask_model import Interrupted, Question
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.running_turn import Agent, RunningTurn
+from navi.application.agent.show_picture import due_pictures
 from navi.application.session.retry import with_retry
 from navi.domain.commands import DeliverMessages
 from navi.domain.compression import quoted_request
@@ -41,7 +43,10 @@ from navi.domain.turn import (
     next_turn_step,
     waits,
 )
+from navi.ports.pictures import NotShown
 from navi.projections.context import ContextState
+
+log = structlog.get_logger()
 
 
 async def run_actor(
@@ -95,6 +100,7 @@ async def run_actor(
             case AskModel():
                 if await _guide(run, recorder, step, profile):
                     continue
+                await _show_pictures(run, recorder, profile)
                 question = await _question(run, subagent_id, profile)
                 question = replace(question, iteration=step.iteration, attempts=step.attempts)
                 if step.last:
@@ -123,7 +129,7 @@ async def _run_tools(
     """
 
     async def run_one(tool_run: ToolRun) -> None:
-        actions = Actions(run, recorder, tool_run.call.id, run_actor)
+        actions = Actions(run, recorder, tool_run.call.id, run_actor, profile.models)
         await run.agent.run_tool(recorder, tool_run, profile, actions)
 
     at_work: dict[CallId, asyncio.Task[None]] = {}
@@ -218,6 +224,23 @@ async def _guide(run: RunningTurn, recorder: InTurn, step: AskModel, profile: Pr
     )
     await recorder(*given)
     return bool(given)
+
+
+async def _show_pictures(run: RunningTurn, recorder: InTurn, profile: Profile) -> None:
+    """Log the pictures of messages, where the model that is asked next sees."""
+    if recorder.subagent_id is not None:
+        return
+    context = await with_retry(run.record.context)
+    rows = (row for _, row in context.rows.visible() if row.turn_id == run.runner.turn_id)
+    due = [each for each in due_pictures(rows) if each.path not in run.unshown]
+    if not due or not await run.agent.ask_model.sees(profile.models):
+        return
+    for each in due:
+        try:
+            await run.agent.show_picture(recorder, each.path, call_id=each.message_id)
+        except NotShown as error:
+            run.unshown.add(each.path)
+            log.info("picture_not_shown", session_id=run.record.id, error=str(error))
 
 
 async def goal_of(run: RunningTurn) -> str:

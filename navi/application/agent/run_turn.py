@@ -94,7 +94,7 @@ async def _take_up(record: Record, agent: Agent) -> Runner | None:
 async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
     """Run one turn until it ends, waits for a person or is taken over; whether it completed here."""
     bound = log.bind(session_id=record.id, turn_id=runner.turn_id)
-    run = RunningTurn(record=record, runner=runner, agent=agent, partial_texts={})
+    run = RunningTurn(record=record, runner=runner, agent=agent, partial_texts={}, unshown=set())
     await failpoint("turn.started")
     try:
         await recall(InTurn(record, runner, None), agent.memories, await goal_of(run))

@@ -5,6 +5,7 @@ from msgspec import Struct
 from navi.application.agent.compress import CompressContext
 from navi.application.agent.model_calls.ask_model import AskModelOnce
 from navi.application.agent.run_tool import RunToolOnce
+from navi.application.agent.show_picture import ShowPicture
 from navi.application.session.record import Record
 from navi.domain.commands import Runner
 from navi.domain.ids import CallId, NodeId
@@ -29,6 +30,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     ask_model: AskModelOnce
     run_tool: RunToolOnce
     compress: CompressContext
+    show_picture: ShowPicture
     memories: Memories
     subagent_seconds: float
 
@@ -38,9 +40,11 @@ class RunningTurn(Struct, frozen=True, kw_only=True):
 
     Attributes:
         partial_texts: what the calls had said that were given up because the turn is to halt.
+        unshown: paths of pictures that cannot be shown, for them not to be tried again.
     """
 
     record: Record
     runner: Runner
     agent: Agent
     partial_texts: dict[CallId, str]
+    unshown: set[str]

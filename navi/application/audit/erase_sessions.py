@@ -17,6 +17,7 @@ from navi.domain.events import (
     ContentErased,
     FileExpired,
     FileUploaded,
+    ImageShown,
     ModelCalled,
     SessionCreated,
     SessionRenamed,
@@ -254,13 +255,15 @@ class EraseSessions:
                         yield row
 
     async def _drop_texts(self, session_id: SessionId) -> None:
-        """Drop kept texts that only this session's calls refer to.
+        """Drop kept texts and pictures that only this session's calls refer to.
 
         A prompt without memories is its profile's, and says nothing of the session.
         """
         hashes: set[str] = set()
         async for row in self._facts(session_id):
             event = row.readable
+            if isinstance(event, ImageShown):
+                hashes |= {event.base64_sha256 or ""}
             if isinstance(event, ModelCalled):
                 hashes |= {event.tail_sha256 or ""}
                 if await self._quotes_memories(event.system_sha256):

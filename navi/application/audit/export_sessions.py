@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from navi.domain.errors import LogDamaged, NotFound
 from navi.domain.event_codec import format_at
-from navi.domain.events import ModelCalled, Origin
+from navi.domain.events import ImageShown, ModelCalled, Origin
 from navi.domain.export import (
     End,
     ExportedSession,
@@ -155,7 +155,7 @@ class ExportSessions:
             async with aclosing(reading) as batches:
                 async for batch in batches:
                     for row in batch:
-                        if row.type == ModelCalled.TYPE:
+                        if row.type in (ModelCalled.TYPE, ImageShown.TYPE):
                             names.update(texts_named(row.envelope.event))
         texts = {name: await self._texts.get(name) for name in sorted(names)}
         return {name: text for name, text in texts.items() if text is not None}
@@ -175,6 +175,8 @@ class ExportSessions:
 
 def texts_named(event: object) -> Iterable[str]:
     """The hashes of the texts that an event refers to."""
+    if isinstance(event, ImageShown):
+        return [event.base64_sha256] if event.base64_sha256 is not UNSET else []
     if not isinstance(event, ModelCalled):
         return ()
     names = (event.system_sha256, event.tools_sha256, event.tail_sha256)

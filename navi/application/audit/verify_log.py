@@ -5,8 +5,16 @@ from contextlib import aclosing, suppress
 
 from msgspec import Struct, UnsetType, field
 
+from navi.application.audit.export_sessions import texts_named
 from navi.domain.errors import LogDamaged
-from navi.domain.events import DELTA_TYPES, ContentErased, ModelCalled, Origin, SessionCreated
+from navi.domain.events import (
+    DELTA_TYPES,
+    ContentErased,
+    ImageShown,
+    ModelCalled,
+    Origin,
+    SessionCreated,
+)
 from navi.domain.hash_chain import GENESIS, verify_chain
 from navi.domain.heads import HeadsCheck
 from navi.domain.ids import SessionId
@@ -144,16 +152,13 @@ def _signed_otherwise(signed: HeadsCheck | None, rows: Sequence[Recorded]) -> li
 
 
 def _referring_to(damaged: frozenset[str], rows: Sequence[Recorded]) -> list[Damage]:
-    """Model calls that refer to a damaged text."""
+    """Model calls and pictures that refer to a damaged text."""
     found: list[Damage] = []
     for row in rows:
-        if damaged and row.type == ModelCalled.TYPE:
-            event = row.readable
-            if isinstance(event, ModelCalled) and not damaged.isdisjoint(
-                (event.system_sha256, event.tools_sha256, event.tail_sha256)
-            ):
-                reason = "a text that it refers to by its hash is not the one that was kept"
-                found.append(Damage(session_id=row.session_id, seq=row.seq, reason=reason))
+        refers = row.type in (ModelCalled.TYPE, ImageShown.TYPE)
+        if damaged and refers and not damaged.isdisjoint(texts_named(row.readable)):
+            reason = "a text that it refers to by its hash is not the one that was kept"
+            found.append(Damage(session_id=row.session_id, seq=row.seq, reason=reason))
     return found
 
 

@@ -19,6 +19,7 @@ from navi.application.agent.policy import Policy, ProfilePolicy
 from navi.application.agent.run_tool import RunToolOnce
 from navi.application.agent.running_turn import Agent
 from navi.application.agent.session_runs import SessionRuns
+from navi.application.agent.show_picture import ShowPicture
 from navi.application.agent.take_over import TakeOver
 from navi.application.commands.decide_approval import ApprovalDecider
 from navi.application.commands.manage_context import ManageContext
@@ -33,6 +34,7 @@ from navi.ports.log_partitions import PartitionedLog
 from navi.ports.memories import Memories
 from navi.ports.model_servers import ModelServers
 from navi.ports.nodes import Nodes
+from navi.ports.pictures import Pictures
 from navi.ports.profiles import Profiles
 from navi.ports.read_models import ReadModels
 from navi.ports.tools import Outputs, ToolBox
@@ -51,6 +53,7 @@ class AgentPorts(Struct, frozen=True, kw_only=True):
     profiles: Profiles
     tools: ToolBox
     outputs: Outputs
+    pictures: Pictures
     calls: CallSettings
     compression: CompressSettings
     search: Search
@@ -87,6 +90,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     ask_model: AskModelOnce
     run_tool: RunToolOnce
     policy: Policy
+    show_picture: ShowPicture
     choices: Profiles
     in_turns: Surroundings
     beside_turns: Surroundings
@@ -147,6 +151,7 @@ def live_parts(ports: AgentPorts) -> AgentParts:
         ask_model=ask_model,
         run_tool=RunToolOnce(ports.tools, own.workspaces, ports.outputs, own.clock, policy),
         policy=policy,
+        show_picture=ShowPicture(ports.pictures, own.texts),
         choices=ports.profiles,
         in_turns=surroundings,
         beside_turns=surroundings,
@@ -167,6 +172,7 @@ def compose_agent(parts: AgentParts) -> ComposedAgent:
         ask_model=parts.ask_model,
         run_tool=parts.run_tool,
         compress=inside.compress,
+        show_picture=parts.show_picture,
         memories=inside.memories,
         subagent_seconds=parts.subagent_seconds,
     )

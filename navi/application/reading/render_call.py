@@ -17,7 +17,9 @@ from navi.domain.prompt import (
     ModelRequest,
     PromptMessage,
     ToolSchema,
+    pictures_in,
     prompt_messages,
+    with_pictures,
 )
 from navi.domain.window import shorten
 from navi.ports.event_log import EventLog, Recorded
@@ -68,14 +70,23 @@ async def render_call(
     sent = called.context_messages
     rows = context.rows if sent is UNSET else context.rows[:sent]
     chars = _shortened(rows, called)
+    options = msgspec.convert(called.options, ModelOptions)
+    prompted = prompt_messages(system, rows, turn_id=where.turn_id)
+    if pictures := pictures_in(prompted):
+        hashes = [picture.base64_sha256 for picture in pictures]
+        seen = options.pictures is True
+        kept = (
+            {name: await _text(texts, "picture", name) or "" for name in hashes} if seen else None
+        )
+        prompted = with_pictures(prompted, kept)
     request = ModelRequest(
         model=called.model,
         messages=(
-            *shorten(prompt_messages(system, rows, turn_id=where.turn_id), chars),
+            *shorten(prompted, chars),
             *(msgspec.json.decode(tail, type=tuple[PromptMessage, ...]) if tail else ()),
         ),
         tools=msgspec.json.decode(tools, type=tuple[ToolSchema, ...]) if tools else (),
-        options=msgspec.convert(called.options, ModelOptions),
+        options=options,
     )
     body = renderers.render_again(called.renderer, request)
     matches = sha256(body).hexdigest() == called.request_sha256

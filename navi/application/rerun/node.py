@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
+from navi.application.agent.show_picture import ShowPicture
 from navi.application.composition.compose_agent import AgentParts, Surroundings, compose_agent
 from navi.application.followers.project import Projector
 from navi.application.rerun.gate import Gate, GatedRecords
@@ -23,6 +24,7 @@ from navi.application.rerun.recorded_tools import (
     AsRecorded,
     BesideTools,
     NoFiles,
+    NothingShown,
     RecordedPolicy,
     RecordedRunTool,
     RecordedTools,
@@ -154,6 +156,7 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
         ask_model=ask,
         run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), parts.clock, policy),
         policy=policy,
+        show_picture=ShowPicture(NothingShown(), parts.texts),
         choices=OutsideProfiles(gate),
         in_turns=Surroundings(
             profiles=RecordedProfiles(gate),

@@ -86,6 +86,11 @@ class RecordedAsk(AskModelOnce):
     def __init__(self, recorded: RecordedAnswers) -> None:
         self._recorded = recorded
 
+    async def sees(self, models: tuple[str, ...]) -> bool:
+        """Nothing is shown anew: what was shown stands in the recording."""
+        del models
+        return False
+
     async def __call__(
         self,
         record: Recorder,
@@ -333,7 +338,8 @@ class _Model:
     async def capacity(self, model: str) -> Capacity:
         """The window that the call reckoned with; one call at a time is all there is."""
         del model
-        return Capacity(context_window=_window(self._call), slots=1)
+        sees = self._call.called.options.get("pictures") is True
+        return Capacity(context_window=_window(self._call), slots=1, sees=sees)
 
     async def readiness(self) -> ServerState:
         return "ready"

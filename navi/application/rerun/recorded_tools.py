@@ -24,6 +24,7 @@ from navi.domain.profile import Profile
 from navi.domain.prompt import ToolSchema
 from navi.domain.recording import RecordedCall, Recording
 from navi.domain.turn import SPAWN_AGENT, ToolRun
+from navi.ports.pictures import NotShown, PreparedPicture
 from navi.ports.tools import (
     AgentActions,
     BoundOutput,
@@ -43,6 +44,14 @@ def actor_here(recording: Recording) -> SubagentId | None:
     """The subagent whose task this is: it runs in the task of the call that spawned it."""
     call = TOOL_CALL.get()
     return None if call is None else recording.subagent_of(call.id)
+
+
+class NothingShown:
+    """The port ``Pictures``: what was shown stands in the recording."""
+
+    async def prepare(self, session_id: SessionId, path: str) -> PreparedPicture:
+        """Nothing is prepared anew."""
+        raise NotShown(f"{path} of session {session_id} is not there in a rerun")
 
 
 class RecordedRunTool(RunToolOnce):

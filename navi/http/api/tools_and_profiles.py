@@ -47,10 +47,18 @@ class ToolAnswer(Struct, frozen=True, kw_only=True):
     source: str
 
 
+class UnavailableAnswer(Struct, frozen=True, kw_only=True):
+    """A tool that cannot be offered, and why."""
+
+    name: str
+    reason: str
+
+
 class ToolList(Struct, frozen=True, kw_only=True):
-    """All tools."""
+    """All tools, and those that should be there and are not."""
 
     tools: tuple[ToolAnswer, ...]
+    unavailable: tuple[UnavailableAnswer, ...]
 
 
 @get("/profiles", opt=operation(answers={200: ProfileList}))
@@ -77,7 +85,11 @@ async def get_tools(services: Given) -> Response[bytes]:
                     source=tool.source,
                 )
                 for tool in described
-            )
+            ),
+            unavailable=tuple(
+                UnavailableAnswer(name=one.name, reason=one.reason)
+                for one in services.tools.unavailable()
+            ),
         )
     )
 

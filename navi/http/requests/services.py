@@ -18,7 +18,7 @@ from navi.ports.log_partitions import PartitionedLog
 from navi.ports.profiles import Profiles
 from navi.ports.read_models import ReadModels
 from navi.ports.text_store import TextStore
-from navi.ports.tools import ToolBox
+from navi.ports.tools import OfferedTools
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Services(Struct, frozen=True, kw_only=True):
     memories: ManageMemories
     uploads: ManageUploads
     profiles: Profiles
-    tools: ToolBox
+    tools: OfferedTools
     texts: TextStore
     renderers: Renderers
     check: Callable[[], Awaitable[Readiness]]

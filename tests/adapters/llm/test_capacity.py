@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from navi.adapters.llm import capacity
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
+from navi.domain.prompt import PromptMessage, PromptPicture
 from navi.ports.language_model import Capacity
 from tests.contracts.language_model import asking, collect, failure_of
 from tests.support.model_server import MODEL, ModelServer
@@ -101,6 +103,66 @@ async def test_a_server_is_asked_in_its_own_way(
     server.otherwise_at, said = SAID[case]
 
     assert await openai.capacity(MODEL) == said
+
+
+LLAMA_CPP_SEES = {**LLAMA_CPP_PROPS, "modalities": {"vision": True, "audio": False}}
+SEES: dict[str, tuple[dict[str, Any], bool | None]] = {
+    "llama.cpp": ({"/v1/models": LLAMA_CPP_MODELS, "/props": LLAMA_CPP_SEES}, True),
+    "llama.cpp, blind": (
+        {
+            "/v1/models": LLAMA_CPP_MODELS,
+            "/props": {**LLAMA_CPP_PROPS, "modalities": {"vision": False}},
+        },
+        False,
+    ),
+    "OpenRouter": (
+        {"/v1/models": listing(architecture={"input_modalities": ["text", "image"]})},
+        True,
+    ),
+    "OpenRouter, blind": (
+        {"/v1/models": listing(architecture={"input_modalities": ["text"]})},
+        False,
+    ),
+    "LM Studio": ({"/v1/models": listing(), "/api/v0/models": listing(type="vlm")}, True),
+    "LM Studio, blind": ({"/v1/models": listing(), "/api/v0/models": listing(type="llm")}, False),
+    "one that says nothing": ({"/v1/models": listing()}, None),
+    "nonsense": ({"/v1/models": listing(architecture=7, type=[])}, None),
+}
+
+
+@pytest.mark.parametrize("case", SEES)
+async def test_whether_a_model_sees_is_read_from_what_its_server_says(
+    server: ModelServer, openai: OpenAI, case: str
+) -> None:
+    server.otherwise_at, sees = SEES[case]
+
+    assert (await openai.capacity(MODEL)).sees is sees
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "sees"),
+    [(["completion", "vision"], True), (["completion"], False), (None, None)],
+)
+async def test_ollama_says_whether_a_model_sees(
+    server: ModelServer, ollama: Ollama, capabilities: Any, sees: bool | None
+) -> None:
+    server.otherwise_at = {"/api/show": {"capabilities": capabilities}}
+
+    assert (await ollama.capacity(MODEL)).sees is sees
+
+
+async def test_who_refuses_a_picture_is_not_sent_another(
+    server: ModelServer, openai: OpenAI
+) -> None:
+    picture = PromptPicture(
+        media_type="image/png", width=1, height=1, base64_sha256="", base64="QUJD"
+    )
+    seen = PromptMessage(role="user", content="See:", pictures=(picture,))
+    server.refuse(500, "image input is not supported - hint: you may need to provide the mmproj")
+
+    await failure_of(openai, openai.render(replace(asking("go"), messages=(seen,))))
+
+    assert (await openai.capacity(MODEL)).sees is False
 
 
 @pytest.mark.parametrize(

@@ -39,5 +39,5 @@ async def test_hello_costs_few_tokens(small_model: Path, tmp_path: Path) -> None
     async with running_llama(small_model) as llama:
         counted = await llama.post("/tokenize", {"content": "\n".join((*words, *schemas))})
 
-    assert len(schemas) == 6
+    assert len(schemas) == 7
     assert len(counted["tokens"]) <= MOST

@@ -85,7 +85,7 @@ async def test_a_request_that_is_too_long_is_refused_for_it(model: LanguageModel
 async def test_its_window_is_that_of_a_slot(model: LanguageModel) -> None:
     [name] = await model.models()
 
-    assert await model.capacity(name) == Capacity(context_window=WINDOW, slots=2)
+    assert await model.capacity(name) == Capacity(context_window=WINDOW, slots=2, sees=False)
 
 
 async def test_a_reply_closed_while_it_is_written_frees_its_slot(

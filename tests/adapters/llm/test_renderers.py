@@ -1,5 +1,6 @@
 """What a renderer wrote once it writes again, in every later navi."""
 
+import json
 from collections.abc import Iterator
 from hashlib import sha256
 
@@ -11,7 +12,7 @@ from navi.adapters.llm.renderers import RENDERERS, KnownRenderers
 from navi.domain.errors import NotFound
 from navi.domain.events import ToolCall
 from navi.domain.ids import CallId
-from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema
+from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, PromptPicture, ToolSchema
 
 CALL = ToolCall(
     id=CallId("call_0123456789ab"), name="look", arguments={"where": "häus", "deep": [1, 2.5, None]}
@@ -66,6 +67,21 @@ def written_of() -> Iterator[tuple[str, ModelRequest]]:
     """Each renderer with the request that it has to do with; the first ones knew of no bound."""
     for name in RENDERERS:
         yield name, BOUNDED if "/1" not in name else REQUEST
+
+
+def test_a_picture_goes_out_as_each_protocol_has_it() -> None:
+    picture = PromptPicture(
+        media_type="image/png", width=1, height=1, base64_sha256="", base64="QUJD"
+    )
+    seen = PromptMessage(role="user", content="See:", pictures=(picture, picture))
+    request = ModelRequest(model="m", messages=(seen,))
+
+    [ollama] = json.loads(KnownRenderers().render_again("ollama/2", request))["messages"]
+    [openai] = json.loads(KnownRenderers().render_again("openai/2", request))["messages"]
+
+    assert ollama == {"role": "user", "content": "See:", "images": ["QUJD", "QUJD"]}
+    part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+    assert openai == {"role": "user", "content": [{"type": "text", "text": "See:"}, part, part]}
 
 
 @pytest.mark.parametrize("name", ["ollama/1", "openai/1", "openai/1-without-usage"])

@@ -72,7 +72,7 @@ class TestAsATool(ToolContract):
 async def test_public_async_functions_are_offered_after_the_built_in_tools(tools: Tools) -> None:
     names = [tool.description.name for tool in tools.all()]
 
-    assert names[:3] == ["filesystem", "todo", "scratchpad"]
+    assert names[:3] == ["filesystem", "view_image", "todo"]
     assert {"forecast", "whose", "count", "environment"} < set(names)
     assert not {"_private", "synchronous", "hidden", "Place"} & set(names)
 
@@ -338,7 +338,7 @@ async def test_without_own_tools_no_process_is_started(tmp_path: Path) -> None:
     before = psutil.Process().children()
 
     async with Tools(ToolPorts(), own_tools=tmp_path / "missing", environment={}) as tools:
-        assert [tool.description.source for tool in tools.all()] == ["built-in"] * 5
+        assert [tool.description.source for tool in tools.all()] == ["built-in"] * 6
         assert psutil.Process().children() == before
 
 

@@ -10,12 +10,13 @@ from navi.domain.prompt import ToolSchema
 from tests.adapters.tools.test_memory import Notebook
 
 MOST = {
-    "filesystem": 640,
-    "todo": 740,
-    "scratchpad": 340,
-    "spawn_agent": 430,
-    "switch_profile": 340,
-    "memory": 570,
+    "filesystem": 500,
+    "view_image": 160,
+    "todo": 670,
+    "scratchpad": 290,
+    "spawn_agent": 370,
+    "switch_profile": 270,
+    "memory": 490,
 }
 
 

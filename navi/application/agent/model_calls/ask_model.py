@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import assert_never
 
@@ -20,7 +21,16 @@ from navi.domain.errors import ModelFailure
 from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, ModelWaiting, Purpose
 from navi.domain.ids import CallId
 from navi.domain.model_choice import Candidate, Failure, failure_of
-from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema, system_of
+from navi.domain.prompt import (
+    ModelOptions,
+    ModelRequest,
+    PromptMessage,
+    PromptPicture,
+    ToolSchema,
+    pictures_in,
+    system_of,
+    with_pictures,
+)
 from navi.domain.secrets import Secrets
 from navi.domain.turn import Attempt
 from navi.domain.window import Fitted, Window
@@ -201,17 +211,43 @@ class AskModelOnce:
         tokens = await self._bounds.window(target, num_ctx)
         return Window(tokens=tokens, rate=self._bounds.rate(target))
 
+    async def sees(self, models: tuple[str, ...]) -> bool:
+        """Whether the model that would be asked now takes pictures."""
+        try:
+            target = await self._target(models, ())
+        except NoModel:
+            return False
+        return (await target.model.capacity(target.model_name)).sees is not False
+
+    async def _pictured(self, target: Target, question: Question) -> tuple[PromptMessage, ...]:
+        """The context's messages with their pictures, for a model that sees."""
+        pictures = pictures_in(question.messages)
+        if not pictures:
+            return question.messages
+        if (await target.model.capacity(target.model_name)).sees is False:
+            return with_pictures(question.messages, None)
+        return with_pictures(question.messages, await self._kept(pictures))
+
+    async def _kept(self, pictures: tuple[PromptPicture, ...]) -> dict[str, str]:
+        kept: dict[str, str] = {}
+        for name in {picture.base64_sha256 for picture in pictures}:
+            # Erased meanwhile: another session's erasure never takes what this one shows.
+            kept[name] = await with_retry(partial(self._texts.get, name)) or ""
+        return kept
+
     async def _fitted(self, target: Target, question: Question) -> Fitted:
         think = question.think and await target.model.supports_thinking(target.model_name)
+        messages = await self._pictured(target, question)
         request = ModelRequest(
             model=target.model_name,
-            messages=(*question.messages, *question.tail),
+            messages=(*messages, *question.tail),
             tools=question.tools,
             options=ModelOptions(
                 temperature=question.temperature,
                 num_ctx=question.num_ctx,
                 think=think,
                 tool_choice="none" if question.tools and question.purpose != "turn" else UNSET,
+                pictures=True if pictures_in(messages) else UNSET,
             ),
         )
         return await self._bounds.fitted(

@@ -1,0 +1,1 @@
+"""Pictures made ready for models, in a process of their own: decoders are where hostile files bite."""

@@ -1,0 +1,65 @@
+"""Put a picture before a model that sees: a file of a message, or what a tool asks for."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from navi.application.agent.model_calls.recorders import InTurn
+from navi.application.session.retry import with_retry
+from navi.domain.events import ImageShown
+from navi.domain.ids import MessageId
+from navi.domain.messages import Message
+from navi.domain.uploads import is_picture, path_of
+from navi.ports.pictures import Pictures
+from navi.ports.text_store import TextStore
+
+
+class ShowPicture:
+    """Prepares a picture, keeps it by content, and logs that it is shown."""
+
+    def __init__(self, pictures: Pictures, texts: TextStore) -> None:
+        self._pictures = pictures
+        self._texts = texts
+
+    async def __call__(self, recorder: InTurn, path: str, *, call_id: str) -> ImageShown:
+        """Show a picture of the session's directory from the next model call on.
+
+        Args:
+            call_id: of the tool call, or the id of the message that it came with.
+
+        Raises:
+            NotShown: it cannot be.
+            Fenced: the turn is another's; nothing more may be done.
+        """
+        picture = await self._pictures.prepare(recorder.session_id, path)
+        shown = ImageShown(
+            call_id=call_id,
+            path=path,
+            sha256=picture.sha256,
+            media_type=picture.media_type,
+            width=picture.width,
+            height=picture.height,
+            base64_sha256=await with_retry(lambda: self._texts.put(picture.base64)),
+        )
+        await recorder(shown)
+        return shown
+
+
+class DuePicture(Struct, frozen=True):
+    """A picture that a message names."""
+
+    message_id: MessageId
+    path: str
+
+
+def due_pictures(rows: Iterable[Message]) -> list[DuePicture]:
+    """The pictures that messages name and that do not stand beside them in the context."""
+    messages = list(rows)
+    there = {message.picture.path for message in messages if message.picture}
+    return [
+        DuePicture(message.message_id, path)
+        for message in messages
+        if message.message_id and message.files
+        for path in map(path_of, message.files)
+        if is_picture(path) and path not in there
+    ]

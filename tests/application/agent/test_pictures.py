@@ -1,0 +1,200 @@
+"""Pictures of messages and of tools, before models that see and before models that do not."""
+
+import base64
+import json
+from collections.abc import AsyncGenerator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from navi.adapters.llm.renderers import KnownRenderers
+from navi.application.reading.render_call import render_call
+from navi.domain.events import ImageShown, ModelCalled, ToolFinished
+from navi.domain.ids import SessionId
+from tests.adapters.pictures.test_worker import file_of
+from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.model_server import ModelServer
+from tests.support.model_wire import Done, Say, calls
+
+SEES = {"/api/show": {"capabilities": ["completion", "vision"]}}
+BLIND = {"/api/show": {"capabilities": ["completion"]}}
+CHART = file_of(Image.new("RGB", (3000, 300), "blue"), "PNG")
+
+
+@pytest.fixture
+async def server() -> AsyncGenerator[ModelServer, None]:
+    async with ModelServer() as server:
+        server.otherwise_at = SEES
+        yield server
+
+
+@pytest.fixture
+async def node(server: ModelServer, tmp_path: Path) -> AsyncGenerator[AgentNode, None]:
+    async with agent_node(World(), tmp_path, [server.url]) as node:
+        yield node
+
+
+async def upload(node: AgentNode, session_id: SessionId, name: str, data: bytes) -> None:
+    async with node.uploads.receive(session_id) as incoming:
+        await incoming.begin(name, media_type=None)
+        await incoming.write(data)
+        await incoming.end()
+        await incoming.keep()
+
+
+async def ask(node: AgentNode, session_id: SessionId, content: str, *files: str) -> None:
+    receipt = await node.say(session_id, content, files=files, message_id="message-1")
+    await node.outcome(session_id, receipt)
+
+
+async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
+    events = [row.envelope.event for row in await node.world.events(session_id)]
+    return [event for event in events if isinstance(event, kind)]
+
+
+async def test_a_picture_of_a_message_is_sent_to_a_model_that_sees(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.answer(Say("Blue."), Done())
+    session_id = await node.session()
+    await upload(node, session_id, "chart.png", CHART)
+    await upload(node, session_id, "notes.txt", b"not a picture")
+
+    await ask(node, session_id, "What is this?", "chart.png", "notes.txt")
+
+    [asked] = server.chats
+    [image] = asked.json["messages"][-1]["images"]
+    [shown] = await events_of(node, session_id, ImageShown)
+    assert (shown.call_id, shown.path) == ("message-1", "uploads/chart.png")
+    assert (shown.media_type, shown.width, shown.height) == ("image/png", 1568, 157)
+    assert shown.sha256 == sha256(base64.b64decode(image)).hexdigest()
+
+
+async def test_a_call_with_a_picture_is_rendered_again_to_the_byte(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.answer(Say("Blue."), Done())
+    session_id = await node.session()
+    await upload(node, session_id, "chart.png", CHART)
+    await ask(node, session_id, "What is this?", "chart.png")
+
+    [called] = await events_of(node, session_id, ModelCalled)
+    again = await render_call(
+        node.world.log, node.world.texts, KnownRenderers(), session_id, called.call_id
+    )
+
+    assert again.matches
+    assert again.body.encode() == server.chats[0].body
+
+
+async def test_a_model_that_does_not_see_is_told_the_name(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.otherwise_at = BLIND
+    server.answer(Say("I cannot see."), Done())
+    session_id = await node.session()
+    await upload(node, session_id, "chart.png", CHART)
+
+    await ask(node, session_id, "What is this?", "chart.png")
+
+    said = server.chats[0].json["messages"][-1]
+    assert "images" not in said
+    assert "uploads/chart.png" in said["content"]
+    assert await events_of(node, session_id, ImageShown) == []
+
+
+async def test_a_picture_that_cannot_be_shown_costs_the_turn_nothing(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.answer(calls(("todo", {"action": "list"})), Done())
+    server.answer(Say("Well."), Done())
+    session_id = await node.session()
+    await upload(node, session_id, "broken.png", b"not a picture")
+
+    await ask(node, session_id, "What is this?", "broken.png")
+
+    assert await events_of(node, session_id, ImageShown) == []
+    assert [*await node.world.types(session_id)][-1] == "turn_completed"
+
+
+async def test_a_tool_puts_a_picture_behind_the_results_of_the_calls_beside_it(
+    server: ModelServer, node: AgentNode
+) -> None:
+    look = ("view_image", {"path": "uploads/chart.png"})
+    server.answer(calls(look, ("filesystem", {"action": "list"})), Done())
+    server.answer(Say("Blue."), Done())
+    session_id = await node.session()
+    await upload(node, session_id, "chart.png", CHART)
+
+    await ask(node, session_id, "What is in chart.png?")
+
+    messages = server.chats[1].json["messages"]
+    assert [m["role"] for m in messages[1:]] == ["user", "assistant", "tool", "tool", "user"]
+    assert len(messages[-1]["images"]) == 1
+    [shown] = await events_of(node, session_id, ImageShown)
+    [finished, _] = await events_of(node, session_id, ToolFinished)
+    assert (shown.call_id, finished.outcome) == (finished.call_id, "ok")
+
+
+@pytest.mark.parametrize(
+    ("path", "outcome", "why"),
+    [
+        ("uploads/no.png", "error", "No such file"),
+        ("../../x.png", "denied", "leaves the session's directory"),
+        ("uploads/broken.png", "error", "is no PNG, JPEG, WebP or GIF"),
+    ],
+)
+async def test_a_picture_that_is_not_there_is_a_result_that_says_so(
+    server: ModelServer, node: AgentNode, path: str, outcome: str, why: str
+) -> None:
+    server.answer(calls(("view_image", {"path": path})), Done())
+    server.answer(Say("I see."), Done())
+    session_id = await node.session()
+    await upload(node, session_id, "broken.png", b"not a picture")
+
+    await ask(node, session_id, "Look.")
+
+    [finished] = await events_of(node, session_id, ToolFinished)
+    assert (finished.outcome, why in finished.output) == (outcome, True)
+
+
+async def test_a_model_that_does_not_see_is_told_so_by_the_tool(
+    server: ModelServer, node: AgentNode
+) -> None:
+    server.otherwise_at = BLIND
+    server.answer(calls(("view_image", {"path": "uploads/chart.png"})), Done())
+    server.answer(Say("I see."), Done())
+    session_id = await node.session()
+    await upload(node, session_id, "chart.png", CHART)
+
+    await ask(node, session_id, "Look.")
+
+    [finished] = await events_of(node, session_id, ToolFinished)
+    assert finished.outcome == "error"
+    assert "does not see pictures" in finished.output
+
+
+async def test_a_later_model_that_does_not_see_still_gets_the_conversation(
+    server: ModelServer, node: AgentNode, tmp_path: Path
+) -> None:
+    server.answer(Say("Blue."), Done())
+    server.answer(Say("As I said."), Done())
+    session_id = await node.session()
+    await upload(node, session_id, "chart.png", CHART)
+    await ask(node, session_id, "What is this?", "chart.png")
+
+    server.otherwise_at = BLIND
+    async with agent_node(node.world, tmp_path, [server.url]) as later:
+        await later.ask(session_id, "Once more?")
+
+    sent = server.chats[1].json["messages"]
+    assert "images" not in json.dumps(sent)
+    assert "a picture, which this model cannot see" in json.dumps(sent)
+    calls_made = await events_of(node, session_id, ModelCalled)
+    again = await render_call(
+        node.world.log, node.world.texts, KnownRenderers(), session_id, calls_made[1].call_id
+    )
+    assert again.matches
