@@ -4,6 +4,7 @@ Ollama reads ``type``, ``properties``, ``required``, ``items``, ``anyOf``, ``enu
 ``description`` (``ToolFunctionParameters`` in its ``api/types.go``) and nothing else.
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ import msgspec
 from navi.domain.events import Json, JsonObject
 
 MAX_DEPTH = 16  # levels; deeper schemas help no model, and a recursive one has no end
+MAX_PARTS = 600  # schemas in one that refers to itself twice double with every level
 
 _KEPT = ("type", "enum")
 _SAID = (
@@ -37,37 +39,55 @@ _SAID = (
 def flatten(schema: JsonObject) -> JsonObject:
     """A tool's parameters with the same meaning, in the keywords that Ollama passes on."""
     definitions: JsonObject = {**schema.get("definitions", {}), **schema.get("$defs", {})}
-    flat = _flat(schema, definitions, MAX_DEPTH)
+    for depth in (MAX_DEPTH, MAX_DEPTH // 2, MAX_DEPTH // 4, MAX_DEPTH // 8):
+        with contextlib.suppress(_TooManyPartsError):
+            return _as_object(_Writer(definitions, MAX_PARTS).flat(schema, depth))
+    return _as_object(_Writer(definitions, None).flat(schema, 1))
+
+
+def _as_object(flat: JsonObject) -> JsonObject:
     return {**flat, "type": "object", "properties": flat.get("properties", {})}
 
 
-def _flat(schema: Json, definitions: Mapping[str, Json], depth: int) -> JsonObject:
-    if not isinstance(schema, dict):
-        return {}  # true: anything goes
-    if depth == 0:
-        return {"type": "object"}
-    source = _merged(cast(JsonObject, schema), definitions)
-    flat: JsonObject = {key: source[key] for key in _KEPT if key in source}
-    if "const" in source:
-        flat["enum"] = [source["const"]]
-    description = _described(source)
-    if description:
-        flat["description"] = description
-    if isinstance(source.get("properties"), dict):
-        flat["properties"] = {
-            name: _flat(child, definitions, depth - 1)
-            for name, child in source["properties"].items()
-        }
-    if source.get("required"):
-        flat["required"] = source["required"]
-    if "items" in source:
-        flat["items"] = _flat(source["items"], definitions, depth - 1)
-    choices = source.get("anyOf") or source.get("oneOf")
-    if isinstance(choices, list):
-        flat["anyOf"] = [
-            _flat(choice, definitions, depth - 1) for choice in cast(list[Any], choices)
-        ]
-    return flat
+class _TooManyPartsError(Exception):
+    """The schema is too large when written out to this depth."""
+
+
+class _Writer:
+    """Writes a schema out, in at most so many parts."""
+
+    def __init__(self, definitions: Mapping[str, Json], parts: int | None) -> None:
+        self._definitions = definitions
+        self._left = parts
+
+    def flat(self, schema: Json, depth: int) -> JsonObject:
+        if self._left is not None:
+            if self._left == 0:
+                raise _TooManyPartsError
+            self._left -= 1
+        if not isinstance(schema, dict):
+            return {}  # true: anything goes
+        if depth == 0:
+            return {"type": "object"}
+        source = _merged(cast(JsonObject, schema), self._definitions)
+        flat: JsonObject = {key: source[key] for key in _KEPT if key in source}
+        if "const" in source:
+            flat["enum"] = [source["const"]]
+        description = _described(source)
+        if description:
+            flat["description"] = description
+        if isinstance(source.get("properties"), dict):
+            flat["properties"] = {
+                name: self.flat(child, depth - 1) for name, child in source["properties"].items()
+            }
+        if source.get("required"):
+            flat["required"] = source["required"]
+        if "items" in source:
+            flat["items"] = self.flat(source["items"], depth - 1)
+        choices = source.get("anyOf") or source.get("oneOf")
+        if isinstance(choices, list):
+            flat["anyOf"] = [self.flat(choice, depth - 1) for choice in cast(list[Any], choices)]
+        return flat
 
 
 def _merged(schema: JsonObject, definitions: Mapping[str, Json]) -> JsonObject:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.adapters.llm.ollama_schema import flatten
+from navi.adapters.llm.ollama_schema import MAX_DEPTH, MAX_PARTS, flatten
 from navi.domain.events import Json, JsonObject
 
 KEPT = {"type", "properties", "required", "items", "anyOf", "enum", "description"}
@@ -82,18 +82,47 @@ def test_a_tool_without_parameters_is_an_object_all_the_same() -> None:
     assert flatten({}) == {"type": "object", "properties": {}}
 
 
+def test_a_schema_of_trees_is_written_out_as_deep_as_a_request_can_hold() -> None:
+    tree = {"properties": {"left": {"$ref": "#/$defs/Tree"}, "right": {"$ref": "#/$defs/Tree"}}}
+    schema: JsonObject = {"$defs": {"Tree": tree}, "properties": {"root": {"$ref": "#/$defs/Tree"}}}
+
+    flat = flatten(schema)
+
+    assert flat["properties"]["root"]["properties"]["left"]["properties"]["right"]
+    assert _parts(flat) <= MAX_PARTS
+
+
+def test_a_list_of_a_recursive_kind_is_written_out_to_the_last_level() -> None:
+    node = {"properties": {"next": {"$ref": "#/$defs/Node"}}}
+
+    flat = flatten({"$defs": {"Node": node}, "properties": {"next": {"$ref": "#/$defs/Node"}}})
+
+    assert _parts(flat) == 1 + MAX_DEPTH
+
+
+def test_more_properties_than_that_are_told_by_name() -> None:
+    properties = {f"column_{n}": {"type": "string"} for n in range(MAX_PARTS)}
+
+    assert flatten({"properties": properties})["properties"].keys() == properties.keys()
+
+
 @given(SCHEMAS)
 def test_nothing_is_left_that_ollama_would_drop(schema: Json) -> None:
     recursive = {"properties": {"next": {"$ref": "#/$defs/Node"}, "value": schema}}
     flat = flatten({"$defs": {"Node": recursive}, "properties": {"root": schema}})
 
     assert _keywords(flat) <= KEPT
+    assert _parts(flat) <= MAX_PARTS
 
 
 def _keywords(schema: Json) -> set[str]:
-    found = set(schema)
-    for child in schema.get("properties", {}).values():
-        found |= _keywords(child)
-    for child in (*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])):
-        found |= _keywords(child)
-    return found
+    return set(schema).union(*map(_keywords, _children(schema)))
+
+
+def _parts(schema: Json) -> int:
+    return 1 + sum(map(_parts, _children(schema)))
+
+
+def _children(schema: Json) -> list[Json]:
+    items = [schema["items"]] if "items" in schema else []
+    return [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), *items]
