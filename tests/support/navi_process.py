@@ -19,6 +19,7 @@ import msgspec
 import psutil
 from websockets.asyncio.client import ClientConnection, connect
 
+from tests.support.cluster import give_cluster
 from tests.support.fork_server import ForkedProcess, fork
 from tests.support.terminal import Terminal, on_terminal
 
@@ -166,6 +167,8 @@ class NaviProcess:
         Raises:
             EndedAtStart: it did not come to that.
         """
+        if "DATABASE_URL" not in self.settings:
+            await give_cluster(self.data_dir)
         self._start = len(self.log)
         with self._log.open("ab") as output:
             self._process = await fork(

@@ -16,6 +16,7 @@ from nats.js.errors import NotFoundError
 
 from navi.adapters.embedded.servers import EmbeddedServers
 from navi.adapters.postgres.migrate import migrate
+from tests.support.cluster import give_cluster
 
 # Tests lose nothing in a power cut, and every commit is faster by the disk's latency.
 FORGETFUL = {
@@ -134,6 +135,8 @@ def running_servers(
     """Embedded servers for tests, up on entry, gone on exit."""
     thread = LoopThread()
     try:
+        if postgres:
+            thread.run(give_cluster(directory))
         servers = thread.run(
             EmbeddedServers.start(
                 directory,

@@ -1,10 +1,10 @@
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.adapters.embedded.servers import write_a_row
+from tests.support.cluster import copy_directory
 from tests.support.servers import LoopThread
 
 Leave = Callable[[Path], None]
@@ -27,7 +27,7 @@ def leave_a_row(stored_run: Path) -> Leave:
     """Make a directory look as after a run that wrote a row."""
 
     def copy(data_dir: Path) -> None:
-        shutil.copytree(stored_run / "postgres", data_dir / "postgres", dirs_exist_ok=True)
+        copy_directory(stored_run / "postgres", data_dir / "postgres")
 
     return copy
 
