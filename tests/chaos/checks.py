@@ -25,8 +25,8 @@ from tests.chaos.service import Service
 from tests.chaos.talk import Talk, refused
 from tests.support.promises import Event, broken_promises
 
-PUBLISHED_SECONDS = 30.0
-QUIET_SECONDS = 30.0
+PUBLISHED_SECONDS = 60.0
+QUIET_SECONDS = 60.0
 NOT_FOUND, GONE = 404, 410
 
 

@@ -19,9 +19,9 @@ from tests.chaos.scenarios import SCENARIOS
 from tests.chaos.service import Service
 from tests.chaos.talk import Talk
 
-DRIVE_SECONDS = 40.0
-AFTERWARDS_SECONDS = 8.0  # what followers of the log have to reach their failpoint
-RECOVER_SECONDS = 90.0
+DRIVE_SECONDS = 90.0
+AFTERWARDS_SECONDS = 20.0  # what followers of the log have to reach their failpoint
+RECOVER_SECONDS = 120.0
 LOG_TAIL = 4_000  # characters of the server's log with what is wrong
 
 # What every recovery and the message after it come by, and what counts hits from the start.
@@ -199,7 +199,7 @@ class Matrix:
                 {looking, death}, timeout=RECOVER_SECONDS, return_when="FIRST_COMPLETED"
             )
             if looking.done() and isinstance(looking.exception(), httpx.TransportError):
-                await asyncio.wait({death}, timeout=1)
+                await asyncio.wait({death}, timeout=AFTERWARDS_SECONDS)
             if death.done():
                 return None
             if not looking.done():

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from tests.chaos.mind import DOOMED, FLAKY, VERBOSE
 from tests.chaos.talk import Talk
+from tests.support.promises import Event
 
 Scenario = Callable[[Talk], Awaitable[None]]
 
@@ -67,11 +68,15 @@ async def steered(talk: Talk) -> None:
     await talk.saw("tool_started")
     await talk.here("PATCH", "", {"profile_id": "developer"})
     await talk.say("!say steered", mode="steer")
-    await talk.say("!sleep 0.06\n!say hm\n!sleep 1\n!say never", mode="queue")
+    await talk.say("!sleep 30\n!say never", mode="queue")
     await talk.ended(1)
-    await talk.until(lambda: talk.events[-1]["type"] == "text_delta")
+    await talk.until(lambda: _waits_for_its_reply(talk.events[-1]))
     await talk.here("POST", "/stop")
     await talk.ended(2)
+
+
+def _waits_for_its_reply(event: Event) -> bool:
+    return event["type"] == "model_called" and event["data"]["purpose"] == "turn"
 
 
 async def subagents(talk: Talk) -> None:

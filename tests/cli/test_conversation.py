@@ -46,7 +46,7 @@ class Server:
 
 
 async def next_of(updates: AsyncGenerator[Update, None], wanted: Callable[[Update], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for update in updates:
             if wanted(update):
                 return
@@ -95,7 +95,7 @@ async def test_a_stop_without_a_connection_is_sent_with_the_next_one() -> None:
             stopping = await conversation.stop()
             there.set()
             await next_of(updates, lambda it: isinstance(it, Connected))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while len(server.taken) < 3:
                     server.arrived.clear()
                     await server.arrived.wait()

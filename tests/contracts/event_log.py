@@ -37,7 +37,7 @@ AT = datetime(2026, 11, 20, 10, 0, 0, 123456, tzinfo=UTC)
 LATER = AT + timedelta(seconds=1)
 ANNA = Owner("anna")
 NO_NAME = b'{"erased":true,"name":"[erased]","by":"user"}'
-DEADLINE = 20.0  # seconds; a test that waits longer has failed
+DEADLINE = 60.0  # seconds; a test that waits longer has failed
 
 _numbers = count(1)
 
@@ -292,7 +292,7 @@ class EventLogContract:
         assert await other.wait_beyond(0, 2, timeout=DEADLINE)
         await log.erase(session_id, {2: NO_NAME})
 
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(60):
             while (await other.read_all(0, after=0, limit=2)).rows[1].data != NO_NAME:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.02)
 

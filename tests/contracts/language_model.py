@@ -34,7 +34,7 @@ from tests.support.model_wire import (
 )
 
 CALL = CallId("0199aaaa-0000-7000-8000-000000000001")
-TIMEOUT = 20.0  # seconds: a real server has one thread, and may have to share its core
+TIMEOUT = 120.0  # seconds: a real server has one thread, and may have to share its core
 TOO_LONG = (
     "request (6031 tokens) exceeds the available context size (1024 tokens), try increasing it"
 )

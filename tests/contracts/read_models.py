@@ -404,7 +404,7 @@ class ReadModelsContract:
         await save(read_models, changes(B))
         number = (await read_models.open_build("sample", 1)).number
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(60),
             asyncio.TaskGroup() as tasks,
             read_models.begin("sample", number, 0) as batch,
         ):

@@ -15,7 +15,7 @@ from tests.support.navi_process import NaviProcess, running_navi
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SMALL, LARGE = "nomic-embed-text:latest", "mxbai-embed-large:latest"
-SOON = 10.0  # seconds
+SOON = 60.0  # seconds
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -122,7 +122,7 @@ async def test_another_embedding_model_embeds_anew_in_the_background(
     await navi.start(NAVI_EMBEDDING_MODEL=LARGE)
 
     # While the new model is being loaded: by words at once, not by meaning.
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await found(navi, "barks") == ["a dog barks"]
         assert await found(navi, "hound") == []
     loaded.set()
@@ -135,7 +135,7 @@ async def test_without_an_answer_of_the_embedding_model_memories_are_kept_and_fo
     navi: NaviProcess, models: ModelServer
 ) -> None:
     models.embedding_fails = True
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await remembered(navi, "the parrot talks")
         assert await found(navi, "parrot") == ["the parrot talks"]
 
@@ -143,7 +143,7 @@ async def test_without_an_answer_of_the_embedding_model_memories_are_kept_and_fo
     models.embedding_waits[SMALL] = models.embedding_waits[LARGE] = asyncio.Event()
     await navi.end()
     await navi.start()
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(60):
         await remembered(navi, "the fish is silent")
         assert await found(navi, "fish") == ["the fish is silent"]
         session_id = await session(navi)

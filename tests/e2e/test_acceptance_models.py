@@ -168,7 +168,7 @@ async def test_a_model_that_only_calls_tools_comes_to_an_end(
     models.otherwise = only_calls
     try:
         await navi.drop(session_id, "go")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             ended = await navi.until(session_id, "turn_completed")
     finally:
         await navi.post(f"/sessions/{session_id}/stop")

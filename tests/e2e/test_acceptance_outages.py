@@ -15,7 +15,7 @@ from tests.support.published import assert_published
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-HEAL_SECONDS = 15.0
+HEAL_SECONDS = 60.0
 
 WRITE = """!think Two.
 !say Let me write.

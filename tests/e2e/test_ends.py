@@ -30,7 +30,7 @@ async def restart(navi: NaviProcess, **settings: str) -> None:
 
 async def only_running(navi: NaviProcess) -> str:
     """The session that has a turn under way, waited for."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             sessions = (await navi.get("/sessions"))["sessions"]
             running = [session["id"] for session in sessions if session["status"] == "running"]
@@ -98,7 +98,7 @@ async def test_a_chat_survives_the_server_it_talks_to(navi: NaviProcess) -> None
         await navi.until(running, "text_delta")
         await navi.kill()
         await navi.start()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer, said = await chat.communicate()
 
     assert (chat.returncode, answer.decode().split()) == (0, ["word"] * 60)
@@ -114,7 +114,7 @@ async def test_a_chat_survives_a_restart_without_time_for_its_turn(navi: NaviPro
         await navi.until(running, "text_delta")
         status = await navi.stop()
         await navi.start()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer, said = await chat.communicate()
 
     assert (status, chat.returncode) == (0, 0)
@@ -131,7 +131,7 @@ async def test_told_to_end_it_lets_the_running_turn_end(navi: NaviProcess) -> No
 
     status = await navi.stop()
 
-    _, alive = psutil.wait_procs(family, timeout=2)
+    _, alive = psutil.wait_procs(family, timeout=60)
     assert (status, alive) == (0, [])
     events = await events_of(navi, session_id)
     assert facts_since(events, "model_called")[:3] == [
@@ -187,9 +187,9 @@ async def test_told_twice_it_ends_at_once_and_leaves_nothing(
     navi.signal(signal.SIGTERM)
     await navi.has_logged("draining")
     navi.signal(second)
-    status = await asyncio.wait_for(navi.ended(), 2)
+    status = await asyncio.wait_for(navi.ended(), 20)
 
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=60)
     assert (status, alive) == (128 + second, [])
     await navi.start()
     await navi.until(session_id, "turn_resumed")

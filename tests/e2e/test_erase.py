@@ -44,7 +44,7 @@ async def spoken(navi: NaviProcess, secret: str) -> str:
     outcome = await navi.say(session_id, script(secret))
     assert secret in outcome["content"]
     await navi.until(session_id, "session_renamed")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(await memories_of(navi, secret)) < 2:  # noqa: ASYNC110  # on a server
             await asyncio.sleep(0.05)
     return session_id
@@ -254,7 +254,7 @@ async def test_a_forgotten_memory_is_gone_from_all_that_quoted_it(
 
     assert forgotten.status_code == 204
     assert await tables_that_say(navi, fact) == []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while [n for n, data in (await on_nats(navi)).items() if fact.encode() in data]:  # noqa: ASYNC110  # on a server
             await asyncio.sleep(0.05)
     messages = (await navi.get(f"/sessions/{session_id}/messages"))["messages"]

@@ -17,9 +17,9 @@ from tests.support.event_consumer import EventConsumer, node_consumer, python_co
 from tests.support.navi_process import NaviProcess, running_navi
 
 # The packages of the example for Node are installed from the registry first.
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 MANY_TOOLS = '!tool todo {"action": "list"}\n' * 30 + "!then\n!say Done."
 
 Json = dict[str, Any]
@@ -190,7 +190,7 @@ async def on_the_bus(bus: OwnServer, stream: str = "NAVI_0") -> list[tuple[int, 
             return []
         count = (await jetstream.stream_info(stream)).state.messages
         every = await jetstream.subscribe("navi.>", stream=stream, ordered_consumer=True)
-        messages = [await every.next_msg(timeout=5) for _ in range(count)]
+        messages = [await every.next_msg(timeout=60) for _ in range(count)]
         return [
             (m.metadata.sequence.stream, m.subject, dict(m.headers or {}), json.loads(m.data))
             for m in messages
@@ -201,7 +201,7 @@ async def on_the_bus(bus: OwnServer, stream: str = "NAVI_0") -> list[tuple[int, 
 
 async def positions(bus: OwnServer, places: Sequence[Place]) -> dict[Place, int]:
     """Where events stand in the stream, by session and seq, once those that are asked for are there."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             found = {(e["session_id"], e["seq"]): nth for nth, _, _, e in await on_the_bus(bus)}
             if found.keys() >= set(places):

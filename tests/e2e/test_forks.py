@@ -34,9 +34,9 @@ async def published(navi: NaviProcess, session_id: str, *, until: int) -> list[A
             f"navi.events.local.{session_id}.>", ordered_consumer=True
         )
         found: list[Any] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not found or found[-1]["seq"] < until:
-                found.append(json.loads((await consumer.next_msg(timeout=20)).data))
+                found.append(json.loads((await consumer.next_msg(timeout=60)).data))
         return found
     finally:
         await client.close()

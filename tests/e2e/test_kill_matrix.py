@@ -26,7 +26,7 @@ SERVICES = 3  # two cores, and somebody always waits for something
 pytestmark = [
     pytest.mark.chaos,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
 ]
 
 

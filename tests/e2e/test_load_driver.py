@@ -29,7 +29,6 @@ async def run(*arguments: str) -> tuple[int | None, bytes]:
     return process.returncode, out
 
 
-@pytest.mark.timeout(RUN_SECONDS + 10)
 async def test_every_row_of_the_bench_is_measured() -> None:
     status, out = await run("bench", "--shortest", "--json")
 
@@ -39,7 +38,6 @@ async def test_every_row_of_the_bench_is_measured() -> None:
     assert all(value > 0 for figure in figures for value in figure["rounds"])
 
 
-@pytest.mark.timeout(RUN_SECONDS + 10)
 async def test_one_cut_of_the_long_chaos_passes(tmp_path: Path) -> None:
     options = ("--cuts", "1", "--services", "1", "--only", "failing: committed.turn_failed")
 

@@ -153,7 +153,7 @@ async def test_a_reader_pulls_and_acknowledges_the_facts_of_its_owner(tmp_path: 
                 jetstream = alice.jetstream()
                 facts = await jetstream.pull_subscribe_bind("alice", "NAVI_0")
                 for _ in range(2):
-                    [message] = await facts.fetch(1, timeout=5)
+                    [message] = await facts.fetch(1, timeout=60)
                     read.append(message.data)
                     await message.ack()
                 await alice.flush()
@@ -231,7 +231,7 @@ async def test_an_answer_cannot_be_turned_into_navis_account(tmp_path: Path, rep
         await it.alice.flush()
         # A well-behaved pull behind it: the answer to the one before has gone where it goes.
         facts = await it.alice.jetstream().pull_subscribe_bind("alice", "NAVI_0")
-        await facts.fetch(1, timeout=15)
+        await facts.fetch(1, timeout=60)
         await it.navi.flush()
 
         assert (await it.jetstream.stream_info("NAVI_0")).state == before

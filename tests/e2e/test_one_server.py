@@ -108,7 +108,7 @@ async def test_events_are_followed_as_they_come(navi: NaviProcess) -> None:
     session_id = await navi.new_session()
     async with navi.started("events", session_id, "--follow", "--json") as process:
         assert process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             first = json.loads(await process.stdout.readline())
             await navi.say(session_id, "!say hello")
             second = json.loads(await process.stdout.readline())

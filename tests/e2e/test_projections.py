@@ -48,7 +48,7 @@ async def test_a_rebuild_is_left_to_the_server(navi: NaviProcess) -> None:
     asked = await navi.command("projections", "rebuild", "todo", "--no-wait", "--json")
 
     assert asked.status == 0
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = await navi.command("projections", "status", "--json")
             (todo,) = [one for one in found.json["projections"] if one["name"] == "todo"]

@@ -4,8 +4,6 @@ import asyncio
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.mind import events_of
 from tests.support.navi_process import NaviProcess, running_navi
 
@@ -18,7 +16,6 @@ WORK = """\
 !say Written."""
 
 
-@pytest.mark.timeout(120)  # two starts and five commands
 async def test_a_session_runs_again_offline(tmp_path: Path) -> None:
     async with running_navi(tmp_path / "data") as navi:
         session_id = await navi.new_session()
@@ -68,7 +65,6 @@ async def passes(test: Path) -> tuple[bool, str]:
     return process.returncode == 0, output.decode()
 
 
-@pytest.mark.timeout(120)  # four interpreters
 async def test_a_saved_session_is_a_test_that_fails_where_it_should(tmp_path: Path) -> None:
     place = tmp_path / "tests" / "tea-time"
     async with running_navi(tmp_path / "data") as navi:
@@ -105,7 +101,6 @@ async def test_a_saved_session_is_a_test_that_fails_where_it_should(tmp_path: Pa
     assert not good
 
 
-@pytest.mark.timeout(120)
 async def test_a_message_is_answered_again_live_in_a_fork(tmp_path: Path) -> None:
     async with running_navi(tmp_path / "data") as navi:
         session_id = await navi.new_session()

@@ -53,7 +53,7 @@ async def service(
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110  # nothing tells of a file
             await asyncio.sleep(0.02)
 

@@ -53,7 +53,7 @@ from navi.ports.tools import Tool
 from navi.projections.registry import PROJECTIONS
 
 WINDOW = 8192  # tokens
-TIMEOUT = 10.0  # seconds a test waits for what must come
+TIMEOUT = 60.0  # seconds a test waits for what must come
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024
 
 

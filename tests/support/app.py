@@ -21,7 +21,7 @@ from navi.ports.log_partitions import Page
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 
-TIMEOUT = 10.0  # seconds a test waits for what must come
+TIMEOUT = 60.0  # seconds a test waits for what must come
 
 
 class SwitchedLog(InMemoryEventLog):

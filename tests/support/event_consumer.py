@@ -19,7 +19,7 @@ from tests.support.navi_process import KEPT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 INSTALL_SECONDS = 120.0
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 NODE_DIR = Path(executable.ROOT_DIR)
 NODE = NODE_DIR / "bin" / "node"
 NPM = NODE_DIR / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Literal, Self, TypeAlias
 
 CHUNK = 65536
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 60.0
 RESET = struct.pack("ii", 1, 0)  # of SO_LINGER: closing sends RST
 
 Kind: TypeAlias = Literal["drop", "blackhole", "stall", "swallow", "lose_request", "lose_reply"]

@@ -1,7 +1,8 @@
 """Processes of navi that are forked from one that has imported it, which takes most of a start.
 
 They are processes like others, with an environment, standard files, signals and an end of their own.
-Run as a program, this module is the one they are forked from; it ends with the process that started it.
+Run as a program, this module is the one they are forked from; it ends with the process that started it,
+and those that still run are killed then: nobody else would end them.
 """
 
 import asyncio
@@ -156,6 +157,8 @@ class _Server:
         while True:
             ready = {key.fileobj for key, _ in self._selector.select()}
             if self._lifeline in ready:
+                for pid in self._clients:
+                    os.kill(pid, signal.SIGKILL)
                 return None
             if self._children in ready:
                 os.read(self._children, 4096)

@@ -31,7 +31,7 @@ import msgspec
 from navi.adapters.embedded.nats import free_port
 from tests.support.llama_program import HOST, LlamaOptions
 
-TIMEOUT = 40.0  # seconds: one thread, which may have to share its core
+TIMEOUT = 120.0  # seconds: one thread, which may have to share its core
 PAUSE = 0.02  # seconds between two looks
 WINDOW = 2048
 ROOT = Path(__file__).parents[2]  # of the repository

@@ -35,7 +35,7 @@ from tests.support.demo_answers import demo_answer
 from tests.support.model_answer import Answer, give
 from tests.support.model_wire import OllamaWire, OpenAIWire, Part, Raw, Stall, Wire
 
-TIMEOUT = 10.0  # seconds that a test waits for what must come
+TIMEOUT = 60.0  # seconds that a test waits for what must come
 MAX_BODY_BYTES = 64 * 1024 * 1024
 DIMENSIONS = 64
 VERSION = "0.33.0"

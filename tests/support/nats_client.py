@@ -6,7 +6,7 @@ from collections.abc import Callable
 from navi.adapters.nats.connect import NatsConnection
 
 
-async def until(happened: Callable[[], bool], *, seconds: float = 10) -> None:
+async def until(happened: Callable[[], bool], *, seconds: float = 60) -> None:
     """Look every few milliseconds until it happened; fails after a deadline."""
     async with asyncio.timeout(seconds):
         while not happened():  # noqa: ASYNC110 - what a server did is not told by an event of ours

@@ -23,10 +23,10 @@ from tests.support.cluster import give_cluster
 from tests.support.fork_server import ForkedProcess, fork
 from tests.support.terminal import Terminal, on_terminal
 
-START_SECONDS = 30.0
-END_SECONDS = 15.0
+START_SECONDS = 120.0
+END_SECONDS = 60.0
 TURN_SECONDS = 60.0
-COMMAND_SECONDS = 30.0
+COMMAND_SECONDS = 120.0
 
 # Nothing of the machine that runs the tests shows through: no settings, no model server.
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
@@ -342,7 +342,7 @@ async def running_navi(
 
 async def _is_ready(url: str) -> bool:
     try:
-        async with httpx.AsyncClient(timeout=2.0, trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=30.0, trust_env=False) as client:
             return (await client.get(f"{url}/health/ready")).is_success
     except httpx.HTTPError:
         return False

@@ -9,7 +9,7 @@ from nats.errors import Error as NatsError
 
 from tests.support.navi_process import NaviProcess
 
-CATCH_UP_SECONDS = 30.0
+CATCH_UP_SECONDS = 60.0
 
 
 async def on_the_bus(nats_url: str) -> list[tuple[int, str, dict[str, Any]]]:
@@ -19,7 +19,7 @@ async def on_the_bus(nats_url: str) -> list[tuple[int, str, dict[str, Any]]]:
         jetstream = client.jetstream()
         info = await jetstream.stream_info("NAVI_0")
         subscription = await jetstream.subscribe("navi.>", stream="NAVI_0", ordered_consumer=True)
-        messages = [await subscription.next_msg(timeout=5) for _ in range(info.state.messages)]
+        messages = [await subscription.next_msg(timeout=60) for _ in range(info.state.messages)]
         return [(m.metadata.sequence.stream, m.subject, json.loads(m.data)) for m in messages]
     except NatsError:
         return []  # deleted and not made anew yet, or its server is just being started again

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from tests.support.navi_process import NaviProcess
 from tests.support.promises import ENDS
 
-HEAL_SECONDS = 30.0
+HEAL_SECONDS = 60.0
 
 
 async def events_of(navi: NaviProcess, session_id: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from fcntl import ioctl
 from pty import openpty
 from termios import TIOCSWINSZ
 
-SEEN_SECONDS = 20.0
+SEEN_SECONDS = 60.0
 ROWS, COLUMNS = 24, 100
 WHERE_IS_THE_CURSOR, AT_THE_TOP = b"\x1b[6n", b"\x1b[1;1R"
 

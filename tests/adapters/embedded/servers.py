@@ -56,7 +56,7 @@ async def owner_process(data_dir: Path) -> AsyncGenerator[tuple[int, RunRecord],
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), 30)
+        await asyncio.wait_for(process.wait(), 60)
 
 
 async def execute(dsn: str, statement: str) -> object:
@@ -68,7 +68,7 @@ async def execute(dsn: str, statement: str) -> object:
         await connection.close()
 
 
-async def until(holds: Callable[[], bool], *, seconds: float = 30) -> None:
+async def until(holds: Callable[[], bool], *, seconds: float = 60) -> None:
     """Wait for a condition; the test fails where it never holds."""
     deadline = time.monotonic() + seconds
     while not holds():

@@ -95,7 +95,7 @@ async def test_a_killed_postmaster_is_started_again(used_dir: Path) -> None:
         killed.kill()
 
         await until(lambda: any(p.pid != killed.pid for p in processes_of(used_dir)))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     assert await execute(dsn, "SELECT value FROM kept") == 7

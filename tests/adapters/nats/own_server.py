@@ -51,7 +51,7 @@ class OwnServer:
             program, "-c", configuration, stderr=asyncio.subprocess.PIPE
         )
         assert self._process.stderr is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while b"Server is ready" not in await self._process.stderr.readline():
                 assert self._process.returncode is None
         self._drain = asyncio.create_task(_drain(self._process.stderr))

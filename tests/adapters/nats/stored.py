@@ -16,7 +16,7 @@ async def stored(url: str, *, count: int) -> list[tuple[int, str, bytes]]:
         )
         found: list[tuple[int, str, bytes]] = []
         for _ in range(count):
-            message = await consumer.next_msg(timeout=5)
+            message = await consumer.next_msg(timeout=60)
             position = (message.headers or {})["Navi-Position"]
             found.append((message.metadata.sequence.stream, position, message.data))
         return found

@@ -72,7 +72,7 @@ async def test_who_waits_for_an_answer_hears_of_the_loss_at_once(own_server: Own
 
         async def question() -> None:
             async with connection.borrow(seconds=30) as client:
-                await client.request("question", timeout=30)
+                await client.request("question", timeout=60)
 
         asking = asyncio.create_task(question())
         await asyncio.sleep(0)

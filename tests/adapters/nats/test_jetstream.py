@@ -31,7 +31,7 @@ def jetstream(
 async def ask(connection: NatsConnection, what: str, body: object = None) -> dict[str, Any]:
     async with connection.borrow(seconds=5) as client:
         payload = b"" if body is None else msgspec.json.encode(body)
-        answer = await client.request(f"$JS.API.STREAM.{what}", payload, timeout=5)
+        answer = await client.request(f"$JS.API.STREAM.{what}", payload, timeout=60)
     return msgspec.json.decode(answer.data)
 
 
@@ -135,7 +135,7 @@ async def test_a_stream_that_navi_did_not_make_is_refused_unless_it_is_empty(
     await ask(connection, "DELETE.NAVI_0")
     await ask(connection, "CREATE.NAVI_0", config)
     async with connection.borrow(seconds=5) as client:
-        await client.request("navi.events.x", b"not navi's", timeout=5)
+        await client.request("navi.events.x", b"not navi's", timeout=60)
 
     with pytest.raises(StreamRefused, match="NAVI_0 was not made by navi"):
         await jetstream(connection).open(0)

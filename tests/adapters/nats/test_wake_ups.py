@@ -78,7 +78,7 @@ async def test_announcing_never_waits_and_works_again_after_a_loss(own_server: O
         async with there.borrow(seconds=5) as client:
             await client.flush(5)
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while 3 not in heard:
                 await mine.announce(0, 3)
                 await asyncio.sleep(0.01)

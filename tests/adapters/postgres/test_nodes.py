@@ -14,7 +14,7 @@ from navi.ports.nodes import Nodes, NodeState
 from tests.contracts.nodes import A, B, C, NodesContract, node
 from tests.support.servers import PostgresServer
 
-NOTICED_SECONDS = 10.0
+NOTICED_SECONDS = 60.0
 D = node(4)
 
 # A process of its own, so that it can be killed and stopped: dsn, node id, seconds of its lease, and
@@ -217,7 +217,7 @@ async def child(
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (line := await process.stdout.readline()) != b"joined\n":
                 assert line, "the child ended before it had joined"
         yield process

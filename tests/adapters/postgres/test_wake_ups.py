@@ -38,7 +38,7 @@ async def test_an_announcement_wakes_who_waits_on_another_node(
         PostgresEventLog.open(database, wake_ups=wire, allow_unsafe_durability=True) as other,
         asyncio.TaskGroup() as tasks,
     ):
-        waiting = tasks.create_task(other.wait_beyond(0, 0, timeout=20))
+        waiting = tasks.create_task(other.wait_beyond(0, 0, timeout=60))
         await log.append(batch(SessionId(new_id()), 0, created()))
 
     assert waiting.result()

@@ -37,5 +37,5 @@ def test_a_tool_that_blocks_dies_with_a_server_that_is_killed(tmp_path: Path) ->
 
         server.kill()
 
-    psutil.wait_procs([tool], timeout=5)
+    psutil.wait_procs([tool], timeout=60)
     assert not tool.is_running()

@@ -236,7 +236,7 @@ async def test_the_last_line_is_written_at_the_end(scene: Scene) -> None:
     signing = scene.signing()
     task = asyncio.create_task(signing.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await scene.session("a")
             while not scene.lines:  # noqa: ASYNC110  # it is a file
                 await asyncio.sleep(0.01)

@@ -34,7 +34,7 @@ from tests.application.sample import (
 A, B, C, D = (session(number) for number in range(1, 5))
 SESSIONS = [session(number) for number in range(1, 21)]
 OLD, NEW = SampleProjection(), SampleProjection(prefix="new ", poison="nothing")
-SOON = 10.0  # seconds: a deadline, not a wait
+SOON = 60.0  # seconds: a deadline, not a wait
 
 
 class OldSessions(Sessions):

@@ -47,7 +47,7 @@ from tests.application.sample import (
 A, B, C = session(1), session(2), session(3)
 SAMPLE = SampleProjection()
 PUT_OLD = Put(key=-7, row=b'"old"')
-SOON = 10.0  # seconds: a deadline, not a wait
+SOON = 60.0  # seconds: a deadline, not a wait
 
 
 class ObservedReadModels(InMemoryReadModels):

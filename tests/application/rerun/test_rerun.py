@@ -79,7 +79,7 @@ async def recorded(tmp_path: Path) -> LoadedRecording:
 
 async def shown(world: World, session_id: SessionId, text: str) -> None:
     """Wait until a text is shown."""
-    async with asyncio.timeout(10), aclosing(world.log.watch(session_id, after=0)) as batches:
+    async with asyncio.timeout(60), aclosing(world.log.watch(session_id, after=0)) as batches:
         async for rows in batches:
             for row in rows:
                 event = row.envelope.event

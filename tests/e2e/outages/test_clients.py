@@ -15,7 +15,7 @@ from tests.support.navi_process import NaviProcess
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FILES = 240  # file descriptors that navi may have: 40 sockets, and 200 to spare
-HEAL_SECONDS = 15.0
+HEAL_SECONDS = 60.0
 
 
 @pytest.fixture

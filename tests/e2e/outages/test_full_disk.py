@@ -25,7 +25,7 @@ from tests.support.stubborn_client import ended, events_of, received, send
 DISK_MEBIBYTES = 112  # a new cluster takes 41, and 16 with each file of the log of Postgres
 LARGE = 20_000  # characters of a message: a few of them find no room
 REFUSALS = 1  # each takes the 5 s of an append
-HEAL_SECONDS = 30.0
+HEAL_SECONDS = 60.0
 
 REFUSE = """
     create function navi.refuse() returns trigger language plpgsql as

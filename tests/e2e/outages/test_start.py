@@ -21,7 +21,7 @@ async def test_a_node_that_starts_first_waits_for_postgres_and_nats(
     backing.nats_proxy.add("drop")
     try:
         starting = asyncio.create_task(node.start())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while "waiting_for_postgres" not in node.log:  # noqa: ASYNC110  # it is another process
                 await asyncio.sleep(0.05)
         backing.postgres_proxy.clear()

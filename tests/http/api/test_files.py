@@ -504,6 +504,6 @@ def drafts(app: RunningApp) -> list[Path]:
 
 async def until(holds: Callable[[], bool]) -> None:
     """Wait until something holds on the disk."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110  # nothing tells of a file
             await asyncio.sleep(0.01)

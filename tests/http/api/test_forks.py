@@ -272,7 +272,7 @@ async def test_a_socket_on_a_fork_gives_the_origins_events_first(app: RunningApp
     forked = (await fork(app, origin, head))["id"]
     expected = await events(app, forked)
 
-    async with app.socket(forked, after=1) as socket, asyncio.timeout(10):
+    async with app.socket(forked, after=1) as socket, asyncio.timeout(60):
         ready = await next_frame(socket)
         frames = [await next_frame(socket) for _ in expected[1:]]
 

@@ -38,7 +38,7 @@ async def draining(app: RunningApp, *, grace: float = GRACE) -> AsyncGenerator[N
 async def rest(socket: ClientConnection) -> tuple[list[dict[str, Any]], int | None]:
     """The events that still come, and the code of the end."""
     events: list[dict[str, Any]] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with suppress(ConnectionClosed):
             while True:
                 events.append(await next_frame(socket))

@@ -37,7 +37,6 @@ async def run(program: str, *arguments: str, folder: Path) -> tuple[int, str]:
     return process.returncode, printed.decode(errors="replace")
 
 
-@pytest.mark.timeout(180)
 async def test_a_fuzzer_finds_no_answer_that_openapi_does_not_tell(
     own_app: RunningApp, tmp_path: Path
 ) -> None:
@@ -56,7 +55,6 @@ async def test_a_fuzzer_finds_no_answer_that_openapi_does_not_tell(
     assert status == 0, printed[-8000:]
 
 
-@pytest.mark.timeout(120)
 async def test_a_generated_client_talks_to_an_agent(
     own_app: RunningApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
