@@ -1,6 +1,7 @@
 """Fixtures for all tests: real servers, and no blocking call in the event loop."""
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import AsyncGenerator, Generator
@@ -14,8 +15,11 @@ from tests.support.llama_process import HAS_WHEEL, NO_WHEEL, small_model_file
 from tests.support.servers import NatsServer, PostgresServer, running_servers
 
 hypothesis.settings.register_profile("default", deadline=None)
-hypothesis.settings.register_profile("ci", max_examples=500, derandomize=True, deadline=None)
+hypothesis.settings.register_profile("ci", max_examples=200, derandomize=True, deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")  # noqa: TID251  # tests have no cli.py
+
+# Nothing that is imported or collected is let go: looking for what could be costs seconds.
+gc.disable()
 
 # A shell that runs the tests in the background lets them ignore SIGINT, and what they start as well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -53,6 +57,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith("tests/e2e/outages/"):
             item.add_marker(pytest.mark.outage)
+
+
+def pytest_collection_finish() -> None:
+    """From here on objects come and go; those that are here stay, and are not looked at again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -68,15 +68,11 @@ async def steered(talk: Talk) -> None:
     await talk.saw("tool_started")
     await talk.here("PATCH", "", {"profile_id": "developer"})
     await talk.say("!say steered", mode="steer")
-    await talk.say("!sleep 30\n!say never", mode="queue")
+    await talk.say("!sleep 0.06\n!say hm\n!sleep 1\n!say never", mode="queue")
     await talk.ended(1)
-    await talk.until(lambda: _waits_for_its_reply(talk.events[-1]))
+    await talk.until(lambda: talk.events[-1]["type"] == "text_delta")
     await talk.here("POST", "/stop")
     await talk.ended(2)
-
-
-def _waits_for_its_reply(event: Event) -> bool:
-    return event["type"] == "model_called" and event["data"]["purpose"] == "turn"
 
 
 async def subagents(talk: Talk) -> None:
@@ -127,11 +123,19 @@ async def failing(talk: Talk) -> None:
     await talk.saw("turn_failed")
 
 
+def _waits_for_its_reply(event: Event) -> bool:
+    return event["type"] == "model_called" and event["data"]["purpose"] == "turn"
+
+
 async def managed(talk: Talk) -> None:
-    """Named, pinned, let go, and deleted while a turn runs and a message waits."""
+    """Named, pinned while a turn waits for the model, let go, and deleted while another runs."""
     await talk.open()
     await talk.here("PATCH", "", {"name": "mine"})
+    await talk.say("!sleep 3\n!say never")
+    await talk.until(lambda: _waits_for_its_reply(talk.events[-1]))
     await talk.here("PATCH", "", {"pinned": True})
+    await talk.here("POST", "/stop")
+    await talk.ended(1)
     await talk.here("PATCH", "", {"pinned": False})
     await talk.say(script(tool("count", label="slow", seconds=0.8), "!then", "!say never"))
     await talk.saw("tool_started")
