@@ -24,6 +24,11 @@ FORGETFUL = {
     "synchronous_commit": "off",
     "full_page_writes": "off",
     "max_connections": "300",
+    # A checkpoint writes out what the next test drops.
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "1h",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
 }
 
 # A copy holds another log, which NATS tells apart by its id.
