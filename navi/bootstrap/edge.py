@@ -24,6 +24,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         sessions=node.agent.sessions,
         fork_session=node.services.fork_session,
         contexts=node.agent.contexts,
+        decide_approval=node.agent.decide_approval,
         memories=node.services.memories,
         uploads=node.uploads,
         profiles=node.profiles,

@@ -46,6 +46,7 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
     "Start": (
         MenuEntry("serve", "serve", "Start navi: chat, Postgres and NATS, all in one."),
         MenuEntry("chat", "chat.chat", "Talk to a running navi in the terminal."),
+        MenuEntry("approvals", "approvals", "Decide on tool calls that wait for you."),
         MenuEntry("fork", "fork", "Go on from any event of a session, in a new one."),
         MenuEntry("status", "status", "Say where navi runs, and with which model."),
         MenuEntry("doctor", "doctor", "Look for what is wrong or missing."),

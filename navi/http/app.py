@@ -7,6 +7,7 @@ from litestar.di import Provide
 from litestar.types import ASGIApp
 from msgspec import Struct
 
+from navi.http.api.approvals import decide_approval, get_approvals
 from navi.http.api.contexts import compress_context, get_planning, undo_compression
 from navi.http.api.events import get_events, get_request
 from navi.http.api.files import download_file, get_files, upload_files
@@ -59,6 +60,8 @@ ROUTES = (
     delete_session,
     stop_session,
     fork_session,
+    get_approvals,
+    decide_approval,
     send_message,
     get_messages,
     get_context,

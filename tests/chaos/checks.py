@@ -16,7 +16,7 @@ from nats.js.errors import NotFoundError
 from navi.cli.reading import replayed
 from navi.cli.verify import verify_session
 from navi.domain.ids import SessionId
-from navi.domain.turn import HANDED_OVER, MAX_DEATHS
+from navi.domain.turn import HANDED_OVER, MAX_DEATHS, WAITED
 from navi.ports.event_log import Recorded
 from navi.ports.log_admin import LogBackend
 from tests.chaos.mind import DOOM
@@ -35,7 +35,12 @@ async def recovered(talk: Talk) -> list[str]:
     await talk.send_again()
     words = f"and on, {talk.tag}"
     body = {"content": f"!say {words}", "message_id": f"{talk.tag}-next"}
-    answer = await talk.here("POST", "/messages", body)
+    deciding = asyncio.create_task(allow_all(talk), name="allow what waits")
+    try:
+        answer = await talk.here("POST", "/messages", body)
+    finally:
+        deciding.cancel()
+        await asyncio.wait({deciding})
     if (answer["outcome"], answer["content"]) != ("completed", words):
         return [f"the next message was answered with {answer}"]
     async with asyncio.timeout(QUIET_SECONDS):
@@ -43,6 +48,21 @@ async def recovered(talk: Talk) -> list[str]:
         await talk.until(lambda: not _asides(talk.events))
     session = await talk.here("GET", "")
     return [] if session["status"] == "idle" else [f"the session is {session['status']} for ever"]
+
+
+async def allow_all(talk: Talk) -> None:
+    """Allow whatever waits for a person, as often as something does."""
+    tried: set[str] = set()
+    while True:
+        await talk.until(lambda: bool(_undecided(talk.events) - tried))
+        for call_id in _undecided(talk.events) - tried:
+            tried.add(call_id)
+            await refused(talk.here("POST", f"/approvals/{call_id}", {"decision": "allow"}))
+
+
+def _undecided(events: Sequence[Event]) -> set[str]:
+    asked = {e["data"]["call_id"] for e in events if e["type"] == "approval_requested"}
+    return asked - {e["data"]["call_id"] for e in events if e["type"] == "approval_decided"}
 
 
 async def inspected(talk: Talk, log: LogBackend, *, after: int) -> list[str]:
@@ -169,7 +189,7 @@ def _attempts(events: Sequence[Event]) -> Iterable[str]:
     for event in events:
         turn_id, data = event["turn_id"], event["data"]
         match event["type"]:
-            case "turn_resumed" if data["reason"] != HANDED_OVER:
+            case "turn_resumed" if data["reason"] not in (HANDED_OVER, WAITED):
                 deaths[turn_id] += 1
                 if deaths[turn_id] >= MAX_DEATHS:
                     yield f"turn {turn_id} was taken up {deaths[turn_id]} times"

@@ -12,7 +12,7 @@ from tests.chaos.scenarios import SCENARIOS
 CUT_ELSEWHERE = frozenset(
     {
         *("file_uploaded", "file_expired", "model_waiting"),
-        *("approval_requested", "approval_decided", "tool_output_delta", "image_shown"),
+        *("tool_output_delta", "image_shown"),
     }
 )
 
@@ -63,6 +63,11 @@ ONCE: Mapping[str, tuple[str, ...]] = {
         "committed.subagent_started",
         "committed.subagent_finished",
         "committed.thinking_ended",
+    ),
+    "approved": (
+        "committed.approval_requested",
+        "committed.approval_decided",
+        "committed.approval_decided@2",
     ),
     "compressed": (
         "committed.guidance_given",
@@ -117,6 +122,9 @@ TIMES: Mapping[str, str] = {
     "subagents": """session_created user_message_received turn_started message_delivered
         model_called*8 model_replied*8 tool_started*5 tool_finished*5 subagent_started*3
         subagent_finished*3 thinking_delta thinking_ended text_delta*4 turn_completed""",
+    "approved": """session_created user_message_received turn_started message_delivered
+        model_called*2 model_replied*2 approval_requested*2 approval_decided*2 tool_started
+        tool_finished*2 text_delta turn_completed""",
     "compressed": """session_created user_message_received*7 turn_started*7 message_delivered*7
         model_called*9 model_replied*9 text_delta*7 turn_completed*7 tool_started*5 tool_finished*5
         guidance_given*4 context_compressed*2 compression_undone compression_failed*2""",

@@ -91,6 +91,23 @@ async def subagents(talk: Talk) -> None:
     await talk.saw("turn_completed")
 
 
+async def approved(talk: Talk) -> None:
+    """A person allows one of two calls, and denies the other."""
+    await talk.open("careful")
+    await talk.say(
+        script(
+            tool("count", label="allowed"),
+            tool("count", label="denied"),
+            *("!then", "!say decided"),
+        )
+    )
+    await talk.saw("approval_requested", 2)
+    allowed, denied = (event["data"]["call_id"] for event in talk.of("approval_requested"))
+    await talk.here("POST", f"/approvals/{allowed}", {"decision": "allow"})
+    await talk.here("POST", f"/approvals/{denied}", {"decision": "deny", "note": "not now"})
+    await talk.saw("turn_completed")
+
+
 async def compressed(talk: Talk) -> None:
     """Too much for the context inside a turn; by hand, taken back, and a summary that is no good."""
     await talk.open("small")
@@ -164,6 +181,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         planned,
         steered,
         subagents,
+        approved,
         compressed,
         failing,
         managed,

@@ -24,6 +24,7 @@ ANSWER_SECONDS = 60.0
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "planner": {"planning_enabled": True, "planning_phase2_enabled": True},
     "small": {"num_ctx": 4_000, "max_iterations": 6},
+    "careful": {"approvals": [{"tool": "count", "then": "ask"}]},
 }
 
 # Not safe to repeat: each run leaves a line outside of everything that navi keeps.

@@ -124,6 +124,7 @@ async def running_app(
             sessions=node.sessions,
             fork_session=node.fork_session,
             contexts=node.contexts,
+            decide_approval=node.decide_approval,
             memories=node.memories,
             uploads=node.uploads,
             profiles=node.agent.profiles,

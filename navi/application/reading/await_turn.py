@@ -1,11 +1,16 @@
 """Wait for the turn that delivers a message, on whichever node it runs."""
 
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
 from typing import Literal
 
 from msgspec import Struct
 
+from navi.domain.errors import NotFound
 from navi.domain.events import (
+    DELTA_TYPES,
+    ApprovalDecided,
+    ApprovalRequested,
     Envelope,
     MessageDelivered,
     MessageWithdrawn,
@@ -18,7 +23,8 @@ from navi.domain.events import (
     TurnStopped,
 )
 from navi.domain.ids import CallId, SessionId, TurnId
-from navi.domain.turn import FOR_LENGTH
+from navi.domain.session import Session
+from navi.domain.turn import FOR_LENGTH, turn_waits
 from navi.ports.event_log import EventLog
 
 
@@ -31,20 +37,40 @@ class TurnOutcome(Struct, frozen=True, kw_only=True):
     seq: int
 
 
+class TurnWaits(Struct, frozen=True, kw_only=True):
+    """The turn can do nothing until a person decides; ``session`` is as it then stands."""
+
+    session: Session
+
+
 class AwaitedTurn:
-    """Follows the session's events to the end of the turn that delivers a message."""
+    """Follows the session's events to the end of the turn that delivers a message.
+
+    Attributes:
+        undecided: the tool calls that wait for a person, of this turn or one before it.
+    """
 
     def __init__(self, message_seq: int) -> None:
         self.message_seq = message_seq
+        self.undecided: set[CallId] = set()
         self._turn_id: TurnId | None = None
         self._calls: set[CallId] = set()
         self._content = ""
         self._cut_off = False
 
+    def waits_in(self, session: Session) -> bool:
+        """Whether its turn is open in the session, and waits for a person."""
+        turn = session.turn
+        return turn is not None and turn.id == self._turn_id and turn_waits(turn)
+
     def see(self, envelope: Envelope) -> TurnOutcome | None:
         """Take the next event; gives the outcome once it is decided."""
         event = envelope.event
         match event:
+            case ApprovalRequested(call_id=call_id):
+                self.undecided.add(call_id)
+            case ApprovalDecided(call_id=call_id):
+                self.undecided.discard(call_id)
             case MessageDelivered(message_seq=seq) if seq == self.message_seq:
                 self._turn_id = envelope.turn_id
             case MessageWithdrawn(message_seq=seq) if seq == self.message_seq:
@@ -85,6 +111,35 @@ async def await_turn(
                 outcome = turn.see(row.envelope)
                 if outcome is not None:
                     return outcome
+    raise AssertionError("a watch of the log has no end")
+
+
+async def await_turn_or_person(
+    event_log: EventLog,
+    find: Callable[[SessionId], Awaitable[Session]],
+    session_id: SessionId,
+    *,
+    message_seq: int,
+    known: frozenset[CallId],
+) -> TurnOutcome | TurnWaits:
+    """The outcome of the turn, or that it waits for a person.
+
+    Args:
+        find: the session's present state.
+        known: the calls of which whoever asks knows that they wait: it waits for what comes of them.
+    """
+    turn = AwaitedTurn(message_seq)
+    async with aclosing(event_log.watch(session_id, after=message_seq)) as batches:
+        async for batch in batches:
+            for row in batch:
+                outcome = turn.see(row.envelope)
+                if outcome is not None:
+                    return outcome
+            if turn.undecided - known and batch[-1].type not in DELTA_TYPES:
+                with suppress(NotFound):  # the events say so, too
+                    session = await find(session_id)
+                    if turn.waits_in(session):
+                        return TurnWaits(session=session)
     raise AssertionError("a watch of the log has no end")
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from navi.cli.chat.conversation import Conversation
 from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
+from navi.cli.chat.person import Person, read_line
 from navi.cli.chat.remote import RemoteNavi, RemoteSession, open_remote
 from navi.cli.command import (
     DOES_NOT_HOLD,
@@ -25,6 +26,7 @@ from navi.cli.command import (
 )
 from navi.cli.printable import come_back, printable
 from navi.cli.running import find_running, version_at
+from navi.domain.events import ApprovalRequested
 from navi.domain.ids import SessionId
 from navi.settings import Settings
 
@@ -142,6 +144,11 @@ class _Waiting:
             click.echo(words, err=True)
 
 
+def _tell_what_waits(requested: ApprovalRequested) -> None:
+    words = f"navi: {requested.name} waits for a decision: navi approvals allow {requested.call_id}"
+    click.echo(printable(words), err=True)
+
+
 async def _ask_once(
     navi: RemoteNavi,
     session: RemoteSession,
@@ -156,7 +163,14 @@ async def _ask_once(
     conversation = Conversation(session.id, locate, after=None)
     async with aclosing(conversation.updates()) as updates:
         lost = None if watched else _Waiting()
-        dialogue = Dialogue(conversation, updates, console, lost=lost)
+        dialogue = Dialogue(
+            conversation,
+            updates,
+            console,
+            lost=lost,
+            person=Person(read_line) if watched and sys.stdin.isatty() else None,
+            waits=None if watched else _tell_what_waits,
+        )
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
         try:
             outcome = await dialogue.ask(message)

@@ -13,8 +13,9 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 
 from navi.cli.command import CommandFailed
 from navi.domain.event_codec import decode_data
-from navi.domain.events import Envelope, UserMessageReceived
-from navi.domain.ids import EventId, MessageId, SessionId, SubagentId, TurnId
+from navi.domain.events import ApprovalDecided, Envelope, UserMessageReceived
+from navi.domain.ids import CallId, EventId, MessageId, SessionId, SubagentId, TurnId
+from navi.http.api.approvals import DecisionBody
 
 OPEN_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0  # seconds between two tries to connect
@@ -26,9 +27,10 @@ SERVER_ERROR = 500  # from here on it is the server's trouble, and passes
 
 
 class Connected(Struct, frozen=True):
-    """Connected; ``running`` is whether a turn is open."""
+    """Connected; ``running`` is whether a turn is open, ``seq`` the head of the log."""
 
     running: bool
+    seq: int = 0
 
 
 class Disconnected(Struct, frozen=True):
@@ -49,7 +51,13 @@ class MessageRefused(Struct, frozen=True):
     message: str
 
 
-Update = Connected | Disconnected | EventReceived | MessageRefused
+class DecisionRefused(Struct, frozen=True):
+    """The server refused a decision on a tool call: it was decided on already, or is not as it has to be."""
+
+    message: str
+
+
+Update = Connected | Disconnected | EventReceived | MessageRefused | DecisionRefused
 
 
 class _Frame(Struct, frozen=True):
@@ -91,6 +99,13 @@ class Conversation:
         self._unconfirmed: dict[MessageId, bytes] = {}
         self._sent: set[MessageId] = set()  # of those: what a socket has taken, once at least
         self._stop_wanted = False
+        self._decisions: dict[CallId, bytes] = {}
+
+    async def decide(self, call_id: CallId, decision: DecisionBody) -> None:
+        """Decide on a tool call; sent again until the decision, or another one, was seen."""
+        frame = {"type": "approve", "call_id": call_id, **msgspec.structs.asdict(decision)}
+        self._decisions[call_id] = msgspec.json.encode(frame)
+        await self._send(self._decisions[call_id])
 
     async def say(self, content: str, *, message_id: MessageId) -> None:
         """Send a message; it is sent again until its receipt was seen, and counts once."""
@@ -183,15 +198,20 @@ class Conversation:
                 if self._after is None and not frame.running:
                     self._after = frame.seq
                 await self._send_unconfirmed()
+                for decision in tuple(self._decisions.values()):
+                    await self._send(decision)
                 if self._stop_wanted:
                     self._stop_wanted = False
                     await self._send(_STOP)
-                return Connected(running=frame.running)
+                return Connected(running=frame.running, seq=frame.seq)
             case "receipt":
                 self._unconfirmed.pop(MessageId(frame.message_id), None)
                 return None
             case "error":
                 # What is refused now is refused each time.
+                if self._decisions and not self._unconfirmed:
+                    self._decisions.clear()
+                    return DecisionRefused(frame.message)
                 self._unconfirmed.clear()
                 return MessageRefused(frame.message)
             case _:
@@ -201,6 +221,8 @@ class Conversation:
         event = decode_data(frame.type, frame.v, bytes(frame.data))
         if isinstance(event, UserMessageReceived):
             self._unconfirmed.pop(event.message_id, None)
+        if isinstance(event, ApprovalDecided):
+            self._decisions.pop(event.call_id, None)
         self._after = frame.seq
         assert frame.at is not None  # noqa: S101 - every envelope has it
         return Envelope(

@@ -13,23 +13,28 @@ from navi.application.reading.await_turn import AwaitedTurn, TurnOutcome
 from navi.cli.chat.conversation import (
     Connected,
     Conversation,
+    DecisionRefused,
     Disconnected,
     EventReceived,
     MessageRefused,
     Update,
 )
 from navi.cli.chat.live_view import LiveView
+from navi.cli.chat.person import Person
 from navi.cli.chat.remote import RemoteNavi
 from navi.cli.chat.turn_progress import Asked, StatusLine, TurnProgress
 from navi.cli.command import CommandFailed
 from navi.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Envelope,
     MessageDelivered,
     TurnCompleted,
     TurnFailed,
     TurnStopped,
     UserMessageReceived,
 )
-from navi.domain.ids import MessageId
+from navi.domain.ids import CallId, MessageId
 
 Locate = Callable[[], Awaitable[str | None]]  # navi's address; None where it does not run
 
@@ -51,10 +56,14 @@ class Dialogue:
         console: Console,
         *,
         lost: Callable[[str], None] | None = None,
+        person: Person | None = None,
+        waits: Callable[[ApprovalRequested], None] | None = None,
     ) -> None:
         """A dialogue in which nothing was said yet.
 
         Args:
+            person: asked about tool calls that wait for a decision; None where nobody is there.
+            waits: told of them, where the console shows nothing.
             lost: told why a connection was lost, where the console shows nothing.
         """
         self.conversation = conversation
@@ -62,6 +71,13 @@ class Dialogue:
         self._updates = updates
         self._view = LiveView(console, self.progress)
         self._lost = lost or self._show_lost
+        self._person = person
+        self._waits = waits
+        self._undecided: dict[CallId, ApprovalRequested] = {}
+        self._answered: set[CallId] = set()  # of those: a decision was sent, or is left to others
+        self._asking: tuple[CallId, asyncio.Task[None]] | None = None
+        self._terminal = asyncio.Lock()
+        self._head = self._seen = 0
         self._taken_back = False
         self._ids = RandomIds()
 
@@ -120,10 +136,72 @@ class Dialogue:
             case EventReceived(envelope=envelope):
                 for shown in self.progress.see(envelope):
                     self._view.show(shown)
+                self._seen = envelope.seq
+                self._look_what_waits(envelope)
+            case Connected(seq=seq):
+                self._head = seq
+            case DecisionRefused(message=message):
+                self._view.show(StatusLine(text=message, good=False))
+                self._answered.clear()
             case Disconnected(reason=reason):
                 self._lost(reason)
             case _:
                 pass
+        self._ask_next()
+
+    def _look_what_waits(self, envelope: Envelope) -> None:
+        match envelope.event:
+            case ApprovalRequested(call_id=call_id) as requested:
+                self._undecided[call_id] = requested
+                if self._waits is not None:
+                    self._waits(requested)
+            case ApprovalDecided(call_id=call_id):
+                self._undecided.pop(call_id, None)
+            case _:
+                pass
+
+    def _ask_next(self) -> None:
+        """Ask about the next call; a question that somebody else has answered meanwhile ends."""
+        if self._asking is not None:
+            call_id, task = self._asking
+            if call_id not in self._undecided:
+                task.cancel()
+            elif not task.done():
+                return
+            self._asking = None
+        # What came before is only known once all of it was seen.
+        if self._person is None or self._seen < self._head:
+            return
+        open_calls = (r for id_, r in self._undecided.items() if id_ not in self._answered)
+        requested = next(open_calls, None)
+        if requested is not None:
+            asking = self._ask_about(requested, self._person)
+            task = asyncio.create_task(asking, name="ask the person")
+            self._asking = (requested.call_id, task)
+
+    async def _ask_about(self, requested: ApprovalRequested, person: Person) -> None:
+        async with self._terminal:
+            with self._view.paused():
+                said = await person(requested)
+        self._answered.add(requested.call_id)
+        match said:
+            case "later":
+                text = f"left undecided; `navi approvals allow {requested.call_id}` lets it run"
+                self._view.show(StatusLine(text=text, good=False))
+            case "stop":
+                await self.conversation.stop()
+            case decision:
+                await self.conversation.decide(requested.call_id, decision)
+        self._asking = None
+        self._ask_next()
+
+    async def _ask_no_more(self) -> None:
+        if self._asking is not None:
+            _, task = self._asking
+            task.cancel()
+            self._asking = None
+        async with self._terminal:
+            pass  # the question is gone from the screen
 
     def _show_lost(self, reason: str) -> None:
         self._view.show(StatusLine(text=f"{reason}; connecting again", good=False))
@@ -160,6 +238,7 @@ class Dialogue:
                 raise KeyboardInterrupt from None
             raise
         finally:
+            await self._ask_no_more()
             loop.remove_signal_handler(signal.SIGINT)
             stopping.cancel()
             await asyncio.wait({stopping})

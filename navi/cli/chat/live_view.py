@@ -1,15 +1,22 @@
 """Draw a running turn on a terminal: finished text above, live text and a status line below."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markdown import Markdown
 from rich.text import Text
 
-from navi.cli.chat.turn_progress import AgentText, Asked, Shown, StatusLine, TurnProgress
+from navi.cli.chat.turn_progress import (
+    AgentText,
+    Asked,
+    Preview,
+    Shown,
+    StatusLine,
+    TurnProgress,
+)
 from navi.cli.printable import one_line, printable
 
 FRAME_SECONDS = 0.1  # between two drawings, however fast the model writes
@@ -24,6 +31,7 @@ class LiveView:
     def __init__(self, console: Console, progress: TurnProgress) -> None:
         self.console = console
         self._progress = progress
+        self._live: Live | None = None
 
     @asynccontextmanager
     async def live(self) -> AsyncGenerator[None, None]:
@@ -32,13 +40,29 @@ class LiveView:
             yield
             return
         with Live(console=self.console, auto_refresh=False, transient=True) as live:
+            self._live = live
             drawing = asyncio.create_task(self._draw(live), name="live view")
             try:
                 yield
             finally:
+                self._live = None
                 drawing.cancel()
                 await asyncio.wait({drawing})
                 live.update(Text(""), refresh=True)
+
+    @contextmanager
+    def paused(self) -> Generator[None, None, None]:
+        """Draw no live part until the block ends: somebody types there."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.update(Text(""), refresh=True)
+            live.stop()
+        try:
+            yield
+        finally:
+            if live is not None:
+                live.start()
+            self._live = live
 
     def show(self, shown: Shown) -> None:
         """Print for good."""
@@ -47,6 +71,8 @@ class LiveView:
                 self.console.print(Markdown(printable(text)))
             case Asked(text=text):
                 self.console.print(Text(f"> {printable(text)}", style="bold"))
+            case Preview(text=text):
+                self.console.print(Text(printable(text), style="cyan"))
             case StatusLine(text=text, good=True):
                 self.console.print(Text(f"✓ {printable(text)}", style="dim"))
             case StatusLine(text=text):
@@ -54,7 +80,8 @@ class LiveView:
 
     async def _draw(self, live: Live) -> None:
         while True:
-            live.update(self.picture(), refresh=True)
+            if self._live is live:
+                live.update(self.picture(), refresh=True)
             await asyncio.sleep(FRAME_SECONDS)
 
     def picture(self) -> RenderableType:

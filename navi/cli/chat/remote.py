@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from navi.cli.command import CommandFailed
 from navi.domain.ids import SessionId
+from navi.http.api.approvals import DecisionAnswer, DecisionBody
 
 ANSWER_SECONDS = 15.0
 
@@ -93,6 +94,11 @@ class RemoteNavi:
         """The whole display history."""
         return (await self._ask("GET", f"{_path(session_id)}/messages", _Messages)).messages
 
+    async def decide(self, session_id: str, call_id: str, decision: DecisionBody) -> None:
+        """Decide on a tool call that waits."""
+        path = f"{_path(session_id)}/approvals/{_call(call_id)}"
+        await self._ask("POST", path, DecisionAnswer, decision)
+
     async def _ask(self, method: str, path: str, kind: type[T], body: object = None) -> T:
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
@@ -114,6 +120,12 @@ def _path(session_id: str) -> str:
     if not session_id.replace("-", "").isalnum() or not session_id.isascii():
         raise CommandFailed(f"no session {session_id!r}")
     return f"/sessions/{session_id}"
+
+
+def _call(call_id: str) -> str:
+    if not call_id.replace("_", "").isalnum() or not call_id.isascii():
+        raise CommandFailed(f"no call {call_id!r}")
+    return call_id
 
 
 @asynccontextmanager

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from navi.cli.printable import one_line
 from navi.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     CompressionFailed,
     ContextCompressed,
     Envelope,
@@ -51,6 +53,12 @@ class Asked(Struct, frozen=True):
     text: str
 
 
+class Preview(Struct, frozen=True):
+    """What a tool call would do that a person is asked about."""
+
+    text: str
+
+
 class StatusLine(Struct, frozen=True, kw_only=True):
     """A line about an event; ``good`` is False for a failure."""
 
@@ -58,7 +66,7 @@ class StatusLine(Struct, frozen=True, kw_only=True):
     good: bool = True
 
 
-Shown = AgentText | Asked | StatusLine
+Shown = AgentText | Asked | Preview | StatusLine
 
 
 class TurnProgress:
@@ -128,6 +136,17 @@ class TurnProgress:
                     return (AgentText(event.content),) if event.content.strip() else ()
             case ModelCallFailed():
                 return self._failed(event)
+            case ApprovalRequested():
+                self._tools[event.call_id] = f"waiting for a decision on {event.name}"
+                asked = f"{whose}{event.name} waits for a decision ({event.call_id}): "
+                return (
+                    StatusLine(text=asked + _short(event.reason), good=False),
+                    Preview(event.preview),
+                )
+            case ApprovalDecided(decision=decision, by=by):
+                self._tools.pop(event.call_id, None)
+                said = "allowed" if decision == "allow" else "denied"
+                return (StatusLine(text=f"{whose}{said} by {by}", good=decision == "allow"),)
             case ToolStarted():
                 self._tools[event.call_id] = describe_call(event.name, event.arguments)
             case ToolFinished():

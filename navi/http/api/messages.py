@@ -6,14 +6,22 @@ from http import HTTPStatus
 from typing import assert_never
 
 from litestar import Response, get, post
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
-from navi.application.reading.await_turn import TurnOutcome, await_turn
+from navi.application.reading.await_turn import (
+    TurnOutcome,
+    TurnWaits,
+    await_turn,
+    await_turn_or_person,
+)
 from navi.application.reading.read_session import View, read_session, replay_session
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import Mode, TodoItem
 from navi.domain.ids import MessageId, SessionId, SubagentId
 from navi.domain.messages import Message
+from navi.domain.session import undecided_calls
+from navi.http.api.sessions import WaitingCall, waiting_calls
 from navi.http.requests.bodies import answer, read_json
 from navi.http.requests.errors import RETRY_SECONDS, Edge, RequestRefused
 from navi.http.requests.operation import AFTER, AT, LIMIT, operation
@@ -62,10 +70,15 @@ class ContextAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
-    """A message was received; ``seq`` is of its event."""
+    """A message was received; ``seq`` is of its event.
+
+    Attributes:
+        waiting: what its turn waits for a person to decide on; absent where nobody waited for the turn.
+    """
 
     message_id: MessageId
     seq: int
+    waiting: tuple[WaitingCall, ...] | UnsetType = UNSET
 
 
 class TodoAnswer(Struct, frozen=True, kw_only=True):
@@ -93,7 +106,7 @@ class NodeGoing(Struct, frozen=True, kw_only=True):
     ),
 )
 async def send_message(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
-    """Receive a message; wait for its turn to end, unless ``wait=false``."""
+    """Receive a message; wait for its turn to end or to wait for a person, unless ``wait=false``."""
     wait = yes_or_no_in(request.query_params, "wait", default=True)
     wanted = await read_json(request, NewMessage)
     message = validated_message(
@@ -114,14 +127,25 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
     receipt = Receipt(message_id=received.message_id, seq=received.seq)
     if not wait:
         return answer(receipt, status=HTTPStatus.ACCEPTED)
+    waiting = await services.sessions.find(session) if received.repeated else None
+    known = () if waiting is None else undecided_calls(waiting)
     ending = await race(
-        await_turn(services.event_log, session, message_seq=receipt.seq),
+        await_turn_or_person(
+            services.event_log,
+            services.sessions.find,
+            session,
+            message_seq=receipt.seq,
+            known=frozenset(run.call.id for run in known),
+        ),
         _client_gone(request),
         _node_going(services),
     )
     match ending:
         case TurnOutcome():
             return answer(ending)
+        case TurnWaits(session=waits):
+            asked = replace(receipt, waiting=waiting_calls(waits))
+            return answer(asked, status=HTTPStatus.ACCEPTED)
         case ClientGone():
             return answer(receipt, status=HTTPStatus.ACCEPTED)  # goes nowhere; the turn goes on
         case NodeGoing():
@@ -136,13 +160,16 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
             assert_never(ending)
 
 
-async def _client_gone(request: Edge) -> TurnOutcome | ClientGone | NodeGoing:
+_Ending = TurnOutcome | TurnWaits | ClientGone | NodeGoing
+
+
+async def _client_gone(request: Edge) -> _Ending:
     while (await request.receive())["type"] == "http.request":
         pass
     return ClientGone()
 
 
-async def _node_going(services: Services) -> TurnOutcome | ClientGone | NodeGoing:
+async def _node_going(services: Services) -> _Ending:
     await services.draining.over.wait()
     return NodeGoing()
 

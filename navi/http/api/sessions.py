@@ -12,9 +12,9 @@ from navi.application.commands.manage_sessions import Change
 from navi.application.reading.list_sessions import list_sessions
 from navi.domain.errors import FilesUnavailable
 from navi.domain.events import Origin
-from navi.domain.ids import SessionId
+from navi.domain.ids import CallId, SessionId
 from navi.domain.profile import DEFAULT_PROFILE
-from navi.domain.session import Session, SessionUsage
+from navi.domain.session import Session, SessionUsage, undecided_calls
 from navi.http.requests.bodies import answer, read_body, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import LIMIT, operation
@@ -43,6 +43,14 @@ class SessionChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     profile_id: NameText | None = None
 
 
+class WaitingCall(Struct, frozen=True, kw_only=True):
+    """A tool call that waits for a person to decide."""
+
+    call_id: CallId
+    name: str
+    since: datetime
+
+
 class SessionAnswer(Struct, frozen=True, kw_only=True):
     """A session as clients see it.
 
@@ -51,6 +59,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
         forked_from: the session, and the last event of it, that this one goes on from; else null.
         usage: tokens of all its model calls, as far as the servers counted them; ``cached_tokens`` is
             null where none says what it had read before.
+        waiting: the tool calls that wait for a person.
     """
 
     id: SessionId
@@ -64,6 +73,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
     context_token_count: int | None
     forked_from: Origin | None
     usage: SessionUsage
+    waiting: tuple[WaitingCall, ...]
 
 
 class SessionList(Struct, frozen=True, kw_only=True):
@@ -174,6 +184,16 @@ def session_answer(session: Session) -> SessionAnswer:
         context_token_count=session.context_token_count,
         forked_from=session.forked_from,
         usage=session.usage,
+        waiting=waiting_calls(session),
+    )
+
+
+def waiting_calls(session: Session) -> tuple[WaitingCall, ...]:
+    """The tool calls of a session that wait for a person, oldest request first."""
+    return tuple(
+        WaitingCall(call_id=run.call.id, name=run.call.name, since=run.asked.at)
+        for run in undecided_calls(session)
+        if run.asked is not None
     )
 
 

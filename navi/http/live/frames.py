@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.domain.errors import (
+    AlreadyDecided,
     BadInput,
     EventTooLarge,
     MessageIdReused,
@@ -14,17 +15,18 @@ from navi.domain.errors import (
     TooManyWaiting,
     Unavailable,
 )
-from navi.domain.events import Mode
+from navi.domain.events import Decision, DecisionScope, JsonObject, Mode
 from navi.domain.ids import MessageId, SessionId
 from navi.http.requests.bodies import decode_json
 from navi.http.requests.errors import answer_of
-from navi.http.requests.validation import ContentText, FileNames, MessageIdText
+from navi.http.requests.validation import ContentText, FileNames, MessageIdText, NoteText
 
 ErrorCode = Literal[
     "bad_frame",
     "bad_input",
     "message_id_reused",
     "too_many_waiting",
+    "already_decided",
     "too_large",
     "not_found",
     "unavailable",
@@ -51,13 +53,25 @@ class Stop(
     """Stop the open turn; without one nothing happens."""
 
 
+class Approve(
+    Struct, frozen=True, kw_only=True, tag="approve", tag_field="type", forbid_unknown_fields=True
+):
+    """Decide on a tool call that waits; ``approval_decided`` among the events is the answer."""
+
+    call_id: str
+    decision: Decision
+    scope: DecisionScope = "once"
+    arguments: JsonObject | None = None
+    note: NoteText | None = None
+
+
 class Ping(
     Struct, frozen=True, kw_only=True, tag="ping", tag_field="type", forbid_unknown_fields=True
 ):
     """Ask for a ``pong``: browsers do not see the protocol's own pings."""
 
 
-ClientFrame = SendMessage | Stop | Ping
+ClientFrame = SendMessage | Stop | Approve | Ping
 
 # msgspec decodes unions as well as classes; ``type[T]`` has no word for them.
 _CLIENT_FRAME = cast("type[ClientFrame]", ClientFrame)
@@ -135,6 +149,8 @@ def _code(error: NaviError) -> ErrorCode:
             return "bad_input"
         case MessageIdReused():
             return "message_id_reused"
+        case AlreadyDecided():
+            return "already_decided"
         case TooManyWaiting():
             return "too_many_waiting"
         case EventTooLarge():

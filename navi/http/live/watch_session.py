@@ -16,7 +16,7 @@ from litestar.exceptions import WebSocketDisconnect
 
 from navi.domain.errors import BadInput, NaviError, NotFound, Unavailable
 from navi.domain.events import SessionDeleted, TurnStarted
-from navi.domain.ids import SessionId
+from navi.domain.ids import CallId, SessionId
 from navi.domain.session import Session
 from navi.http.live.frames import (
     BROKEN,
@@ -24,6 +24,7 @@ from navi.http.live.frames import (
     NO_LOG,
     TOO_SLOW,
     UNKNOWN_SESSION,
+    Approve,
     Close,
     Ping,
     PongFrame,
@@ -38,7 +39,12 @@ from navi.http.live.frames import (
 from navi.http.live.outbox import Outbox
 from navi.http.requests.errors import send_problem
 from navi.http.requests.services import Given, PathText, Services
-from navi.http.requests.validation import seq_in, session_of, validated_message
+from navi.http.requests.validation import (
+    seq_in,
+    session_of,
+    validated_decision,
+    validated_message,
+)
 from navi.http.server.websocket_protocol import FRAMES_EXTENSION, join_frames
 from navi.ports.event_log import EventLog
 from navi.race import race
@@ -215,6 +221,16 @@ async def _execute(
             await _receive(frame, services, session_id, outbox)
         case Stop():
             await services.sessions.stop(session_id, by="user")
+        case Approve() as frame:
+            decision = validated_decision(
+                call_id=CallId(frame.call_id),
+                decision=frame.decision,
+                scope=frame.scope,
+                arguments=frame.arguments,
+                note=frame.note,
+                by=services.owner,
+            )
+            await services.decide_approval(session_id, decision)
         case Ping():
             outbox.put(encode_frame(PongFrame()))
 

@@ -13,6 +13,7 @@ from litestar.types import Scope, Send
 from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.errors import (
+    AlreadyDecided,
     BadInput,
     DiskFull,
     Erased,
@@ -82,6 +83,8 @@ def answer_of(error: Exception) -> ErrorAnswer:
             return _problem(
                 HTTPStatus.CONFLICT, "message-id-reused", str(error), field="message_id"
             )
+        case AlreadyDecided():
+            return _problem(HTTPStatus.CONFLICT, "already-decided", str(error))
         case TooManyWaiting():
             return _problem(
                 HTTPStatus.TOO_MANY_REQUESTS, "too-many-waiting", str(error), headers=_later()

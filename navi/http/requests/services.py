@@ -7,6 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, SkipValidation
 from msgspec import Struct, field
 
+from navi.application.commands.decide_approval import ApprovalDecider
 from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions
@@ -53,6 +54,7 @@ class Services(Struct, frozen=True, kw_only=True):
     sessions: ManageSessions
     fork_session: SessionForker
     contexts: ManageContext
+    decide_approval: ApprovalDecider
     memories: ManageMemories
     uploads: ManageUploads
     profiles: Profiles

@@ -2,19 +2,22 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, cast
 
 from litestar.datastructures import MultiDict
 from msgspec import Meta, Struct
 
 from navi.domain import uploads
+from navi.domain.commands import DecideApproval
 from navi.domain.errors import BadInput, NotFound
-from navi.domain.events import Mode
-from navi.domain.ids import MessageId, SessionId, is_message_id, is_uuid
+from navi.domain.events import Decision, DecisionScope, Json, JsonObject, Mode
+from navi.domain.ids import CallId, MessageId, SessionId, is_message_id, is_uuid
 from navi.domain.memory import MAX_TEXT
 
 MAX_CONTENT_BYTES = 256 * 1024  # UTF-8
 MAX_NAME = 200  # characters
+MAX_NOTE = 4_000  # characters
+MAX_NESTING = 64  # of a value that is kept as it came
 MAX_FILES = 100
 MAX_SEQ = 2**53  # the largest whole number that every JSON reader has exactly
 MAX_LIMIT = 10_000
@@ -46,6 +49,7 @@ MessageIdText = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9_.
 MemoryWords = Annotated[
     str, Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_TEXT, "pattern": _NOT_BLANK})
 ]
+NoteText = Annotated[str, Meta(extra_json_schema={"maxLength": MAX_NOTE, "pattern": r"^[^\x00]*$"})]
 SeqNumber = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_SEQ})]
 
 
@@ -95,6 +99,52 @@ def validated_message(
         mode=mode,
         message_id=None if message_id is None else MessageId(message_id),
     )
+
+
+def validated_decision(
+    *,
+    call_id: CallId,
+    decision: Decision,
+    scope: DecisionScope,
+    arguments: JsonObject | None,
+    note: str | None,
+    by: str,
+) -> DecideApproval:
+    """Validate a decision of a client, from HTTP or a WebSocket.
+
+    Raises:
+        BadInput: names the field that is not.
+    """
+    if note is not None:
+        _require_clean("note", note)
+        if len(note) > MAX_NOTE:
+            raise BadInput("note", f"has {len(note)} characters, {MAX_NOTE} are allowed")
+    _require_clean_json("arguments", arguments, depth=1)
+    return DecideApproval(
+        call_id=call_id,
+        decision=decision,
+        scope=scope,
+        by=by,
+        note=note or None,
+        arguments=arguments,
+    )
+
+
+def _require_clean_json(field: str, value: Json, *, depth: int) -> None:
+    if depth > MAX_NESTING:
+        raise BadInput(field, f"is nested more than {MAX_NESTING} deep")
+    match value:
+        case str():
+            _require_clean(field, value)
+        case list():
+            for item in cast("list[Json]", value):
+                _require_clean_json(field, item, depth=depth + 1)
+        case dict():
+            for key, item in cast("JsonObject", value).items():
+                _require_clean(field, key)
+                _require_clean_json(field, item, depth=depth + 1)
+        case _:
+            pass
 
 
 def check_session_name(field: str, name: str) -> None:

@@ -14,6 +14,7 @@ from navi.domain.subjects import (
     stream_name,
 )
 from navi.http.live.frames import (
+    Approve,
     ErrorFrame,
     Ping,
     PongFrame,
@@ -26,7 +27,7 @@ from navi.http.schemas.event_schema import envelope_schema, event_definitions
 
 SCHEMAS = "#/components/schemas/{name}"
 
-_TO_SERVER = (SendMessage, Stop, Ping)
+_TO_SERVER = (SendMessage, Stop, Approve, Ping)
 _FROM_SERVER = (ReadyFrame, PongFrame, ErrorFrame, ReceiptFrame)
 
 

@@ -96,6 +96,7 @@ async def test_frames_are_what_it_says(app: RunningApp) -> None:
         "Envelope": created,
         "SendMessage": message,
         "Stop": {"type": "stop"},
+        "Approve": {"type": "approve", "call_id": "c", "decision": "deny", "note": "no"},
         "Ping": {"type": "ping"},
     }
     messages = document["channels"]["session"]["messages"]

@@ -1,0 +1,70 @@
+"""List the tool calls that wait for a person: a fold of the log, as up to date as the list of sessions."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from navi.application.reading.catalogue import changed_since, session_in, session_now, stored_list
+from navi.domain.events import ApprovalRequested, JsonObject
+from navi.domain.ids import CallId, Owner, SessionId
+from navi.domain.session import Session, undecided_calls
+from navi.ports.log_partitions import PartitionedLog
+from navi.ports.read_models import ReadModels
+from navi.projections.sessions import Sessions
+
+
+class WaitingApproval(Struct, frozen=True, kw_only=True):
+    """A tool call that waits for a person, and since when."""
+
+    session_id: SessionId
+    call_id: CallId
+    name: str
+    arguments: JsonObject
+    reason: str
+    preview: str
+    at: datetime
+
+
+async def waiting_approvals(
+    log: PartitionedLog, read_models: ReadModels, *, owner: Owner
+) -> tuple[WaitingApproval, ...]:
+    """Everything that the owner's sessions wait for, oldest first.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    base = await stored_list(read_models)
+    sessions = await changed_since(log, read_models, base, owner=owner)
+    for session_id, stored in await read_models.unfinished(Sessions.name, base.version):
+        if session_id not in sessions:
+            session = session_in(session_id, stored) if base.is_own else None
+            sessions[session_id] = session or await session_now(log, read_models, session_id)
+    found = [
+        waiting
+        for session in sessions.values()
+        if session.owner == owner and session.exists
+        for waiting in await _of_session(log, session)
+    ]
+    return tuple(sorted(found, key=lambda waiting: (waiting.at, waiting.call_id)))
+
+
+async def _of_session(log: PartitionedLog, session: Session) -> list[WaitingApproval]:
+    """What a session waits for; arguments and preview stand in the log alone."""
+    found: list[WaitingApproval] = []
+    for run in undecided_calls(session):
+        assert run.asked is not None  # noqa: S101 - nobody waits who has not asked
+        async for rows in log.read(session.id, after=run.asked.seq - 1, until=run.asked.seq):
+            event = rows[0].readable
+            if isinstance(event, ApprovalRequested):
+                found.append(
+                    WaitingApproval(
+                        session_id=session.id,
+                        call_id=event.call_id,
+                        name=event.name,
+                        arguments=event.arguments,
+                        reason=event.reason,
+                        preview=event.preview,
+                        at=rows[0].at,
+                    )
+                )
+    return found

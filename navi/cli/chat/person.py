@@ -1,0 +1,70 @@
+"""Ask whoever sits at the terminal about a tool call."""
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+
+from navi.domain.approvals import as_json
+from navi.domain.events import ApprovalRequested, JsonObject
+from navi.http.api.approvals import DecisionBody
+
+# Reads a line, with a text that stands there already; raises EOFError or KeyboardInterrupt.
+ReadLine = Callable[[str, str], Awaitable[str]]
+Said = DecisionBody | Literal["later", "stop"]
+
+QUESTION = "[y]es, [n]o, yes for this [s]ession, [e]dit: "
+REASON = "reason, for the model (may be empty): "
+ARGUMENTS = "arguments: "
+NO_OBJECT = "(no JSON object) arguments: "
+
+
+class Person:
+    """Asks on the terminal: yes, no with a reason, yes for the session, other arguments."""
+
+    def __init__(self, read: ReadLine) -> None:
+        self._read = read
+
+    async def __call__(self, requested: ApprovalRequested) -> Said:
+        """The decision; ``later`` leaves it to another time or place, ``stop`` ends the turn."""
+        try:
+            while True:
+                answer = (await self._read(f"{requested.name}? {QUESTION}", "")).strip().lower()
+                match answer:
+                    case "y" | "yes":
+                        return DecisionBody(decision="allow")
+                    case "s" | "session":
+                        return DecisionBody(decision="allow", scope="session")
+                    case "n" | "no":
+                        note = (await self._read(REASON, "")).strip()
+                        return DecisionBody(decision="deny", note=note or None)
+                    case "e" | "edit":
+                        return await self._edited(requested)
+                    case _:
+                        continue
+        except EOFError:
+            return "later"
+        except KeyboardInterrupt:
+            return "stop"
+
+    async def _edited(self, requested: ApprovalRequested) -> DecisionBody:
+        text, question = as_json(requested.arguments), ARGUMENTS
+        while True:
+            text = await self._read(question, text)
+            try:
+                arguments = msgspec.json.decode(text, type=JsonObject)
+            except (msgspec.MsgspecError, RecursionError):
+                question = NO_OBJECT
+            else:
+                return DecisionBody(decision="allow", arguments=arguments)
+
+
+async def read_line(question: str, text: str) -> str:
+    """Read a line of the terminal, while other things may be printed above it."""
+    # Only here: loading it takes longer than a short answer.
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    lines: PromptSession[str] = PromptSession()
+    with patch_stdout(raw=True):
+        return await lines.prompt_async(question, default=text, handle_sigint=False)

@@ -1,0 +1,74 @@
+"""Routes of approvals: what waits for a person, and the decision."""
+
+from litestar import Response, get, post
+from msgspec import Struct
+
+from navi.application.reading.list_approvals import WaitingApproval, waiting_approvals
+from navi.domain.events import Decision, DecisionScope, JsonObject
+from navi.domain.ids import CallId
+from navi.http.requests.bodies import answer, read_json
+from navi.http.requests.errors import Edge
+from navi.http.requests.operation import operation
+from navi.http.requests.services import Given, PathText
+from navi.http.requests.validation import NoteText, session_of, validated_decision
+
+
+class DecisionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /sessions/{id}/approvals/{call_id}``.
+
+    Attributes:
+        scope: ``session`` also for every later call that the same rule asks about.
+        arguments: what the tool gets in place of the model's.
+        note: what the model reads of a denial.
+    """
+
+    decision: Decision
+    scope: DecisionScope = "once"
+    arguments: JsonObject | None = None
+    note: NoteText | None = None
+
+
+class DecisionAnswer(Struct, frozen=True, kw_only=True):
+    """The seq of the decision."""
+
+    seq: int
+
+
+class ApprovalList(Struct, frozen=True, kw_only=True):
+    """What waits for a decision, oldest first."""
+
+    approvals: tuple[WaitingApproval, ...]
+
+
+@get("/approvals", opt=operation(answers={200: ApprovalList}))
+async def get_approvals(services: Given) -> Response[bytes]:
+    """All tool calls that wait for a person."""
+    waiting = await waiting_approvals(
+        services.event_log, services.read_models, owner=services.owner
+    )
+    return answer(ApprovalList(approvals=waiting))
+
+
+@post(
+    "/sessions/{session_id:str}/approvals/{call_id:str}",
+    opt=operation(
+        body=DecisionBody,
+        answers={200: DecisionAnswer},
+        errors=(400, 404, 408, 409, 413, 415),
+    ),
+)
+async def decide_approval(
+    request: Edge, session_id: PathText, call_id: PathText, services: Given
+) -> Response[bytes]:
+    """Decide on a tool call that waits, on any node."""
+    session = session_of(session_id)
+    body = await read_json(request, DecisionBody)
+    decision = validated_decision(
+        call_id=CallId(call_id),
+        decision=body.decision,
+        scope=body.scope,
+        arguments=body.arguments,
+        note=body.note,
+        by=services.owner,
+    )
+    return answer(DecisionAnswer(seq=await services.decide_approval(session, decision)))
