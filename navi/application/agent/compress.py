@@ -15,7 +15,7 @@ from navi.application.agent.model_calls.ask_model import (
 )
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.model_call import CallEvent, Recorder
-from navi.domain.answer_bounds import SUMMARY
+from navi.domain.answer_bounds import summary_bound
 from navi.domain.compression import (
     NEVER_TOO_MUCH,
     SUMMARY_QUESTION,
@@ -193,7 +193,7 @@ class CompressContext:
         )
         return Measured(
             part=part,
-            extends=asked + SUMMARY <= window.tokens,
+            extends=asked + summary_bound(window.tokens) <= window.tokens,
             tokens=tokens,
             window=window,
             temperature=self._settings.temperature,
@@ -207,7 +207,7 @@ class CompressContext:
             purpose="compression",
             temperature=outcome.measured.temperature,
             think=False,
-            max_tokens=SUMMARY,
+            max_tokens=summary_bound(outcome.measured.window.tokens),
         )
         answered = await self._ask_for_summary(record, outcome, question)
         if answered is None:

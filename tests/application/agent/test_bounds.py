@@ -334,6 +334,7 @@ async def test_a_session_goes_on_where_no_model_can_summarise_what_is_too_long(
 
         [compressed] = await events_of(node, session_id, ContextCompressed)
         assert compressed.summary.startswith("What came before was too long")
+        assert {counted.max_tokens for counted in server.of("compression")} == {WINDOW // 8}
         assert compressed.tokens_after < WINDOW < compressed.tokens_before
 
 
