@@ -50,7 +50,7 @@ def configure_logs(*, level: str, colours: bool, secrets: Secrets) -> None:
 
 
 class Sink(TextIO):
-    """Where lines of log go; one that cannot be written is lost, and nobody fails for it.
+    """The output of log lines; one that cannot be written is dropped without an error.
 
     The file behind it may be on a full disk, or a pipe whose reader has gone.
     """
@@ -65,7 +65,7 @@ class Sink(TextIO):
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what is buffered, or leave it to the next line."""
+        """Flush what is buffered; what cannot be written now goes out with the next line."""
         with suppress(OSError):
             self._file.flush()
 

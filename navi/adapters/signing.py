@@ -42,7 +42,7 @@ class Ed25519Signer:
 
 
 class KnownKey(Struct, frozen=True, kw_only=True):
-    """Somebody whose signature is trusted, and the name of the file that says so."""
+    """A trusted public key, and the name of its file."""
 
     name: str
     public_key: str

@@ -114,7 +114,7 @@ def run(
 
 
 def leave_quietly() -> NoReturn:
-    """End well because the reader of standard output has what it wanted, as ``head`` does."""
+    """Exit with status 0 where the reader has closed standard output, as ``head`` does."""
     drop_output()
     raise click.exceptions.Exit(HOLDS)
 
@@ -126,7 +126,7 @@ def cannot_write(error: OSError) -> CommandFailed:
 
 
 def drop_output() -> None:
-    """Let go of what is still buffered: without this Python would complain about it at its end."""
+    """Discard buffered output, which Python would otherwise report at exit."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

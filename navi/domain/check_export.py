@@ -30,10 +30,8 @@ from navi.domain.verdict import MAX_PROBLEMS, Damage, Verdict, verdict_of
 Verify = Callable[[str, bytes, bytes], bool]  # public key (hex), signature, message
 
 MAX_SEQ = 2**53
-MAX_OWNER = 200  # characters
 MAX_VERSION = 32_767
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 

@@ -148,7 +148,7 @@ class KeepUploads(Struct, frozen=True, kw_only=True):
 
 
 class ExpireUpload(Struct, frozen=True, kw_only=True):
-    """Let go of the upload that the event ``seq`` told of, unless another one took its place."""
+    """Expire the upload of event ``seq``, unless it was replaced."""
 
     seq: int
 

@@ -142,7 +142,7 @@ class SessionRenamed(Fact, frozen=True, kw_only=True):
 
 
 class SessionPinned(Fact, frozen=True, kw_only=True):
-    """The session was pinned to the top of lists, or let go."""
+    """The session was pinned to the top of lists, or unpinned."""
 
     TYPE = "session_pinned"
     pinned: bool

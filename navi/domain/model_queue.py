@@ -43,7 +43,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
     @property
     def has_room(self) -> bool:
-        """Whether a slot is left when people's calls have theirs; a follow-up may be in it."""
+        """Whether a slot is left besides those of people's calls; a follow-up may have it."""
         people = sum(not ticket.follows for ticket in self.running)
         return people + len(self.waiting) < self.slots
 
@@ -111,17 +111,17 @@ def next_up(line: Line, *, at_most: int | None = None) -> tuple[Ticket, ...]:
 
 
 def begun(line: Line, ticket: Ticket) -> Line:
-    """The line with a follow-up at work; only where it ``has_room`` and no other one is."""
+    """The queue with a follow-up started; only where it ``has_room`` and no other one runs."""
     return replace(line, running=(*line.running, ticket))
 
 
 def cut_off(line: Line) -> Line:
-    """The line after its follow-up was told to give way: the next one waits for longer."""
+    """The queue after its follow-up was preempted: the next one waits longer."""
     return replace(line, quiet=min(2 * line.quiet, MAX_QUIET_SECONDS))
 
 
 def undisturbed(line: Line) -> Line:
-    """The line after a follow-up that was not told to give way."""
+    """The queue after a follow-up that was not preempted."""
     return replace(line, quiet=QUIET_SECONDS)
 
 

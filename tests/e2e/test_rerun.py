@@ -90,7 +90,7 @@ async def test_a_saved_session_is_a_test_that_fails_where_it_should(tmp_path: Pa
     )
     good, told = await passes(test)
     assert not good
-    assert "model_called has another system" in told
+    assert "model_called has another system" in told, told
     assert "+ system: You are somebody else." in told
 
     (test.parent / "conftest.py").unlink()

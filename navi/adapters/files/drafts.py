@@ -143,7 +143,7 @@ def _locked(name: str, directory: int) -> Generator[os.stat_result | None, None,
 
 
 def make_durably(directory: Path) -> None:
-    """See that a directory is there, after a power cut too."""
+    """Make a directory, and sync its entry."""
     if directory.is_dir():
         return
     make_durably(directory.parent)

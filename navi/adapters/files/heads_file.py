@@ -72,7 +72,7 @@ class HeadsFile:
         return tuple(line for line in lines if self._log_id in line), end
 
     def _mend(self) -> None:
-        """Take away a line that a crash cut off: nothing hangs on it."""
+        """Remove a last line that a crash cut off; no signature covers it."""
         whole = sum(len(line) for line in heads_of(self._path) if line.endswith(b"\n"))
         if self._path.exists() and self._path.stat().st_size > whole:
             log.warning("heads_file_mended", bytes=self._path.stat().st_size - whole)

@@ -51,7 +51,7 @@ class KeptCapacity:
         return msgspec.structs.replace(said, context_window=refused)
 
     def refused(self, model: str, window: int) -> None:
-        """The server named this window when it refused a request; nobody knows better."""
+        """Record the window that a server named when it refused a request; it takes precedence."""
         self._refused[model] = window
 
     def refused_picture(self, model: str) -> None:

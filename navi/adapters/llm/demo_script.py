@@ -76,7 +76,7 @@ class CallTool(Struct, frozen=True):
 
 
 class Sleep(Struct, frozen=True):
-    """Be silent."""
+    """Send nothing for some seconds."""
 
     seconds: float
 

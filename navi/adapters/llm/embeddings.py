@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.adapters.llm.endpoint import MAX_ANSWER_BYTES, Endpoint
+from navi.adapters.llm.ollama_models import OllamaShown, OllamaTags
 from navi.adapters.llm.wire_json import read
 from navi.domain.errors import ModelFailure
 from navi.domain.ids import CallId
@@ -59,7 +60,7 @@ class OllamaEmbeddings:
     async def embedding_models(self) -> tuple[str, ...]:
         answer = await self._endpoint.fetch("/api/tags", within=ANSWER_SECONDS)
         # What navi remembers must not go to somebody else's machine without being asked for.
-        listed = [tag for tag in read(answer, _Tags).models if not tag.remote_host]
+        listed = [tag for tag in read(answer, OllamaTags).models if not tag.remote_host]
         told = {
             tag.name: "embedding" in tag.capabilities if tag.capabilities else None
             for tag in listed
@@ -82,7 +83,7 @@ class OllamaEmbeddings:
     async def _embeds(self, model: str) -> bool:
         body = msgspec.json.encode({"model": model})
         answer = await self._endpoint.fetch("/api/show", body, within=ANSWER_SECONDS)
-        return "embedding" in (read(answer, _Shown).capabilities or ())
+        return "embedding" in (read(answer, OllamaShown).capabilities or ())
 
 
 class OpenAIEmbeddings:
@@ -123,20 +124,6 @@ class OpenAIEmbeddings:
 
 def _maybe(name: str, embeds: bool | None) -> bool:
     return embeds is None and _EMBEDS.search(name) is not None
-
-
-class _Tag(Struct):
-    name: str
-    capabilities: list[str] | None = None
-    remote_host: str | None = None
-
-
-class _Tags(Struct):
-    models: list[_Tag]
-
-
-class _Shown(Struct):
-    capabilities: list[str] | None = None
 
 
 class _Embedded(Struct):

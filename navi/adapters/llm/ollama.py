@@ -17,6 +17,7 @@ from navi.adapters.llm.capacity import (
 from navi.adapters.llm.embeddings import OllamaEmbeddings
 from navi.adapters.llm.endpoint import Endpoint
 from navi.adapters.llm.lines import LineSplitter
+from navi.adapters.llm.ollama_models import OllamaShown, OllamaTags
 from navi.adapters.llm.ollama_schema import flatten
 from navi.adapters.llm.refusals import decoded, refusal
 from navi.adapters.llm.wire_json import Budget, count_of, excerpt, read, requested_call
@@ -116,7 +117,9 @@ class Ollama:
             raise
 
     async def models(self) -> tuple[str, ...]:
-        listed = read(await self._endpoint.fetch("/api/tags", within=ANSWER_SECONDS), _Tags).models
+        listed = read(
+            await self._endpoint.fetch("/api/tags", within=ANSWER_SECONDS), OllamaTags
+        ).models
         chatting = [
             model
             for model in listed
@@ -132,7 +135,7 @@ class Ollama:
             body = msgspec.json.encode({"model": model})
             try:
                 answer = await self._endpoint.fetch("/api/show", body, within=ANSWER_SECONDS)
-                self._thinks[model] = "thinking" in (read(answer, _Shown).capabilities or ())
+                self._thinks[model] = "thinking" in (read(answer, OllamaShown).capabilities or ())
             except ModelFailure:
                 return False
         return self._thinks[model]
@@ -146,7 +149,7 @@ class Ollama:
     async def answers(self, *, within: float) -> bool:
         """Whether an Ollama answers at the address, within some seconds."""
         try:
-            read(await self._endpoint.fetch("/api/tags", within=within), _Tags)
+            read(await self._endpoint.fetch("/api/tags", within=within), OllamaTags)
         except ModelFailure:
             return False
         return True
@@ -274,20 +277,6 @@ class _Line(Struct):
     error: Json = None
     prompt_eval_count: Json = None
     eval_count: Json = None
-
-
-class _Tag(Struct):
-    name: str
-    capabilities: list[str] | None = None
-    remote_host: str | None = None
-
-
-class _Tags(Struct):
-    models: list[_Tag]
-
-
-class _Shown(Struct):
-    capabilities: list[str] | None = None
 
 
 class _Sent(Struct):

@@ -52,7 +52,7 @@ class NatsWakeUps:
             await asyncio.sleep(PACE_SECONDS)
 
     async def listen(self, client: Client) -> None:
-        """Take in what other nodes announce on a new connection; our own is not echoed."""
+        """Subscribe a new connection to other nodes' notifications; our own are not echoed."""
 
         async def hear(message: Msg) -> None:
             # Anybody may publish here: what is no announcement is passed over.

@@ -173,7 +173,7 @@ async def check_server(connection: Connection, *, allow_unsafe_durability: bool)
 
 
 async def _discard(pool: Pool, connection: "PoolConnectionProxy[asyncpg.Record]") -> None:
-    """Give a connection back so that the pool opens another in its place."""
+    """Discard a broken connection, so that the pool opens another."""
     # A connection that broke has left the pool by itself, and its proxy then refuses every call.
     with suppress(asyncpg.InterfaceError):
         connection.terminate()  # a stalled link would hold an orderly release

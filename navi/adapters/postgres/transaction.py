@@ -20,7 +20,7 @@ LentConnection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 
 @contextmanager
 def answering(*also: type[Exception]) -> Generator[None, None, None]:
-    """Put around calls of the driver, and nothing else.
+    """Translate the driver's errors; around calls of the driver alone.
 
     Args:
         also: errors that mean that Postgres is away, beside those of ``CONNECTION_ERRORS``.

@@ -1,1 +1,1 @@
-"""Profiles: those that navi brings along, and the user's own beside or in place of them."""
+"""Built-in profiles, and the user's own beside or in place of them."""

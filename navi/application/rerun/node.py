@@ -74,7 +74,7 @@ class RecordedNodes:
         self.states[node_id] = "alive"
 
     async def leave(self) -> None:
-        """Nobody leaves by itself."""
+        """Do nothing: the recording says which nodes leave."""
 
     async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
         return {node_id: self.states.get(node_id, "gone") for node_id in node_ids}

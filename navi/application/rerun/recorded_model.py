@@ -67,7 +67,7 @@ class RecordedAnswers(Struct, frozen=True, kw_only=True):
 
 
 class MaskedAlready(Secrets):
-    """Nothing is masked: the recording has no secrets any more."""
+    """Mask nothing: the recording was masked when it was logged."""
 
     def mask(self, text: str, *, before: str = "") -> Masked:
         """The text as it is."""
@@ -75,7 +75,7 @@ class MaskedAlready(Secrets):
         return Masked(text=text)
 
     def open_at(self, text: str, *, before: str = "") -> int:
-        """Nothing is held back."""
+        """All of the text: it was masked when it was recorded."""
         del before
         return len(text)
 

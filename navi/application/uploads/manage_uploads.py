@@ -200,7 +200,7 @@ class IncomingFiles:
         await self._parts[-1].draft.write(data)
 
     async def end(self) -> None:
-        """Make the file that was begun last durable."""
+        """End the file that was begun last, and sync it."""
         part = self._parts[-1]
         part.digest = await part.draft.finish()
 

@@ -43,7 +43,7 @@ async def compress_context(request: Edge, session_id: PathText, services: Given)
     opt=operation(body=Undo, answers={200: Compressed}, errors=(400, 404, 408, 409, 413, 415)),
 )
 async def undo_compression(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
-    """Give back what the latest compression replaced."""
+    """Undo the latest compression: what it replaced is in the context again."""
     wanted = await read_json(request, Undo)
     return answer(await services.contexts.undo(session_of(session_id), wanted.compression_seq))
 

@@ -71,7 +71,7 @@ class FileList(Struct, frozen=True, kw_only=True):
     ),
 )
 async def upload_files(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
-    """Take in the files of a form, all or none; a name that is there already gets a number."""
+    """Upload the files of a form, all or none; a name that is taken gets a number."""
     body = FormBody(request)
     try:
         session = await services.sessions.find(session_of(session_id))

@@ -72,7 +72,7 @@ async def add_memory(request: Edge, services: Given) -> Response[bytes]:
     opt=operation(body=MemoryText, answers={200: MemoryAnswer}, errors=(400, 404, 408, 413, 415)),
 )
 async def change_memory(request: Edge, memory_id: PathText, services: Given) -> Response[bytes]:
-    """Put another text in place of a memory's."""
+    """Replace the text of a memory."""
     wanted = await read_json(request, MemoryText)
     check_words("text", wanted.text)
     memory = await services.memories.change(services.owner, memory_id, wanted.text)

@@ -133,7 +133,7 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
             extensions[FRAMES_EXTENSION] = {}
 
     def data_received(self, data: bytes) -> None:
-        """Take in what the peer sent; after a broken frame it is dropped unread."""
+        """Parse received data; after a broken frame it is dropped."""
         if self.close_sent and self.conn.parser_exc is not None:
             return
         super().data_received(data)

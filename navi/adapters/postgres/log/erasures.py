@@ -23,7 +23,7 @@ class Erasures:
         self._forget[partition] = forget
 
     def seen(self, partition: int, count: int) -> None:
-        """Take in a count as Postgres has it; an older one is passed over."""
+        """Update the count from Postgres; an older one is ignored."""
         if count <= self.of(partition):
             return
         self._counts[partition] = count

@@ -50,7 +50,7 @@ class AfterTurn:
         self._waiting.put_nowait(session_id)
 
     def left_behind(self, session_id: SessionId, follow_up: FollowUp) -> None:
-        """The log says that something is due which nobody alive is at.
+        """Start the follow-ups that a dead node left due.
 
         Each is tried once here, and again from time to time where no model server was there.
         """

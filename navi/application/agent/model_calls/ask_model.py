@@ -76,7 +76,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class CallSettings(Struct, frozen=True, kw_only=True):
-    """How long a model may be silent at least, in seconds."""
+    """The time-out for the first chunk of a reply to a short prompt, in seconds."""
 
     first_chunk_timeout: float
 

@@ -62,7 +62,7 @@ class Recorder(Protocol):
 
     @property
     def follows(self) -> bool:
-        """Whether nobody waits for the answer: then the call gives way to people's."""
+        """Whether the call is a follow-up, which people's calls preempt."""
         ...
 
     async def __call__(self, *events: CallEvent) -> None:
@@ -233,14 +233,14 @@ class ModelCall:
             )
 
     def _heard_enough(self) -> FinalChunk | None:
-        """The end of a call that has what it was made for; what the server counted nobody knows."""
+        """The reply of a call that was ended early, as it has what it was made for; its usage is unknown."""
         enough = self._attention.enough
         if enough is None or not enough(self.shown.text):
             return None
         return FinalChunk(finish_reason="stop", usage=Usage())
 
     def _heed(self, kind: Literal["text", "thinking"], size: int) -> None:
-        """Give a model up that goes round in circles."""
+        """Fail the call of a model that repeats itself."""
         self._unheeded += size
         if self._unheeded < LOOK_EVERY:
             return
