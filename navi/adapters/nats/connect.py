@@ -25,6 +25,8 @@ _CLIENT_TASKS = ("_reading_task", "_flusher_task", "_ping_interval_task")
 # RuntimeError: uvloop's word for a write to a socket that was reset, which nats-py does not expect.
 _CLOSE_ERRORS = (TimeoutError, nats.errors.Error, OSError, RuntimeError, AttributeError)
 
+UVLOOP_CLOSED = "the handler is closed"
+
 OnConnect = Callable[[Client], Awaitable[None]]
 
 log = structlog.get_logger()
@@ -86,6 +88,10 @@ class NatsConnection:
             OSError,
         ) as error:
             raise BusUnavailable(f"NATS is not reachable: {self._reason(error)}") from error
+        except RuntimeError as error:
+            if UVLOOP_CLOSED not in str(error):
+                raise
+            raise BusUnavailable("NATS is not reachable: the connection was lost") from error
 
     async def keep(self) -> None:
         """Connect, and connect again, until cancelled."""

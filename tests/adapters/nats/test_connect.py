@@ -132,6 +132,19 @@ async def test_the_next_server_of_the_list_is_used(own_server: OwnServer) -> Non
         await connected(connection)
 
 
+async def test_a_socket_that_uvloop_has_closed_is_a_lost_connection(own_server: OwnServer) -> None:
+    await own_server.start()
+    async with connect(own_server.url, name="test") as connection:
+        await connected(connection)
+
+        with pytest.raises(BusUnavailable, match="the connection was lost"):
+            async with connection.borrow(seconds=60):
+                raise RuntimeError("unable to perform operation; the handler is closed")
+        with pytest.raises(RuntimeError, match="a bug"):
+            async with connection.borrow(seconds=60):
+                raise RuntimeError("a bug")
+
+
 INFO = b'INFO {"max_payload": 1048576, "headers": true}\r\n'
 
 
