@@ -402,3 +402,18 @@ async def test_without_postgres_every_route_but_health_is_unavailable(tmp_path: 
         message = await app.client.post(f"/sessions/{session_id}/messages", json={"content": "hi"})
         assert message.status_code == 503
         assert (await app.client.get("/health/live")).status_code == 200
+
+
+@pytest.mark.parametrize("text", ["1", "0", "yes", ""])
+async def test_what_is_neither_true_nor_false_is_refused(app: RunningApp, text: str) -> None:
+    path = f"/sessions/{await app.session()}/messages?wait={text}"
+
+    answer = await app.client.post(path, json={"content": "!say hi"})
+
+    assert (answer.status_code, "neither true nor false" in answer.json()["detail"]) == (400, True)
+
+
+async def test_true_and_false_may_be_written_as_python_does(app: RunningApp) -> None:
+    path = f"/sessions/{await app.session()}/messages?wait=False"
+
+    assert (await app.client.post(path, json={"content": "!say hi"})).status_code == 202
