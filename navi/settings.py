@@ -75,6 +75,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     code_exec: CodeExec
     code_packages_dir: Path | None
     skills_dir: Path
+    mcp_file: Path
     allowed_hosts: tuple[str, ...]
     postgres_bin: Path | None
     nats_bin: Path | None
@@ -85,6 +86,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     def files_dir(self) -> Path:
         """Where sessions keep their files; shared by all nodes."""
         return self.data_dir / "files"
+
+    @property
+    def mcp_allowed_file(self) -> Path:
+        """Where it stands what tools of MCP servers were like when they were last allowed."""
+        return self.data_dir / "mcp-allowed.json"
 
     @property
     def keys_dir(self) -> Path:
@@ -155,6 +161,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         code_exec=read.one("NAVI_CODE_EXEC", _code_exec, default="auto"),
         code_packages_dir=read.one("NAVI_CODE_PACKAGES_DIR", Path, default=None),
         skills_dir=read.one("NAVI_SKILLS_DIR", Path, default=data_dir / "skills"),
+        mcp_file=read.one("NAVI_MCP_FILE", Path, default=data_dir / "mcp.json"),
         allowed_hosts=read.one("NAVI_ALLOWED_HOSTS", _names, default=()),
         postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
         nats_bin=read.one("NAVI_NATS_BIN", Path, default=None),

@@ -27,6 +27,7 @@ from navi.adapters.profiles.with_skills import ProfilesWithSkills
 from navi.adapters.signing import open_signer
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
+from navi.adapters.tools.mcp.servers import McpServers
 from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
@@ -204,12 +205,17 @@ async def open_node(
         records, uploads = services.records, services.ports.uploads
         skills = FolderSkills(settings.skills_dir)
         await asyncio.to_thread(skills.look)
+        mcp_servers = await stack.enter_async_context(
+            McpServers(
+                settings.mcp_file, allowed=settings.mcp_allowed_file, environment=environment
+            )
+        )
         tools = await stack.enter_async_context(
             Tools(
                 ToolPorts(remembering=AgentMemories(services.memories)),
                 own_tools=settings.tools_dir,
                 environment=environment,
-                sources=(SkillTools(skills),),
+                sources=(SkillTools(skills), mcp_servers),
             )
         )
         profiles = ProfilesWithSkills(FolderProfiles(settings.profiles_dir, model=model), skills)

@@ -5,6 +5,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -25,6 +26,8 @@ from navi.adapters.postgres.log.newer_sessions import newer_sessions
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.profiles.folder import FolderProfiles
+from navi.adapters.tools.mcp.servers import McpServers
+from navi.adapters.tools.mcp.tool import SOURCE
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTools
@@ -52,6 +55,7 @@ from navi.settings import Settings
 OLDEST_NATS = (2, 10)
 MOST_NAMED = 5  # sessions in a finding
 LITTLE_BYTES, TOO_LITTLE_BYTES = 2 * 2**30, 200 * 2**20  # free disk: a warning, a failure
+MCP_SECONDS = 30.0  # what MCP servers have to start
 
 State = Literal["ok", "warn", "fail"]
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -300,7 +304,40 @@ async def _tools(settings: Settings) -> Sequence[Finding]:
         unavailable = tools.unavailable()
     running = await find_running(settings)
     offered = None if running is None else await offered_tools(running.http_url)
-    return [*tool_findings(problems, loaded, offered), *unavailable_findings(unavailable)]
+    missing = unavailable_findings(unavailable)
+    if offered is None:
+        return [*tool_findings(problems, loaded, None), *missing, *await _mcp_servers(settings)]
+    own = [tool for tool in offered.tools if not tool.source.startswith(SOURCE)]
+    of_servers = [one for one in offered.unavailable if one not in unavailable]
+    return [
+        *tool_findings(problems, loaded, own),
+        *missing,
+        *mcp_findings(offered.tools, of_servers),
+    ]
+
+
+async def _mcp_servers(settings: Settings) -> Sequence[Finding]:
+    """Start the MCP servers for a look at them: no navi runs that has them."""
+    async with McpServers(
+        settings.mcp_file, allowed=settings.mcp_allowed_file, environment=environment()
+    ) as servers:
+        await servers.settled(seconds=MCP_SECONDS)
+        return mcp_findings([tool.description for tool in servers.tools()], servers.unavailable())
+
+
+def mcp_findings(
+    tools: Sequence[ToolDescription], missing: Sequence[UnavailableTool]
+) -> Sequence[Finding]:
+    """How many tools each MCP server has, and what is missing."""
+    sources = (tool.source for tool in tools if tool.source.startswith(SOURCE))
+    counts = Counter(source.removeprefix(SOURCE) for source in sources)
+    return [
+        *(
+            Finding(name="MCP server", state="ok", text=f"{name}: {number} tools")
+            for name, number in sorted(counts.items())
+        ),
+        *(Finding(name="MCP", state="fail", text=f"{one.name}: {one.reason}") for one in missing),
+    ]
 
 
 def unavailable_findings(unavailable: Sequence[UnavailableTool]) -> Sequence[Finding]:
@@ -343,18 +380,21 @@ def _how_it_differs(
     return f"the running navi offers {name} as it was at its start, not as it is now"
 
 
-async def offered_tools(url: str) -> Sequence[ToolDescription] | None:
+async def offered_tools(url: str) -> "OfferedByRunning | None":
     """The tools that the navi at an address offers; None where it does not say."""
     try:
         async with httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
             answer = await client.get(f"{url}/tools")
-        return msgspec.json.decode(answer.content, type=_Offered).tools
+        return msgspec.json.decode(answer.content, type=OfferedByRunning)
     except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
-class _Offered(Struct, frozen=True):
+class OfferedByRunning(Struct, frozen=True):
+    """What a running navi offers, and what it should and cannot."""
+
     tools: tuple[ToolDescription, ...]
+    unavailable: tuple[UnavailableTool, ...] = ()
 
 
 class NothingRemembered:

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from navi.adapters.tools.own_tools.wire import LoadProblem
-from navi.cli.doctor import Finding, tool_findings
-from navi.ports.tools import ToolDescription
+from navi.cli.doctor import Finding, mcp_findings, tool_findings
+from navi.ports.tools import ToolDescription, UnavailableTool
 
 TODO = ToolDescription(
     name="todo", description="", parameters={}, safe_to_repeat=False, source="built-in"
@@ -29,6 +29,18 @@ def test_without_a_running_navi_the_files_are_looked_at() -> None:
 def test_what_the_running_navi_offers_is_what_there_is() -> None:
     assert tool_findings((), (TODO, FORECAST), (FORECAST, TODO)) == [
         Finding(name="tools", state="ok", text="2 tools are offered by the running navi")
+    ]
+
+
+def test_the_tools_of_each_mcp_server_are_counted_and_what_is_missing_is_said() -> None:
+    read = replace(TODO, name="files__read", source="mcp:files")
+    write = replace(read, name="files__write")
+
+    assert mcp_findings(
+        (TODO, read, write), (UnavailableTool(name="web", reason="it is starting"),)
+    ) == [
+        Finding(name="MCP server", state="ok", text="files: 2 tools"),
+        Finding(name="MCP", state="fail", text="web: it is starting"),
     ]
 
 

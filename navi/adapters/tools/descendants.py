@@ -28,6 +28,13 @@ def kill_with_descendants(pid: int) -> None:
     """Kill the leader of a process group, the group, and all that is below the leader."""
     # While it stands it starts nothing more, and what loses its parent still comes to be its child.
     _send(pid, signal.SIGSTOP)
+    kill_descendants(pid)
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def kill_descendants(pid: int) -> None:
+    """Kill all that is below a process, but not itself."""
     killed = frozenset[int]()
     for _ in range(MOST_ROUNDS):
         left = descendants(pid) - killed
@@ -36,8 +43,6 @@ def kill_with_descendants(pid: int) -> None:
         for each in left:
             _send(each, signal.SIGKILL)
         killed |= left
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
 
 
 def _send(pid: int, number: signal.Signals) -> None:

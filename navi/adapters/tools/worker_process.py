@@ -61,7 +61,12 @@ class WorkerProcess:
             except BaseException:
                 ours.close()
                 raise
-        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            reader, writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            ours.close()
+            process.kill()
+            raise
         return cls(process, reader, writer)
 
     @property

@@ -288,12 +288,14 @@ async def test_what_does_not_exist_is_not_found(app: RunningApp) -> None:
 
 async def test_profiles_tools_and_health_are_told(app: RunningApp) -> None:
     profiles = (await app.client.get("/profiles")).json()["profiles"]
-    tools = (await app.client.get("/tools")).json()["tools"]
+    told = (await app.client.get("/tools")).json()
+    tools = told["tools"]
     live = (await app.client.get("/health/live")).json()
     welcome = (await app.client.get("/")).json()
 
     assert "assistant" in [profile["id"] for profile in profiles]
     assert "filesystem" in [tool["name"] for tool in tools]
+    assert told["unavailable"] == [{"name": "memory", "reason": "nothing is remembered here"}]
     assert all(tool["parameters"]["type"] == "object" for tool in tools)
     assert live == {"status": "alive", "version": "0.0.0"}
     assert welcome["name"] == "navi"

@@ -1,0 +1,1 @@
+"""Tools of MCP servers: each server is spoken to by a process of its own."""
