@@ -13,6 +13,9 @@ from navi.domain.profile import ApprovalRule
 
 MAX_MATCHED = 65_536  # characters of an argument that a rule looks at
 MAX_PREVIEW = 32_768  # characters
+SHORT_PREVIEW = 1_000  # characters, where the arguments leave an event no room for more
+MOST_BESIDE_PREVIEW = 512 * 1024  # bytes of arguments
+MAX_TOLD = 4_000  # characters of edited arguments that the model is told
 DENIED = "The user has denied this call."
 DENIED_FOR_SESSION = "The user has denied such calls for the whole session."
 
@@ -92,7 +95,10 @@ def in_words(rule: ApprovalRule) -> str:
 
 def edit_mark(arguments: JsonObject) -> str:
     """What stands before a result whose call had arguments of a person, and not the model's."""
-    return f"[The user changed the arguments of this call to {as_json(arguments)}]\n"
+    told = as_json(arguments)
+    if len(told) > MAX_TOLD:
+        told = f"{told[:MAX_TOLD]}… ({len(told):,} characters)"
+    return f"[The user changed the arguments of this call to {told}]\n"
 
 
 def as_json(value: Json) -> str:
@@ -112,12 +118,14 @@ _HIDDEN = re.compile(
 )
 
 
-def shown_preview(text: str) -> str:
+def shown_preview(text: str, arguments: JsonObject) -> str:
     """A preview within its bounds, in which nothing hides: what is not visible stands as its code."""
     whole = _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    if len(whole) <= MAX_PREVIEW:
+    large = len(msgspec.json.encode(arguments)) > MOST_BESIDE_PREVIEW
+    most = SHORT_PREVIEW if large else MAX_PREVIEW
+    if len(whole) <= most:
         return whole
-    return f"{whole[:MAX_PREVIEW]}\n[{len(whole) - MAX_PREVIEW:,} more characters are not shown]"
+    return f"{whole[:most]}\n[{len(whole) - most:,} more characters are not shown]"
 
 
 def _fits(rule: ApprovalRule, name: str, arguments: JsonObject, search: Search) -> bool:

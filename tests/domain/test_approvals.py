@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from navi.domain.approvals import Allow, Ask, Deny, Verdict, judge, shown_preview, strictest
+from navi.domain.approvals import (
+    Allow,
+    Ask,
+    Deny,
+    Verdict,
+    edit_mark,
+    judge,
+    shown_preview,
+    strictest,
+)
 from navi.domain.commands import (
     Command,
     DecideApproval,
@@ -553,10 +562,18 @@ def test_a_rule_that_is_none_is_an_error_that_names_the_key(rule: str, field: st
 
 
 def test_nothing_hides_in_a_preview() -> None:
-    assert (
-        shown_preview("a\tb\n\x1b[2Jc\u202ed\u200b\r") == "a\tb\n\\u001b[2Jc\\u202ed\\u200b\\u000d"
-    )
+    shown = shown_preview("a\tb\n\x1b[2Jc\u202ed\u200b\r", {})
+
+    assert shown == "a\tb\n\\u001b[2Jc\\u202ed\\u200b\\u000d"
 
 
 def test_a_long_preview_says_what_it_leaves_out() -> None:
-    assert shown_preview("x" * 40_000).endswith("\n[7,232 more characters are not shown]")
+    beside = {"content": "x" * 600_000}
+
+    assert shown_preview("x" * 40_000, {}).endswith("\n[7,232 more characters are not shown]")
+    assert shown_preview("x" * 40_000, beside).endswith("[39,000 more characters are not shown]")
+
+
+def test_a_model_is_told_of_edited_arguments_in_bounds() -> None:
+    assert edit_mark({"a": 1}) == '[The user changed the arguments of this call to {"a":1}]\n'
+    assert len(edit_mark({"content": "x" * 600_000})) < 4_200

@@ -81,10 +81,10 @@ class ProfilePolicy:
         """What the tool says of the call, else its arguments."""
         if isinstance(tool, Previewed):
             try:
-                return shown_preview(await tool.preview(arguments, workspace))
+                return shown_preview(await tool.preview(arguments, workspace), arguments)
             except Exception as error:  # noqa: BLE001 - a border: a tool may raise anything
                 log.warning("no_preview", tool=tool.description.name, error=type(error).__name__)
-        return shown_preview(as_readable_json(arguments))
+        return shown_preview(as_readable_json(arguments), arguments)
 
     async def _profiles_of(
         self, record: Record, subagent_id: SubagentId | None

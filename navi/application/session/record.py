@@ -24,7 +24,7 @@ from navi.domain.events import (
 from navi.domain.fold import Fold
 from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
 from navi.domain.secrets import Secrets, masked_event
-from navi.domain.session import Session
+from navi.domain.session import Session, Wait, next_step
 from navi.ports.clock import Clock, Ids
 from navi.ports.event_log import Append, EventLog, NewEvent, Recorded
 from navi.ports.read_models import ReadModels
@@ -390,5 +390,6 @@ class Records:
         for session_id, record in list(self._kept.items()):
             if len(self._kept) <= self._capacity:
                 return
-            if record.runner() is None:
+            # A turn that waits for a person needs nobody, for as long as it waits.
+            if record.runner() is None or isinstance(next_step(record.session), Wait):
                 del self._kept[session_id]

@@ -31,6 +31,7 @@ async def test_a_new_session_is_what_it_was_asked_to_be(app: RunningApp) -> None
                 "cached_tokens": None,
                 "calls": 0,
             },
+            "waiting": [],
         },
     )
     assert (await app.client.get(f"/sessions/{session['id']}")).json() == session
