@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from navi.domain.errors import BadInput
 from navi.domain.secrets import secret_values
+from navi.domain.web_addresses import parse_allowed
 from navi.failpoints import Failpoint
 from navi.failpoints import parse as parse_failpoints
 
@@ -76,6 +77,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     code_packages_dir: Path | None
     skills_dir: Path
     mcp_file: Path
+    web_allow: str
+    searxng_url: str | None
     allowed_hosts: tuple[str, ...]
     postgres_bin: Path | None
     nats_bin: Path | None
@@ -162,6 +165,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         code_packages_dir=read.one("NAVI_CODE_PACKAGES_DIR", Path, default=None),
         skills_dir=read.one("NAVI_SKILLS_DIR", Path, default=data_dir / "skills"),
         mcp_file=read.one("NAVI_MCP_FILE", Path, default=data_dir / "mcp.json"),
+        web_allow=read.one("NAVI_WEB_ALLOW", _web_allow, default=""),
+        searxng_url=read.one("SEARXNG_URL", _url("http", "https"), default=None),
         allowed_hosts=read.one("NAVI_ALLOWED_HOSTS", _names, default=()),
         postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
         nats_bin=read.one("NAVI_NATS_BIN", Path, default=None),
@@ -265,6 +270,11 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _web_allow(text: str) -> str:
+    parse_allowed(text)  # says which entry is none; the process of a call reads it again
+    return text
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ from navi.application.uploads.manage_uploads import ManageUploads
 from navi.bootstrap.log_ports import log_ports, relay_stream
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.store import Store, open_store
+from navi.bootstrap.web import web_access
 from navi.domain.errors import Unavailable
 from navi.domain.ids import NodeId
 from navi.domain.secrets import Secrets, password_in
@@ -212,7 +213,10 @@ async def open_node(
         )
         tools = await stack.enter_async_context(
             Tools(
-                ToolPorts(remembering=AgentMemories(services.memories)),
+                ToolPorts(
+                    remembering=AgentMemories(services.memories),
+                    web=web_access(settings, environment),
+                ),
                 own_tools=settings.tools_dir,
                 environment=environment,
                 sources=(SkillTools(skills), mcp_servers),

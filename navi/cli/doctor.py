@@ -33,6 +33,7 @@ from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.bootstrap.store import Attached, attached_servers
+from navi.bootstrap.web import web_access
 from navi.cli.command import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -291,7 +292,7 @@ async def _model(settings: Settings) -> Sequence[Finding]:
 
 
 async def _tools(settings: Settings) -> Sequence[Finding]:
-    ports = ToolPorts(remembering=NothingRemembered())
+    ports = ToolPorts(remembering=NothingRemembered(), web=web_access(settings, environment()))
     skills = FolderSkills(settings.skills_dir)
     await asyncio.to_thread(skills.look)
     async with Tools(

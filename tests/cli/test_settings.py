@@ -22,6 +22,8 @@ from navi.settings import read_settings
         ("CONTEXT_COMPRESSION_THRESHOLD", "2", "2 is not between 0.05 and 1"),
         ("NAVI_CONTEXT_WINDOW", "4k", "'4k' is not a whole number"),
         ("NAVI_MODEL_SLOTS", "0", "0 is not between 1 and 10000"),
+        ("NAVI_WEB_ALLOW", "a.lan *.lan", "'*.lan' is neither a host, a host:port nor a network"),
+        ("SEARXNG_URL", "searx", "is not a URL that begins with http or https://"),
         ("NAVI_FAILPOINTS", "nowhere=kill", "no failpoint is called 'nowhere'"),
     ],
     ids=[
@@ -31,6 +33,8 @@ from navi.settings import read_settings
         "not a share",
         "not tokens",
         "no slot",
+        "no host",
+        "no URL",
         "no such failpoint",
     ],
 )

@@ -252,3 +252,18 @@ async def addresses_of(navi: NaviProcess) -> dict[str, str]:
     """The servers of a navi, as settings of another node."""
     status = (await navi.command("status", "--json")).json
     return {"DATABASE_URL": status["database_url"], "NATS_URL": status["nats_url"]}
+
+
+async def test_the_web_is_offered_and_navi_itself_is_not_reached_by_it(navi: NaviProcess) -> None:
+    session_id = await navi.new_session()
+
+    await navi.say(
+        session_id, f'!tool web_fetch {{"url": "{navi.url}/health/live"}}\n!then\n!say ok'
+    )
+
+    finished = await navi.until(session_id, "tool_finished")
+    data = finished["data"]
+    assert (data["name"], data["outcome"]) == ("web_fetch", "denied")
+    assert data["output"].startswith(f"{navi.url}/health/live: 127.0.0.1 is a loopback address")
+    offered = [tool["name"] for tool in (await navi.get("/tools"))["tools"]]
+    assert ("web_fetch" in offered, "web_search" in offered) == (True, False)

@@ -15,6 +15,9 @@ from navi.adapters.tools.spawn_agent import SpawnAgentTool
 from navi.adapters.tools.switch_profile import SwitchProfileTool
 from navi.adapters.tools.todo import TodoTool
 from navi.adapters.tools.view_image import ViewImageTool
+from navi.adapters.tools.web.process import WebAccess
+from navi.adapters.tools.web.web_fetch import WebFetchTool
+from navi.adapters.tools.web.web_search import WebSearchTool
 from navi.ports.tools import Tool, ToolSource, UnavailableTool
 
 
@@ -22,12 +25,25 @@ class ToolPorts(Struct, frozen=True, kw_only=True):
     """What built-in tools work with; without it they are not available."""
 
     remembering: Remembering | None = None
+    web: WebAccess | None = None
 
 
 def _memory(ports: ToolPorts) -> Tool | UnavailableTool:
     if ports.remembering is None:
         return UnavailableTool(name="memory", reason="nothing is remembered here")
     return MemoryTool(ports.remembering)
+
+
+def _web_fetch(ports: ToolPorts) -> Tool | UnavailableTool:
+    if ports.web is None:
+        return UnavailableTool(name="web_fetch", reason="there is no web here")
+    return WebFetchTool(ports.web.processes, allowed=ports.web.allowed)
+
+
+def _web_search(ports: ToolPorts) -> Tool | UnavailableTool:
+    if ports.web is None or ports.web.searxng is None:
+        return UnavailableTool(name="web_search", reason="SEARXNG_URL is not set")
+    return WebSearchTool(ports.web.processes, server=ports.web.searxng)
 
 
 # In the order in which they are offered.
@@ -39,6 +55,8 @@ BUILT_IN: tuple[Callable[[ToolPorts], Tool | UnavailableTool], ...] = (
     lambda _: SpawnAgentTool(),
     lambda _: SwitchProfileTool(),
     _memory,
+    _web_fetch,
+    _web_search,
 )
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from navi.adapters.tools.toolbox import ToolPorts, Tools
+from navi.adapters.tools.web.process import WebAccess, WebProcesses
 from navi.domain.prompt import ToolSchema
 from tests.adapters.tools.test_memory import Notebook
 
@@ -17,13 +18,17 @@ MOST = {
     "spawn_agent": 370,
     "switch_profile": 270,
     "memory": 490,
+    "web_fetch": 230,
+    "web_search": 220,
 }
 
 
 @pytest.fixture
 def sent(tmp_path: Path) -> dict[str, int]:
     """The size of each tool, by its name."""
-    tools = Tools(ToolPorts(remembering=Notebook()), own_tools=tmp_path, environment={})
+    web = WebAccess(processes=WebProcesses({}), allowed="", searxng="http://searx.example")
+    ports = ToolPorts(remembering=Notebook(), web=web)
+    tools = Tools(ports, own_tools=tmp_path, environment={})
     shown = (tool.description for tool in tools.all())
     schemas = (
         ToolSchema(name=d.name, description=d.description, parameters=d.parameters) for d in shown
