@@ -15,6 +15,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from navi.domain.approvals import shown_preview
 from navi.domain.events import JsonObject
 from navi.domain.ids import Owner
 from navi.ports.tools import ToolDescription
@@ -102,7 +103,8 @@ def _described(tool: ToolDescription) -> Described:
 
 def _difference(before: Described, now: Described) -> str:
     old, new = _lines(before), _lines(now)
-    text = "\n".join(unified_diff(old, new, "allowed", "now", n=1, lineterm=""))
+    # The server wrote it, and a person reads it: nothing in it may hide.
+    text = shown_preview("\n".join(unified_diff(old, new, "allowed", "now", n=1, lineterm="")))
     return text if len(text) <= MAX_CHANGE else f"{text[:MAX_CHANGE]}\n[more has changed]"
 
 

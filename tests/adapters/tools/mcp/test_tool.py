@@ -102,6 +102,15 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_asked_about_with_what
     assert await tools.asks(WIDER, trust=True) is not None
 
 
+async def test_nothing_hides_in_what_has_changed(tools: Tools) -> None:
+    await tools.run(READ)
+
+    asked = await tools.asks(replace(READ, description="Reads\u202e a note."), trust=True)
+
+    assert asked is not None
+    assert "+Reads\\u202e a note." in asked.reason
+
+
 async def test_what_is_allowed_again_is_asked_about_no_more(tools: Tools) -> None:
     await tools.run(READ)
     await tools.run(CHANGED)
