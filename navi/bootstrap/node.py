@@ -24,8 +24,10 @@ from navi.adapters.pictures.prepare import PicturesOfSessions
 from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLeaderLock
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.profiles.with_skills import ProfilesWithSkills
+from navi.adapters.sandbox.proof import ProvenSandbox
 from navi.adapters.signing import open_signer
 from navi.adapters.system import RandomIds, SystemClock
+from navi.adapters.tools.code_exec import CodeTools
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.mcp.servers import McpServers
 from navi.adapters.tools.skills.folder import FolderSkills
@@ -77,6 +79,7 @@ class Node(Struct, frozen=True, kw_only=True):
     models: Detected
     profiles: Profiles
     tools: Tools
+    sandbox: ProvenSandbox
     services: LogServices
     agent: ComposedAgent
     uploads: ManageUploads
@@ -101,6 +104,7 @@ class Node(Struct, frozen=True, kw_only=True):
             asyncio.create_task(self.agent.after_turn.run(), name="after turns"),
             asyncio.create_task(self.heads.run(), name="signed heads"),
             asyncio.create_task(self.expire_uploads.run(), name="uploads"),
+            asyncio.create_task(self.sandbox.prove(), name="sandbox"),
             *(asyncio.create_task(relay.run(), name="relay") for relay in self.relays),
         ]
         try:
@@ -204,6 +208,8 @@ async def open_node(
             log_ports(settings, store, node=node_id, secrets=secrets, embedders=embedders)
         )
         records, uploads = services.records, services.ports.uploads
+        sandbox = sandbox_of(settings)
+        await sandbox.find(environment.get("PATH"))
         skills = FolderSkills(settings.skills_dir)
         await asyncio.to_thread(skills.look)
         mcp_servers = await stack.enter_async_context(
@@ -219,7 +225,7 @@ async def open_node(
                 ),
                 own_tools=settings.tools_dir,
                 environment=environment,
-                sources=(SkillTools(skills), mcp_servers),
+                sources=(CodeTools(sandbox), SkillTools(skills), mcp_servers),
             )
         )
         profiles = ProfilesWithSkills(FolderProfiles(settings.profiles_dir, model=model), skills)
@@ -250,6 +256,7 @@ async def open_node(
             models=models,
             profiles=profiles,
             tools=tools,
+            sandbox=sandbox,
             services=services,
             agent=agent,
             uploads=ManageUploads(
@@ -283,6 +290,15 @@ async def _sign_heads(
         PostgresLeaderLock(store.database_url, HEADS_LOCK),
         clock,
         log_id=log_id,
+    )
+
+
+def sandbox_of(settings: Settings) -> ProvenSandbox:
+    """The sandbox as the settings want it; it is still to be found and to be proven."""
+    return ProvenSandbox(
+        wanted=settings.code_exec == "auto",
+        packages=settings.code_packages_dir,
+        proof=settings.sandbox_proof,
     )
 
 

@@ -26,12 +26,15 @@ from navi.adapters.postgres.log.newer_sessions import newer_sessions
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.profiles.folder import FolderProfiles
+from navi.adapters.sandbox.proof import OFF
+from navi.adapters.tools.code_exec import CodeTools
 from navi.adapters.tools.mcp.servers import McpServers
 from navi.adapters.tools.mcp.tool import SOURCE
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
+from navi.bootstrap.node import sandbox_of
 from navi.bootstrap.store import Attached, attached_servers
 from navi.bootstrap.web import web_access
 from navi.cli.command import (
@@ -49,6 +52,7 @@ from navi.cli.model import model_of
 from navi.cli.running import ANSWER_SECONDS, find_running
 from navi.domain.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
 from navi.domain.memory import Memory
+from navi.domain.turn import CODE_EXEC
 from navi.ports.tools import ToolContext, ToolDescription, UnavailableTool
 from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
@@ -293,13 +297,16 @@ async def _model(settings: Settings) -> Sequence[Finding]:
 
 async def _tools(settings: Settings) -> Sequence[Finding]:
     ports = ToolPorts(remembering=NothingRemembered(), web=web_access(settings, environment()))
+    sandbox = sandbox_of(settings)
+    await sandbox.find(environment().get("PATH"))
+    await sandbox.prove()
     skills = FolderSkills(settings.skills_dir)
     await asyncio.to_thread(skills.look)
     async with Tools(
         ports,
         own_tools=settings.tools_dir,
         environment=environment(),
-        sources=(SkillTools(skills),),
+        sources=(CodeTools(sandbox), SkillTools(skills)),
     ) as tools:
         problems, loaded = tools.problems, tuple(tool.description for tool in tools.all())
         unavailable = tools.unavailable()
@@ -309,7 +316,8 @@ async def _tools(settings: Settings) -> Sequence[Finding]:
     if offered is None:
         return [*tool_findings(problems, loaded, None), *missing, *await _mcp_servers(settings)]
     own = [tool for tool in offered.tools if not tool.source.startswith(SOURCE)]
-    of_servers = [one for one in offered.unavailable if one not in unavailable]
+    built_in = {CODE_EXEC, *(one.name for one in unavailable)}
+    of_servers = [one for one in offered.unavailable if one.name not in built_in]
     return [
         *tool_findings(problems, loaded, own),
         *missing,
@@ -342,8 +350,11 @@ def mcp_findings(
 
 
 def unavailable_findings(unavailable: Sequence[UnavailableTool]) -> Sequence[Finding]:
-    """Tools that should be there and are not."""
-    return [Finding(name=one.name, state="warn", text=one.reason) for one in unavailable]
+    """Tools that should be there and are not; what was switched off is as it should be."""
+    return [
+        Finding(name=one.name, state="ok" if one.reason == OFF else "warn", text=one.reason)
+        for one in unavailable
+    ]
 
 
 def tool_findings(

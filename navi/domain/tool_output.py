@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import Struct
 
+OWN_DIRECTORY = ".navi"  # navi's own files in a workspace: kept outputs, scratchpad
 MAX_OUTPUT_BYTES = 256 * 1024  # of UTF-8
 # An envelope is at most 768 KiB, and JSON writes a control character in 6 bytes.
 MAX_OUTPUT_JSON_BYTES = 640 * 1024

@@ -1,6 +1,6 @@
 """Tools of the agent, and everything that a call of one is given."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -73,6 +73,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     stop: StopSignal
     todo: TodoList
     agent: AgentActions
+    show: Callable[[str], None]  # a piece of output, for who watches; returns at once
 
 
 class ToolDescription(Struct, frozen=True, kw_only=True):

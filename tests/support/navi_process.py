@@ -37,6 +37,8 @@ ISOLATED = {
     "NAVI_NATS_PORT": "0",
     "NAVI_PORT": "0",
     "NAVI_MODEL_SLOTS": "16",
+    # Each start would attack the sandbox, which takes longer than most of these tests.
+    "NAVI_CODE_EXEC": "off",
 }
 
 

@@ -1,6 +1,7 @@
 """What a tool is handed in tests."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from navi.domain.events import TodoItem
@@ -44,6 +45,7 @@ def context_in(
     stop: asyncio.Event | None = None,
     items: tuple[TodoItem, ...] = (),
     call_id: str = "call_00000000000a",
+    show: Callable[[str], None] = lambda _: None,
 ) -> ToolContext:
     """A context whose workspace is this directory."""
     return ToolContext(
@@ -54,4 +56,5 @@ def context_in(
         stop=stop or asyncio.Event(),
         todo=ListInMemory(items),
         agent=LoneAgent(),
+        show=show,
     )

@@ -1,11 +1,10 @@
 """The port ``FolderWorkspaces``: one directory a session, ``<files>/<session id>/``."""
 
 import asyncio
-import os
-import shutil
 from pathlib import Path
 
 from navi.adapters.files.copying import copy_workspace
+from navi.adapters.files.trees import count_files, remove_tree
 from navi.domain.errors import StoreRefused
 from navi.domain.ids import SessionId, is_uuid
 
@@ -46,15 +45,14 @@ def _checked(session_id: SessionId) -> SessionId:
 
 
 def _count(directory: Path) -> int:
-    return sum(len(files) for _, _, files in os.walk(directory))  # links are not followed
+    try:
+        return count_files(directory)
+    except OSError as error:
+        raise StoreRefused(f"{directory} cannot be read: {error.strerror}") from error
 
 
 def _remove(directory: Path) -> int:
-    count = _count(directory)
     try:
-        shutil.rmtree(directory)
-    except FileNotFoundError:
-        return count  # there was none, or a tool that is ending removed something of it
+        return remove_tree(directory)
     except OSError as error:
-        raise StoreRefused(f"{error.filename} cannot be removed: {error.strerror}") from error
-    return count
+        raise StoreRefused(f"{directory} cannot be removed: {error.strerror}") from error

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 import platform
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,12 +15,14 @@ from navi import __version__
 from navi.adapters.sandbox.bubblewrap import NoBubblewrap
 from navi.adapters.sandbox.sandbox import Sandbox, SandboxFault, find_sandbox
 from navi.adapters.sandbox.seccomp import UnknownMachine
-from navi.adapters.sandbox.self_test import try_attacks
+from navi.adapters.sandbox.self_test import Denial, try_attacks
 
 TRYING = "the sandbox is being attacked to see whether it holds; this takes a few seconds"
 OFF = "NAVI_CODE_EXEC is off"
 OTHER_SYSTEM = "the sandbox needs Linux"
 PROOF_SECONDS = 180.0  # for all attacks, on a machine with much else to do
+
+Attacks = Callable[[Sandbox], Awaitable[Sequence[Denial]]]
 
 log = structlog.get_logger()
 
@@ -37,14 +40,18 @@ class ProvenSandbox:
     is offered at once; the attacks are tried at each start all the same.
     """
 
-    def __init__(self, *, wanted: bool, packages: Path | None, proof: Path) -> None:
+    def __init__(
+        self, *, wanted: bool, packages: Path | None, proof: Path, attack: Attacks = try_attacks
+    ) -> None:
         """Name what there is to be.
 
         Args:
             wanted: the settings ask for it.
             packages: a directory of Python packages for the code; None for the standard library only.
             proof: the file that is kept for the next start.
+            attack: tries all attacks.
         """
+        self._attack = attack
         self._packages = packages
         self._proof = proof
         self._found: Sandbox | None = None
@@ -73,25 +80,25 @@ class ProvenSandbox:
             return
         try:
             async with asyncio.timeout(PROOF_SECONDS):
-                denials = await try_attacks(self._found)
+                denials = await self._attack(self._found)
         except TimeoutError:
-            self._refuse(f"its attacks took longer than {PROOF_SECONDS:g} s")
+            await self._refuse(f"its attacks took longer than {PROOF_SECONDS:g} s")
             return
         except (SandboxFault, OSError) as error:
-            self._refuse(f"the sandbox cannot be set up: {error}")
+            await self._refuse(f"the sandbox cannot be set up: {error}")
             return
         through = [denial for denial in denials if not denial.held]
         if through:
             said = "; ".join(f"{denial.attack} ({denial.how})" for denial in through)
-            self._refuse(f"the sandbox does not hold: {said}")
+            await self._refuse(f"the sandbox does not hold: {said}")
             return
         self.reason = None
         log.info("sandbox_holds", attacks=len(denials))
         await asyncio.to_thread(self._keep)
 
-    def _refuse(self, reason: str) -> None:
+    async def _refuse(self, reason: str) -> None:
         self.reason = reason
-        self._proof.unlink(missing_ok=True)
+        await asyncio.to_thread(self._proof.unlink, missing_ok=True)
         log.warning("code_exec_not_offered", reason=reason)
 
     def _find(self, search_path: str | None) -> Sandbox:

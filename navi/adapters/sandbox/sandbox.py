@@ -6,10 +6,10 @@ import marshal
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import IO, Any, Literal, cast
 
 from msgspec import Struct
 
@@ -24,8 +24,8 @@ from navi.adapters.sandbox.bubblewrap import (
 )
 from navi.adapters.sandbox.keeper_protocol import Ended, EndedBy, Task
 from navi.adapters.sandbox.seccomp import seccomp_filter
-from navi.adapters.tools.workspace import OWN_DIRECTORY
 from navi.domain import uploads
+from navi.domain.tool_output import OWN_DIRECTORY
 from navi.ports.tools import StopSignal
 
 MEBIBYTE = 1024 * 1024
@@ -121,26 +121,30 @@ class Sandbox:
             SandboxFault: it could not be run.
         """
         ours, theirs = socket.socketpair()
-        try:
-            with theirs:
+        # A pipe, which the event loop would not always make of its own accord: a socket leads two ways.
+        reading, writing = os.pipe()
+        with ours, os.fdopen(reading, "rb", buffering=0) as pipe:
+            try:
                 process = await asyncio.create_subprocess_exec(
                     sys.executable,
                     *("-I", "-S", keeper.__file__),
                     stdin=theirs.fileno(),
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.STDOUT,
+                    stdout=writing,
+                    stderr=writing,
                     env={},
-                    limit=READ_BYTES,
                     start_new_session=True,  # untouched by Ctrl-C: navi ends it in its own order
                 )
-            return await self._attend(process, ours, run, stop, output)
-        finally:
-            ours.close()
+            finally:
+                theirs.close()
+                os.close(writing)
+            async with _reader(pipe) as reader:
+                return await self._attend(process, ours, reader, run, stop, output)
 
     async def _attend(
         self,
         process: asyncio.subprocess.Process,
         control: socket.socket,
+        reader: asyncio.StreamReader,
         run: CodeRun,
         stop: StopSignal,
         output: TakeOutput,
@@ -149,7 +153,7 @@ class Sandbox:
         told = asyncio.create_task(_tell(control, self._task(run)))
         answer = asyncio.create_task(_hear(control))
         stopping = asyncio.ensure_future(stop.wait())
-        pumping = asyncio.create_task(_pump(process, output))
+        pumping = asyncio.create_task(_pump(reader, output))
         tasks: set[asyncio.Future[Any]] = {told, answer, stopping, pumping}
         try:
             await _first_of(answer, stopping, pumping)
@@ -213,9 +217,20 @@ async def _hear(control: socket.socket) -> bytes:
     return bytes(pieces)
 
 
-async def _pump(process: asyncio.subprocess.Process, output: TakeOutput) -> None:
-    assert process.stdout is not None  # noqa: S101 - it is a pipe
-    while piece := await process.stdout.read(READ_BYTES):
+@asynccontextmanager
+async def _reader(pipe: IO[bytes]) -> AsyncGenerator[asyncio.StreamReader, None]:
+    reader = asyncio.StreamReader(limit=READ_BYTES)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
+    try:
+        yield reader
+    finally:
+        transport.close()
+
+
+async def _pump(reader: asyncio.StreamReader, output: TakeOutput) -> None:
+    while piece := await reader.read(READ_BYTES):
         await output(piece)
 
 

@@ -28,12 +28,17 @@ class KeptOutputs:
         return await asyncio.to_thread(bound_and_keep, output, call_id=call_id, workspace=workspace)
 
 
+def kept_path(call_id: str) -> str:
+    """Where the whole output of a call is kept, in the session's directory."""
+    return f"{OWN_DIRECTORY}/outputs/{call_id}.txt"
+
+
 def bound_and_keep(output: str, *, call_id: str, workspace: Path) -> BoundOutput:
     """The output within its limits; the whole of a longer one is written to a file."""
     bounded = bound_output(output)
     if bounded.whole is None:
         return BoundOutput(text=bounded.text, truncated=False)
-    path = f"{OWN_DIRECTORY}/outputs/{call_id}.txt"
+    path = kept_path(call_id)
     try:
         with Workspace(workspace) as session:
             session.write(path, bounded.whole.encode(), limits=LIMITS)

@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from navi.domain import uploads
 from navi.domain.errors import NaviError
+from navi.domain.tool_output import OWN_DIRECTORY
 
-OWN_DIRECTORY = ".navi"  # navi's own files in a workspace: kept outputs, scratchpad
 MAX_ENTRIES = 20_000  # files and directories that are looked at
 MAX_DEPTH = 32  # directories inside one another
 COPIED_BYTES = 1024 * 1024  # at a time
@@ -156,6 +156,16 @@ class Workspace:
                     os.unlink(temporary, dir_fd=own)
                 raise
             return before is None
+
+    def create(self, path: str) -> int:
+        """A descriptor for writing a new file, which no limit bounds; the caller closes it.
+
+        Raises:
+            PathForbidden, OSError: as for ``write``; also where there is one already.
+        """
+        parents, name = _split_name(path)
+        with self._directory(parents, create=True) as directory:
+            return os.open(name, _CREATE, 0o600, dir_fd=directory)
 
     def append(self, path: str, data: bytes, *, limits: WorkspaceLimits) -> int:
         """Write at the end of a file, which is made where there is none; gives its new size.

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.policy import Policy
+from navi.application.agent.show_output import ShownOutput
 from navi.application.session.retry import with_retry
 from navi.domain.approvals import Ask, Deny, edit_mark
 from navi.domain.errors import BadInput, Fenced
@@ -23,7 +24,8 @@ from navi.domain.events import (
 from navi.domain.fold import Fold
 from navi.domain.guidance import check_todo
 from navi.domain.profile import Profile
-from navi.domain.turn import INVALID_ARGUMENTS, SPAWN_AGENT, ToolRun, is_broken
+from navi.domain.secrets import Secrets
+from navi.domain.turn import CODE_EXEC, INVALID_ARGUMENTS, SPAWN_AGENT, ToolRun, is_broken
 from navi.failpoints import failpoint
 from navi.ports.clock import Clock
 from navi.ports.tools import AgentActions, Outputs, Tool, ToolBox, ToolContext, ToolResult
@@ -35,7 +37,8 @@ log = structlog.get_logger()
 CUT_OFF = "The call was cut off for length before its arguments were complete: it was not run."
 STOP_GRACE = 0.8  # seconds a tool has to end by itself once the turn is to halt
 TOOL_TIMEOUT = 900.0  # seconds; most tools have shorter limits of their own
-TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0}  # a little more than a subagent has
+# A little more than a subagent and than code have by themselves.
+TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0, CODE_EXEC: 960.0}
 
 
 class WaitsForApproval(Exception):
@@ -52,9 +55,11 @@ class RunToolOnce:
         outputs: Outputs,
         clock: Clock,
         policy: Policy,
+        secrets: Secrets,
     ) -> None:
         self._tools = tools
         self._policy = policy
+        self._secrets = secrets
         self._outputs = outputs
         self._workspaces = workspaces
         self._clock = clock
@@ -130,6 +135,7 @@ class RunToolOnce:
     async def _run(self, running: "_Running", tool: Tool) -> None:
         record, halt = running.recorder.record, running.recorder.halt
         workspace, call = await self._workspaces.of(record.id), running.run.call
+        shown = ShownOutput(call.id, self._secrets, self._clock)
         context = ToolContext(
             session_id=record.id,
             user_id=record.session.owner,
@@ -142,15 +148,19 @@ class RunToolOnce:
                 validated=running.profile.step_validation_enabled,
             ),
             agent=running.actions,
+            show=shown.add,
         )
         began = self._clock.monotonic()
         timeout = TOOL_TIMEOUTS.get(call.name, TOOL_TIMEOUT)
         task = asyncio.ensure_future(_guarded(tool, call, context))
+        showing = asyncio.ensure_future(shown.run(running.recorder))
         try:
             await _until_halt(task, halt, seconds=timeout)
         finally:
             if not task.done():
                 self._abandon(task)
+            shown.end()
+            await showing
         if not task.done():
             if halt.is_set():
                 return

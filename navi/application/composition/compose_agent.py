@@ -149,7 +149,9 @@ def live_parts(ports: AgentPorts) -> AgentParts:
         ids=own.ids,
         secrets=own.secrets,
         ask_model=ask_model,
-        run_tool=RunToolOnce(ports.tools, own.workspaces, ports.outputs, own.clock, policy),
+        run_tool=RunToolOnce(
+            ports.tools, own.workspaces, ports.outputs, own.clock, policy, own.secrets
+        ),
         policy=policy,
         show_picture=ShowPicture(ports.pictures, own.texts),
         choices=ports.profiles,

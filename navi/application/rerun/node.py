@@ -154,7 +154,7 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
         ids=ids,
         secrets=secrets,
         ask_model=ask,
-        run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), parts.clock, policy),
+        run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), parts.clock, policy, secrets),
         policy=policy,
         show_picture=ShowPicture(NothingShown(), parts.texts),
         choices=OutsideProfiles(gate),

@@ -6,6 +6,7 @@ from typing import Literal
 from litestar import Response, get
 from msgspec import Struct
 
+from navi.http.api.tools_and_profiles import UnavailableAnswer, unavailable_tools
 from navi.http.requests.bodies import answer
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, Readiness
@@ -21,12 +22,17 @@ class Alive(Struct, frozen=True, kw_only=True):
 
 
 class Ready(Struct, frozen=True, kw_only=True):
-    """What is there; ``degraded`` takes work, ``unavailable`` and ``draining`` do not."""
+    """What is there; ``degraded`` takes work, ``unavailable`` and ``draining`` do not.
+
+    Attributes:
+        unavailable: tools that are not offered here, and why; they keep the node from nothing else.
+    """
 
     status: State
     postgres: bool
     nats: bool
     migrations: bool
+    unavailable: tuple[UnavailableAnswer, ...]
 
 
 @get("/health/live", opt=operation(answers={200: Alive}))
@@ -47,6 +53,7 @@ async def get_ready(services: Given) -> Response[bytes]:
             postgres=found.postgres,
             nats=found.nats,
             migrations=found.migrations,
+            unavailable=unavailable_tools(services),
         ),
         status=HTTPStatus.OK if takes_work else HTTPStatus.SERVICE_UNAVAILABLE,
     )

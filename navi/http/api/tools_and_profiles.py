@@ -86,11 +86,15 @@ async def get_tools(services: Given) -> Response[bytes]:
                 )
                 for tool in described
             ),
-            unavailable=tuple(
-                UnavailableAnswer(name=one.name, reason=one.reason)
-                for one in services.tools.unavailable()
-            ),
+            unavailable=unavailable_tools(services),
         )
+    )
+
+
+def unavailable_tools(services: Services) -> tuple[UnavailableAnswer, ...]:
+    """The tools that cannot be offered now."""
+    return tuple(
+        UnavailableAnswer(name=one.name, reason=one.reason) for one in services.tools.unavailable()
     )
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from navi.adapters.sandbox.proof import ProvenSandbox
+from navi.adapters.tools.code_exec import CodeExecTool
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.adapters.tools.web.process import WebAccess, WebProcesses
 from navi.domain.prompt import ToolSchema
@@ -20,6 +22,7 @@ MOST = {
     "memory": 490,
     "web_fetch": 230,
     "web_search": 220,
+    "code_exec": 400,
 }
 
 
@@ -29,7 +32,8 @@ def sent(tmp_path: Path) -> dict[str, int]:
     web = WebAccess(processes=WebProcesses({}), allowed="", searxng="http://searx.example")
     ports = ToolPorts(remembering=Notebook(), web=web)
     tools = Tools(ports, own_tools=tmp_path, environment={})
-    shown = (tool.description for tool in tools.all())
+    sandbox = ProvenSandbox(wanted=True, packages=None, proof=tmp_path / "proof.json")
+    shown = (tool.description for tool in (*tools.all(), CodeExecTool(sandbox)))
     schemas = (
         ToolSchema(name=d.name, description=d.description, parameters=d.parameters) for d in shown
     )

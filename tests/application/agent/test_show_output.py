@@ -1,0 +1,85 @@
+"""Output of a running tool as deltas: when, how much, and without secrets."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from navi.adapters.system import SystemClock
+from navi.application.agent.show_output import LATEST, MAX_DELTA, SHOWN_IN_FULL, SLOT, ShownOutput
+from navi.domain.events import ToolOutputDelta
+from navi.domain.ids import CallId
+from navi.domain.secrets import Secrets
+
+SECRET = "hunter2-hunter2-hunter2"  # noqa: S105
+CALL = CallId("call_00000000000a")
+
+
+class Log:
+    """Takes deltas, with the time of each."""
+
+    def __init__(self) -> None:
+        self.deltas: list[ToolOutputDelta] = []
+        self.times: list[float] = []
+
+    async def __call__(self, delta: ToolOutputDelta) -> None:
+        self.deltas.append(delta)
+        self.times.append(asyncio.get_running_loop().time())
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(delta.text for delta in self.deltas)
+
+
+async def shown(*pieces: str, feed: Callable[[ShownOutput, str], None] = ShownOutput.add) -> Log:
+    """What is logged of pieces that come one loop turn after the other."""
+    log = Log()
+    output = ShownOutput(CALL, Secrets({"SECRET": SECRET}), SystemClock())
+    running = asyncio.create_task(output.run(log))
+    for piece in pieces:
+        feed(output, piece)
+        await asyncio.sleep(0)
+    output.end()
+    await running
+    return log
+
+
+async def test_all_output_is_shown_in_order() -> None:
+    log = await shown("a", "b", "c")
+
+    assert log.text == "abc"
+    assert {delta.call_id for delta in log.deltas} == {CALL}
+
+
+async def test_deltas_come_at_most_once_a_slot() -> None:
+    log = await shown(*("x" * MAX_DELTA for _ in range(2)))
+
+    gaps = [late - early for early, late in zip(log.times, log.times[1:], strict=False)]
+    assert gaps
+    assert min(gaps) >= SLOT * 0.9  # clocks round
+
+
+async def test_nothing_is_logged_for_a_silent_tool() -> None:
+    assert (await shown()).deltas == []
+
+
+@pytest.mark.parametrize("cut", range(1, len(SECRET)))
+async def test_a_secret_is_masked_wherever_it_is_cut(cut: int) -> None:
+    log = await shown(f"key {SECRET[:cut]}", f"{SECRET[cut:]} end")
+
+    assert "hunter2-hunter2" not in log.text
+    assert log.text.endswith(" end")
+    assert any("SECRET" in (delta.masked or ()) for delta in log.deltas)
+
+
+async def test_of_a_flood_the_latest_is_shown() -> None:
+    log = await shown(*(f"{number:07}\n" * 10_000 for number in range(100)))
+
+    assert all(len(delta.text) <= MAX_DELTA for delta in log.deltas)
+    assert len(log.text) < SHOWN_IN_FULL + MAX_DELTA
+    assert log.text.endswith("0000099\n" * (LATEST // 8))
+
+
+async def test_what_postgres_does_not_take_is_replaced() -> None:
+    assert (await shown("a\0b\ud800c")).text == "a\ufffdb\ufffdc"
