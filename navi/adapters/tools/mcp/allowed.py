@@ -104,7 +104,8 @@ def _described(tool: ToolDescription) -> Described:
 def _difference(before: Described, now: Described) -> str:
     old, new = _lines(before), _lines(now)
     # The server wrote it, and a person reads it: nothing in it may hide.
-    text = shown_preview("\n".join(unified_diff(old, new, "allowed", "now", n=1, lineterm="")))
+    difference = "\n".join(unified_diff(old, new, "allowed", "now", n=1, lineterm=""))
+    text = shown_preview(difference, {})
     return text if len(text) <= MAX_CHANGE else f"{text[:MAX_CHANGE]}\n[more has changed]"
 
 
