@@ -34,20 +34,21 @@ def _memory(ports: ToolPorts) -> Tool | UnavailableTool:
     return MemoryTool(ports.remembering)
 
 
-def _web_fetch(ports: ToolPorts) -> Tool | UnavailableTool:
-    if ports.web is None:
-        return UnavailableTool(name="web_fetch", reason="there is no web here")
-    return WebFetchTool(ports.web.processes, allowed=ports.web.allowed)
+def _web_fetch(ports: ToolPorts) -> Tool | None:
+    return (
+        None if ports.web is None else WebFetchTool(ports.web.processes, allowed=ports.web.allowed)
+    )
 
 
-def _web_search(ports: ToolPorts) -> Tool | UnavailableTool:
+def _web_search(ports: ToolPorts) -> Tool | None:
+    """None where no server is named: then there is no such tool, and nothing that is missing."""
     if ports.web is None or ports.web.searxng is None:
-        return UnavailableTool(name="web_search", reason="SEARXNG_URL is not set")
+        return None
     return WebSearchTool(ports.web.processes, server=ports.web.searxng)
 
 
 # In the order in which they are offered.
-BUILT_IN: tuple[Callable[[ToolPorts], Tool | UnavailableTool], ...] = (
+BUILT_IN: tuple[Callable[[ToolPorts], Tool | UnavailableTool | None], ...] = (
     lambda _: FilesystemTool(),
     lambda _: ViewImageTool(),
     lambda _: TodoTool(),
@@ -82,7 +83,7 @@ class Tools:
             sources: of tools that come and go.
             timeouts: how long own tools may take.
         """
-        built_in = [build(ports) for build in BUILT_IN]
+        built_in = [one for build in BUILT_IN if (one := build(ports)) is not None]
         self._unavailable = tuple(one for one in built_in if isinstance(one, UnavailableTool))
         offered = [one for one in built_in if not isinstance(one, UnavailableTool)]
         self._tools: dict[str, Tool] = {tool.description.name: tool for tool in (*offered, *more)}
