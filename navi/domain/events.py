@@ -295,7 +295,8 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
     Outside turns ``node`` names the process that made the call, so that it is known whether that
     one still lives; in a turn the turn says so. ``shortened`` names the tool results that this
     request holds in part. ``context_messages`` is how many messages of the context it holds, from the
-    first on; absent where it is all of them.
+    first on; absent where it is all of them. ``profile_sha256`` and ``settings_sha256`` are of the
+    profile and the settings of compression and subagents that the call was made with, as JSON.
     """
 
     TYPE = "model_called"
@@ -314,6 +315,9 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
     node: NodeId | UnsetType = UNSET
     shortened: tuple[Shortened, ...] | UnsetType = UNSET
     context_messages: int | UnsetType = UNSET
+    profile_id: str | UnsetType = UNSET
+    profile_sha256: str | UnsetType = UNSET
+    settings_sha256: str | UnsetType = UNSET
 
 
 class ModelWaiting(Delta, frozen=True, kw_only=True):

@@ -91,6 +91,37 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.subagent_tools or self.enabled_tools
 
 
+class ServedProfile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A profile as an agent or subagent is run with it.
+
+    Attributes:
+        id: under which it was asked for.
+        whole: all of it, also where a subagent gets less; what the log keeps.
+    """
+
+    id: str
+    whole: Profile
+
+
+def served(profile_id: str, profile: Profile) -> ServedProfile:
+    """A profile as the agent of a session is run with it."""
+    return ServedProfile(**msgspec.structs.asdict(profile), id=profile_id, whole=profile)
+
+
+def profile_text(profile: Profile) -> str:
+    """A profile as the log keeps it: every key, whatever the defaults come to be."""
+    return msgspec.json.encode(profile).decode()
+
+
+def logged_profile(text: str) -> Profile:
+    """The profile of a text that the log keeps.
+
+    Raises:
+        BadInput: it has a key or a value that this version does not know.
+    """
+    return parse_profile(text.encode())
+
+
 def parse_profile(config: bytes, *, system: str = "", subagent: str = "") -> Profile:
     """The profile that a ``config.json`` describes.
 

@@ -127,7 +127,7 @@ async def running_app(
             decide_approval=node.decide_approval,
             memories=node.memories,
             uploads=node.uploads,
-            profiles=node.agent.profiles,
+            profiles=node.agent.profiles.files,
             tools=node.tools,
             texts=world.texts,
             renderers=KnownRenderers(),

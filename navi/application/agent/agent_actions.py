@@ -143,9 +143,9 @@ class Actions:
         return _answer(finished)
 
     async def _unknown(self, profile_id: str | None) -> str | None:
-        if profile_id is None or await self._run.agent.profiles.get(profile_id) is not None:
+        if profile_id is None or await self._run.agent.profiles.files.get(profile_id) is not None:
             return None
-        ids = ", ".join(entry.id for entry in await self._run.agent.profiles.all())
+        ids = ", ".join(entry.id for entry in await self._run.agent.profiles.files.all())
         return f"There is no profile {profile_id!r}. There are: {ids}."
 
 

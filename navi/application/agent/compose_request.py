@@ -10,7 +10,7 @@ from navi.application.agent.model_calls.ask_model import Question
 from navi.application.session.record import Record
 from navi.domain.fold import Fold
 from navi.domain.ids import SubagentId, TurnId
-from navi.domain.profile import Profile
+from navi.domain.profile import Profile, ServedProfile
 from navi.domain.prompt import PERSONA, ToolSchema, prompt_messages, system_text
 from navi.domain.session import FollowUp
 from navi.ports.tools import ToolBox
@@ -20,7 +20,7 @@ from navi.projections.context import ContextState
 def compose_request(
     record: Record,
     context: Fold[ContextState],
-    profile: Profile,
+    profile: ServedProfile,
     tools: ToolBox,
     *,
     subagent_id: SubagentId | None = None,
@@ -64,6 +64,7 @@ def compose_request(
         context_seq=seq,
         context_messages=sent,
         max_tokens=profile.max_answer_tokens,
+        made_by=profile,
         results={row.call_id: key for key, row in rows if row.role == "tool" and row.call_id},
     )
 

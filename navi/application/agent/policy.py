@@ -6,7 +6,7 @@ from typing import Protocol
 
 import structlog
 
-from navi.application.agent.actor_profile import profile_of, profile_of_actor
+from navi.application.agent.actor_profile import ServedProfiles, profile_of, profile_of_actor
 from navi.application.session.record import Record
 from navi.domain.approvals import (
     DENIED_FOR_SESSION,
@@ -25,7 +25,6 @@ from navi.domain.ids import SubagentId
 from navi.domain.profile import Profile
 from navi.domain.session import Session
 from navi.domain.turn import ToolRun
-from navi.ports.profiles import Profiles
 from navi.ports.tools import AsksByItself, Previewed, Tool
 
 log = structlog.get_logger()
@@ -55,7 +54,7 @@ class ProfilePolicy:
         search: looks for the expressions of rules.
     """
 
-    def __init__(self, profiles: Profiles, search: Search) -> None:
+    def __init__(self, profiles: ServedProfiles, search: Search) -> None:
         self._profiles = profiles
         self._search = search
 

@@ -25,7 +25,7 @@ from navi.domain.fold import Fold
 from navi.domain.guidance import cut_off_words, due_guidance
 from navi.domain.ids import CallId, SubagentId
 from navi.domain.planning import Executors
-from navi.domain.profile import Profile
+from navi.domain.profile import Profile, ServedProfile
 from navi.domain.session import due_messages
 from navi.domain.turn import (
     FAILED,
@@ -256,13 +256,18 @@ async def goal_of(run: RunningTurn) -> str:
     return ""
 
 
-async def _question(run: RunningTurn, subagent_id: SubagentId | None, profile: Profile) -> Question:
+async def _question(
+    run: RunningTurn, subagent_id: SubagentId | None, profile: ServedProfile
+) -> Question:
     context = await with_retry(lambda: run.record.context_of(subagent_id))
     return _begun(run, context, subagent_id, profile)
 
 
 def _begun(
-    run: RunningTurn, context: Fold[ContextState], subagent_id: SubagentId | None, profile: Profile
+    run: RunningTurn,
+    context: Fold[ContextState],
+    subagent_id: SubagentId | None,
+    profile: ServedProfile,
 ) -> Question:
     """What every call of an actor has in common."""
     return compose_request(
@@ -276,7 +281,7 @@ def _begun(
 
 
 async def _executors(agent: Agent, profile: Profile) -> Executors:
-    profiles = await agent.profiles.all()
+    profiles = await agent.profiles.files.all()
     return Executors(
         tools=tuple(tool.name for tool in offered_tools(agent.tools, profile)),
         profiles={e.id: e.profile.description for e in profiles if e.profile is not None},

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from navi.application.agent.actor_profile import ServedProfiles
 from navi.application.agent.compress import CompressContext
 from navi.application.agent.model_calls.ask_model import AskModelOnce
 from navi.application.agent.run_tool import RunToolOnce
@@ -11,7 +12,6 @@ from navi.domain.commands import Runner
 from navi.domain.ids import CallId, NodeId
 from navi.ports.clock import Clock, Ids
 from navi.ports.memories import Memories
-from navi.ports.profiles import Profiles
 from navi.ports.tools import ToolBox
 
 
@@ -25,7 +25,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     node: NodeId
     ids: Ids
     clock: Clock
-    profiles: Profiles
+    profiles: ServedProfiles
     tools: ToolBox
     ask_model: AskModelOnce
     run_tool: RunToolOnce

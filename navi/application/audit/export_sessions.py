@@ -179,7 +179,10 @@ def texts_named(event: object) -> Iterable[str]:
         return [event.base64_sha256] if event.base64_sha256 is not UNSET else []
     if not isinstance(event, ModelCalled):
         return ()
-    names = (event.system_sha256, event.tools_sha256, event.tail_sha256)
+    names = (
+        *(event.system_sha256, event.tools_sha256, event.tail_sha256),
+        *(event.profile_sha256, event.settings_sha256),
+    )
     return [name for name in names if name is not None and name is not UNSET]
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec import Struct
 
-from navi.application.agent.actor_profile import profile_of
+from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.agent.compose_request import compose_request
 from navi.application.agent.compress import CompressContext
 from navi.application.agent.model_calls.recorders import BesideTurns
@@ -14,7 +14,6 @@ from navi.domain.commands import RecordAside
 from navi.domain.errors import ModelFailure, NotFound, RuleBroken
 from navi.domain.events import CompressionUndone, ContextCompressed
 from navi.domain.ids import NodeId, SessionId
-from navi.ports.profiles import Profiles
 from navi.ports.tools import ToolBox
 
 
@@ -32,7 +31,7 @@ class ManageContext:
         self,
         records: Records,
         compress: CompressContext,
-        profiles: Profiles,
+        profiles: ServedProfiles,
         tools: ToolBox,
         node: NodeId,
     ) -> None:

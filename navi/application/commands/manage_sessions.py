@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from navi.application.agent.actor_profile import profile_of
+from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.session.find_session import conversation, existing_session
 from navi.application.session.record import Records
@@ -24,7 +24,6 @@ from navi.domain.secrets import Secrets
 from navi.domain.session import Session
 from navi.ports.clock import Ids
 from navi.ports.event_log import EventLog
-from navi.ports.profiles import Profiles
 
 
 class Received(Struct, frozen=True, kw_only=True):
@@ -56,7 +55,7 @@ class ManageSessions:
         event_log: EventLog,
         records: Records,
         runs: SessionRuns,
-        profiles: Profiles,
+        profiles: ServedProfiles,
         ids: Ids,
         node: NodeId,
         secrets: Secrets,
@@ -188,5 +187,5 @@ class ManageSessions:
         await (await conversation(self._records, session_id)).execute(DeleteSession())
 
     async def _require_profile(self, profile_id: str) -> None:
-        if await self._profiles.get(profile_id) is None:
+        if await self._profiles.files.get(profile_id) is None:
             raise BadInput("profile_id", f"there is no profile {profile_id!r}")

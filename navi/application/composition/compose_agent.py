@@ -6,11 +6,13 @@ all of that from a recording. ``compose_agent`` puts either together.
 
 from msgspec import Struct
 
+from navi.application.agent.actor_profile import ServedProfiles
 from navi.application.agent.after_turn.after_turn import AfterTurn
 from navi.application.agent.after_turn.compress_after import CompressAfter
 from navi.application.agent.after_turn.name_session import NameSession
 from navi.application.agent.after_turn.remember import Remember
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
+from navi.application.agent.agent_settings import AgentSettings, settings_text
 from navi.application.agent.compress import CompressContext, CompressSettings
 from navi.application.agent.model_calls.ask_model import AskModelOnce, CallSettings
 from navi.application.agent.model_calls.call_bounds import CallBounds
@@ -63,7 +65,7 @@ class AgentPorts(Struct, frozen=True, kw_only=True):
 class Surroundings(Struct, frozen=True, kw_only=True):
     """What model calls are made with: who the agent is, what it may use, what it knows."""
 
-    profiles: Profiles
+    profiles: ServedProfiles
     tools: ToolBox
     memories: Memories
     compress: CompressContext
@@ -91,7 +93,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     run_tool: RunToolOnce
     policy: Policy
     show_picture: ShowPicture
-    choices: Profiles
+    choices: ServedProfiles
     in_turns: Surroundings
     beside_turns: Surroundings
     subagent_seconds: float
@@ -131,14 +133,18 @@ def live_parts(ports: AgentPorts) -> AgentParts:
         own.secrets,
         CallBounds(ports.servers),
         ModelQueue(),
+        settings_text(
+            AgentSettings(compression=ports.compression, subagent_seconds=ports.subagent_seconds)
+        ),
     )
+    profiles = ServedProfiles(ports.profiles, own.event_log, own.texts)
     surroundings = Surroundings(
-        profiles=ports.profiles,
+        profiles=profiles,
         tools=ports.tools,
         memories=own.memories,
         compress=CompressContext(ask_model, ports.compression),
     )
-    policy = ProfilePolicy(ports.profiles, ports.search)
+    policy = ProfilePolicy(profiles, ports.search)
     return AgentParts(
         node=own.node,
         event_log=own.event_log,
@@ -154,7 +160,7 @@ def live_parts(ports: AgentPorts) -> AgentParts:
         ),
         policy=policy,
         show_picture=ShowPicture(ports.pictures, own.texts),
-        choices=ports.profiles,
+        choices=profiles,
         in_turns=surroundings,
         beside_turns=surroundings,
         subagent_seconds=ports.subagent_seconds,

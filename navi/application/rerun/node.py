@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
+from navi.application.agent.actor_profile import ServedProfiles
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
 from navi.application.agent.show_picture import ShowPicture
 from navi.application.composition.compose_agent import AgentParts, Surroundings, compose_agent
@@ -18,6 +19,7 @@ from navi.application.rerun.recorded_profile import (
     OutsideProfiles,
     RecordedCompress,
     RecordedProfiles,
+    settings_of,
 )
 from navi.application.rerun.recorded_tools import (
     TOOL_CALL,
@@ -37,6 +39,7 @@ from navi.ports.language_model import Renderers
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.memories import Memories
 from navi.ports.nodes import NodeState
+from navi.ports.profiles import Profiles
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.text_store import TextStore
 from navi.ports.tools import Tool
@@ -142,6 +145,10 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
         )
     )
     tools, policy = RecordedTools(gate, parts.spawn), RecordedPolicy(gate.recording)
+
+    def files(profiles: Profiles) -> ServedProfiles:
+        return ServedProfiles(profiles, parts.event_log, parts.texts)
+
     return AgentParts(
         node=node_id,
         event_log=parts.event_log,
@@ -157,15 +164,15 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
         run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), parts.clock, policy, secrets),
         policy=policy,
         show_picture=ShowPicture(NothingShown(), parts.texts),
-        choices=OutsideProfiles(gate),
+        choices=files(OutsideProfiles(gate)),
         in_turns=Surroundings(
-            profiles=RecordedProfiles(gate),
+            profiles=files(RecordedProfiles(gate)),
             tools=tools,
             memories=parts.recalled,
             compress=RecordedCompress(ask, gate),
         ),
         beside_turns=Surroundings(
-            profiles=BesideProfiles(gate),
+            profiles=files(BesideProfiles(gate)),
             tools=BesideTools(gate),
             memories=parts.known,
             compress=CompressBeside(ask, gate),
@@ -176,7 +183,11 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
 
 
 def _subagent_seconds(recording: Recording) -> float:
-    """The time limit of subagents, inferred from one that ran out of time."""
+    """The time limit of subagents, as logged; in old logs inferred from one that ran out of time."""
+    for call in recording.calls:
+        settings = settings_of(recording, call)
+        if settings is not None:
+            return settings.subagent_seconds
     for envelope in recording.envelopes:
         if isinstance(envelope.event, SubagentFinished):
             found = _TIME_WAS_UP.match(envelope.event.result)

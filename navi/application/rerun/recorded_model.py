@@ -16,6 +16,7 @@ from navi.application.agent.model_calls.ask_model import (
     Question,
 )
 from navi.application.agent.model_calls.call_bounds import CallBounds, NoRoom
+from navi.application.agent.model_calls.made_with import MadeWithNames
 from navi.application.agent.model_calls.model_call import CallEvent, Recorder
 from navi.application.agent.model_calls.model_queue import ModelQueue
 from navi.application.agent.model_calls.recorders import InTurn
@@ -33,6 +34,7 @@ from navi.domain.events import (
 )
 from navi.domain.ids import CallId, SubagentId
 from navi.domain.model_choice import Failure
+from navi.domain.profile import ServedProfile, logged_profile, profile_text
 from navi.domain.prompt import ModelRequest
 from navi.domain.recording import Placed, RecordedCall
 from navi.domain.repetition import Repetition, RepetitionLimits
@@ -106,17 +108,7 @@ class RecordedAsk(AskModelOnce):
         """
         own = self._recorded
         call = self._next(record, question)
-        servers = _Servers(call, own)
-        asking = AskModelOnce(
-            servers,
-            own.texts,
-            own.clock,
-            CallIds(call, own.ids),
-            CallSettings(first_chunk_timeout=NEVER),
-            MaskedAlready(),
-            RecordedBounds(call, servers),
-            ModelQueue(),  # of its own: who waited for whom stands in the recording
-        )
+        asking = _AskRecorded(call, own)
         # When an answer was enough the recording says, too.
         return await asking(record, replace(question, enough=None), conclude=conclude)
 
@@ -169,6 +161,38 @@ class RecordedAsk(AskModelOnce):
                     raise NoRoom("overflow", result.removeprefix(WITHOUT_ROOM))
                 case _:
                     pass
+
+
+class _AskRecorded(AskModelOnce):
+    """`AskModelOnce` for one recorded call: the log names what it was made with as it did then."""
+
+    def __init__(self, call: RecordedCall, own: RecordedAnswers) -> None:
+        servers = _Servers(call, own)
+        super().__init__(
+            servers,
+            own.texts,
+            own.clock,
+            CallIds(call, own.ids),
+            CallSettings(first_chunk_timeout=NEVER),
+            MaskedAlready(),
+            RecordedBounds(call, servers),
+            ModelQueue(),  # of its own: who waited for whom stands in the recording
+            "",
+        )
+        self._recorded = call.called
+        self._recorded_texts = own.gate.recording.texts
+
+    async def made_with(self, profile: ServedProfile) -> MadeWithNames:
+        """What the recording says, as long as the same profile serves."""
+        called = self._recorded
+        text = self._recorded_texts.get(called.profile_sha256 or "")
+        same = text is None or logged_profile(text) == profile.whole
+        changed = sha256(profile_text(profile.whole).encode()).hexdigest()
+        return MadeWithNames(
+            profile_id=UNSET if called.profile_id is UNSET else profile.id,
+            profile_sha256=called.profile_sha256 if same else changed,
+            settings_sha256=called.settings_sha256,
+        )
 
 
 def _window(call: RecordedCall) -> int:

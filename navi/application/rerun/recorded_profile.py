@@ -1,4 +1,7 @@
-"""Infer profiles and settings from a recording: the log names their effects, not the files."""
+"""Profiles and settings of a recording: as its calls have logged them, by hash.
+
+Logs of before do not: there they are inferred from their effects.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from navi.application.agent.agent_settings import AgentSettings, logged_settings
 from navi.application.agent.compress import (
     CompressContext,
     CompressSettings,
@@ -63,7 +67,7 @@ from navi.domain.fold import Fold
 from navi.domain.guidance import Progress, evolve_progress
 from navi.domain.ids import SubagentId, TurnId
 from navi.domain.messages import Message
-from navi.domain.profile import Profile
+from navi.domain.profile import Profile, logged_profile
 from navi.domain.prompt import PERSONA, SEPARATOR
 from navi.domain.recording import RecordedCall, Recording
 from navi.domain.remembering import KNOWN_ALREADY
@@ -111,6 +115,22 @@ def next_event(recording: Recording, after: int, subagent_id: SubagentId | None)
     return None
 
 
+def profile_in(recording: Recording, call: RecordedCall | None) -> Profile | None:
+    """The profile that a call was made with; None where the log does not say."""
+    if call is None:
+        return None
+    text = recording.texts.get(call.called.profile_sha256 or "")
+    return None if text is None else logged_profile(text)
+
+
+def settings_of(recording: Recording, call: RecordedCall | None) -> AgentSettings | None:
+    """The settings that a call was made with; None where the log does not say."""
+    if call is None:
+        return None
+    text = recording.texts.get(call.called.settings_sha256 or "")
+    return None if text is None else logged_settings(text)
+
+
 class BesideProfiles:
     """The port ``Profiles`` for what follows a turn: what the next call beside the turns was made by."""
 
@@ -121,6 +141,9 @@ class BesideProfiles:
         del profile_id
         recording = self._gate.recording
         call = recording.next_aside(self._gate.seq, FOLLOWS)
+        logged = profile_in(recording, call)
+        if logged is not None:
+            return logged
         return Profile(
             system_prompt=_instructions_in(_system_of(recording, call)),
             enabled_tools=tuple(tool.name for tool in offered(recording, call)),
@@ -189,13 +212,39 @@ class RecordedProfiles:
             at = coming.event.context_seq
         await gate.hold(at)
 
+    def _made_by(self, coming: Envelope | None, actor: SubagentId | None) -> RecordedCall | None:
+        """The call whose profile was in force when a step was decided.
+
+        Before a call it is that of the call; what follows from a reply was decided by the profile as
+        it was then read, of which the reply's own is the nearest that is logged.
+        """
+        recording, seq = self._gate.recording, self._gate.seq
+        own = [c for c in recording.calls if not c.aside and c.subagent_id == actor]
+        ahead = next((c for c in own if c.seq > seq), None)
+        behind = next((c for c in reversed(own) if c.seq <= seq), None)
+        answers = isinstance(
+            None if coming is None else coming.event,
+            ToolStarted
+            | ToolFinished
+            | TurnCompleted
+            | TurnFailed
+            | TurnStopped
+            | SubagentFinished,
+        )
+        return (behind or ahead) if answers else (ahead or behind)
+
     def _profile(self, actor: SubagentId | None) -> Profile:
         gate, recording = self._gate, self._gate.recording
         coming = next_event(recording, gate.seq, actor)
         turn_id = None if coming is None else coming.turn_id
         asks = coming is not None and isinstance(coming.event, ModelCalled)
+        opens = coming is not None and isinstance(coming.event, TurnStarted)
         ahead, behind = recording.next_call(gate.seq, actor), recording.last_call(gate.seq, actor)
         call = ahead if asks else behind or ahead
+        logged = profile_in(recording, self._made_by(coming, actor))
+        if logged is not None:
+            plans = _plans(recording, gate.seq) if opens else logged.planning_enabled
+            return replace(logged, planning_enabled=plans)
         tools = offered(recording, call)
         turn = _turn_call(recording, gate.seq, actor) or behind
         options = {} if turn is None else turn.called.options
@@ -386,8 +435,10 @@ class RecordedCompress(CompressContext):
         rooms = sorted({*accumulate(reversed(sizes)), sum(sizes) // 2}, reverse=True)
         possible: Cut | None = None
         asked: dict[int, bool] = {}
+        settings = settings_of(self._gate.recording, call)
+        keeps = (10, *range(31)) if settings is None else (settings.compression.keep_recent,)
         for room in (10**9, *rooms, 0):
-            for keep_recent in (10, *range(31)):
+            for keep_recent in keeps:
                 part = cut(rows, keep_recent=keep_recent, room=room)
                 if part is None:
                     continue

@@ -118,25 +118,3 @@ async def test_the_model_is_told_all_that_is_wrong_at_once(
     assert ran.outcome == "error"
     for word in ("mode", "action", "path", "lines"):
         assert f"argument {word}" in ran.output
-
-
-async def test_a_session_whose_profile_is_gone_has_no_tools_and_is_told_so(
-    server: ModelServer, tmp_path: Path
-) -> None:
-    folder = tmp_path / "profiles"
-    config = folder / "narrow" / "config.json"
-    config.parent.mkdir(parents=True)
-    config.write_text('{"enabled_tools": ["todo"], "system_prompt": "NARROW"}')
-    async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
-        session_id = await node.session("narrow")
-        server.answer(Say("one"), Done())
-        await node.ask(session_id, "first")
-
-        config.unlink()
-        config.parent.rmdir()
-        server.answer(Say("two"), Done())
-        await node.ask(session_id, "second")
-
-    offered = [chat.json.get("tools", []) for chat in server.chats]
-    assert [[tool["function"]["name"] for tool in tools] for tools in offered] == [["todo"], []]
-    assert "'narrow'" in server.chats[1].json["messages"][0]["content"]

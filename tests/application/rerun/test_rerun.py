@@ -121,6 +121,35 @@ async def test_a_varied_session_runs_again_without_a_network(
     }
 
 
+async def test_what_calls_were_made_with_is_read_and_not_inferred(
+    recorded: LoadedRecording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a reworded sentence of guidance would break the rerun of what came before it."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the log says it")
+
+    for name in ("_guided", "_instructions", "_instructions_in"):
+        monkeypatch.setattr(f"navi.application.rerun.recorded_profile.{name}", refuse)
+    monkeypatch.setattr("navi.application.rerun.node._TIME_WAS_UP", None)
+
+    assert await again(recorded) is None
+
+
+async def test_a_changed_profile_is_found(recorded: LoadedRecording) -> None:
+    called = recorded.envelopes[place_of(recorded, ModelCalled) - 1].event
+    assert isinstance(called, ModelCalled)
+    name = called.profile_sha256
+    assert isinstance(name, str)
+    other = recorded.texts[name].replace('"max_iterations":4', '"max_iterations":1')
+    texts = {**recorded.texts, name: other}
+
+    difference = await asyncio.to_thread(rerun, recorded.envelopes, texts)
+
+    assert difference is not None
+    assert difference.seq > place_of(recorded, ToolFinished)
+
+
 async def test_a_dropped_event_is_missed_wherever_it_stood(recorded: LoadedRecording) -> None:
     for envelope in recorded.envelopes:
         if envelope.seq in (1, len(recorded.envelopes)) or type_of(envelope.event) in DELTA_TYPES:

@@ -156,7 +156,7 @@ async def test_what_breaks_inside_is_told_to_the_log_and_not_to_the_client(
     async def fail() -> Readiness:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr(own_app.node.agent.profiles, "all", fail)
+    monkeypatch.setattr(own_app.node.agent.profiles.files, "all", fail)
     with structlog.testing.capture_logs() as logs:
         response = await own_app.client.get("/profiles")
 

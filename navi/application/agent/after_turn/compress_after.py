@@ -2,13 +2,13 @@
 
 import asyncio
 
+from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.agent.compose_request import compose_request
 from navi.application.agent.compress import CompressContext
 from navi.application.agent.model_calls.ask_model import Question
 from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.session.record import Record
 from navi.domain.ids import NodeId
-from navi.ports.profiles import Profiles
 from navi.ports.tools import ToolBox
 
 
@@ -16,7 +16,7 @@ class CompressAfter:
     """A follower of turns."""
 
     def __init__(
-        self, compress: CompressContext, profiles: Profiles, tools: ToolBox, node: NodeId
+        self, compress: CompressContext, profiles: ServedProfiles, tools: ToolBox, node: NodeId
     ) -> None:
         self._compress = compress
         self._profiles = profiles
@@ -25,9 +25,9 @@ class CompressAfter:
 
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
         """Compress if due; cancelled when a turn starts."""
-        profile = await self._profiles.get(record.session.profile_id)
+        profile = await profile_of(record, self._profiles)
         context = await record.context()
-        if profile is None or record.session.turn is not None:
+        if record.session.turn is not None:
             return
         if (await self._compress.fill(context, profile, overflowed=False)).full:
             recorder = BesideTurns(record, self._node, halt, follows=True)

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from navi.application.agent.actor_profile import profile_of
+from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.agent.compose_request import compose_request
 from navi.application.agent.model_calls.ask_model import AskModelOnce, ask_until_answered
 from navi.application.agent.model_calls.recorders import BesideTurns
@@ -13,7 +13,6 @@ from navi.domain.answer_bounds import NAME
 from navi.domain.events import ModelReplied, SessionRenamed
 from navi.domain.ids import NodeId
 from navi.domain.naming import clean_name, is_named, naming_question
-from navi.ports.profiles import Profiles
 from navi.ports.tools import ToolBox
 
 TEMPERATURE = 0.3
@@ -23,7 +22,7 @@ class NameSession:
     """A follower of turns."""
 
     def __init__(
-        self, ask_model: AskModelOnce, profiles: Profiles, tools: ToolBox, node: NodeId
+        self, ask_model: AskModelOnce, profiles: ServedProfiles, tools: ToolBox, node: NodeId
     ) -> None:
         self._ask_model = ask_model
         self._profiles = profiles

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from navi.application.agent.actor_profile import profile_of
+from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.agent.compose_request import compose_request
 from navi.application.agent.model_calls.ask_model import AskModelOnce, ask_until_answered
 from navi.application.agent.model_calls.recorders import BesideTurns
@@ -19,7 +19,6 @@ from navi.domain.remembering import facts_of, is_enough, memory_question
 from navi.domain.session import FollowUp
 from navi.ports.clock import Ids
 from navi.ports.memories import Memories
-from navi.ports.profiles import Profiles
 from navi.ports.tools import ToolBox
 from navi.projections.context import ContextState
 
@@ -34,7 +33,7 @@ class Remember:
         self,
         ask_model: AskModelOnce,
         memories: Memories,
-        profiles: Profiles,
+        profiles: ServedProfiles,
         tools: ToolBox,
         ids: Ids,
         node: NodeId,

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from navi.application.agent.model_calls.await_server import AwaitServer
 from navi.application.agent.model_calls.call_bounds import CallBounds
+from navi.application.agent.model_calls.made_with import MadeWith, MadeWithNames
 from navi.application.agent.model_calls.model_call import Attention, CallEvent, ModelCall, Recorder
 from navi.application.agent.model_calls.model_queue import GaveWay, ModelQueue, Slot
 from navi.application.session.retry import with_retry
@@ -21,6 +22,7 @@ from navi.domain.errors import ModelFailure
 from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, ModelWaiting, Purpose
 from navi.domain.ids import CallId
 from navi.domain.model_choice import Candidate, Failure, failure_of
+from navi.domain.profile import ServedProfile
 from navi.domain.prompt import (
     ModelOptions,
     ModelRequest,
@@ -49,6 +51,7 @@ class Question(Struct, frozen=True, kw_only=True):
         attempts: what failed so far for this very question.
         models: names in order of preference; empty for the default model.
         messages: the system message, where there is one, and the context.
+        made_by: the profile that the question is made by.
         tail: what stands behind the context, for this call only; kept by content.
         think: whether a model that can think should.
         context_seq: up to where the log was folded into ``messages``.
@@ -68,6 +71,7 @@ class Question(Struct, frozen=True, kw_only=True):
     num_ctx: int | None
     think: bool
     context_seq: int
+    made_by: ServedProfile
     tail: tuple[PromptMessage, ...] = ()
     max_tokens: int | None = None
     enough: Callable[[str], bool] | None = None
@@ -130,7 +134,13 @@ class AskModelOnce:
         secrets: Secrets,
         bounds: CallBounds,
         queue: ModelQueue,
+        made_with: str,
     ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            made_with: the settings of the agent, for the log.
+        """
         self._servers = servers
         self._texts = texts
         self._clock = clock
@@ -139,6 +149,7 @@ class AskModelOnce:
         self._secrets = secrets
         self._bounds = bounds
         self._queue = queue
+        self._made_with = MadeWith(texts, secrets, settings=made_with)
         self._waits = AwaitServer(servers, clock)
         self._rates = prefill.Rates()
         self._away: set[str] = set()  # servers that were not ready when they were last asked
@@ -335,6 +346,7 @@ class AskModelOnce:
         system = system_of(question.messages)
         tools = msgspec.json.encode(request.tools).decode() if request.tools else None
         tail = msgspec.json.encode(question.tail).decode() if question.tail else None
+        made_with = await self.made_with(question.made_by)
         return ModelCalled(
             call_id=CallId(self._ids.uuid()),
             purpose=question.purpose,
@@ -353,7 +365,14 @@ class AskModelOnce:
             context_messages=(
                 UNSET if question.context_messages is None else question.context_messages
             ),
+            profile_id=made_with.profile_id,
+            profile_sha256=made_with.profile_sha256,
+            settings_sha256=made_with.settings_sha256,
         )
+
+    async def made_with(self, profile: ServedProfile) -> MadeWithNames:
+        """What the log says of that with which a call is made."""
+        return await with_retry(lambda: self._made_with.names(profile))
 
     async def _keep(self, text: str | None) -> str | None:
         """Keep a text by content; gives its hash."""
