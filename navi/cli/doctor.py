@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -53,6 +53,7 @@ from navi.cli.running import ANSWER_SECONDS, find_running
 from navi.domain.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
 from navi.domain.memory import Memory
 from navi.domain.turn import CODE_EXEC
+from navi.ports.profiles import ProfileEntry, profile_error
 from navi.ports.tools import ToolContext, ToolDescription, UnavailableTool
 from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
@@ -138,7 +139,7 @@ async def examine(settings: Settings) -> Report:
     """Run all checks."""
     findings = [_python(), *await asyncio.to_thread(_data_directory, settings.data_dir)]
     parts = await asyncio.gather(
-        _servers(settings), _model(settings), _tools(settings), _profiles(settings)
+        _servers(settings), _model(settings), _tools_and_profiles(settings)
     )
     findings += [finding for part in parts for finding in part]
     return Report(ok=all(f.state != "fail" for f in findings), findings=tuple(findings))
@@ -295,7 +296,7 @@ async def _model(settings: Settings) -> Sequence[Finding]:
     ]
 
 
-async def _tools(settings: Settings) -> Sequence[Finding]:
+async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
     ports = ToolPorts(remembering=NothingRemembered(), web=web_access(settings, environment()))
     sandbox = sandbox_of(settings)
     await sandbox.find(environment().get("PATH"))
@@ -314,24 +315,34 @@ async def _tools(settings: Settings) -> Sequence[Finding]:
     offered = None if running is None else await offered_tools(running.http_url)
     missing = unavailable_findings(unavailable)
     if offered is None:
-        return [*tool_findings(problems, loaded, None), *missing, *await _mcp_servers(settings)]
-    own = [tool for tool in offered.tools if not tool.source.startswith(SOURCE)]
-    built_in = {CODE_EXEC, *(one.name for one in unavailable)}
-    of_servers = [one for one in offered.unavailable if one.name not in built_in]
+        of_servers = await _tools_of_servers(settings)
+        own = None
+    else:
+        built_in = {CODE_EXEC, *(one.name for one in unavailable)}
+        of_servers = Offered(
+            tools=offered.tools,
+            unavailable=tuple(one for one in offered.unavailable if one.name not in built_in),
+        )
+        own = [tool for tool in offered.tools if not tool.source.startswith(SOURCE)]
+    there = (*loaded, *unavailable, *of_servers.tools, *of_servers.unavailable)
     return [
         *tool_findings(problems, loaded, own),
         *missing,
-        *mcp_findings(offered.tools, of_servers),
+        *mcp_findings(of_servers.tools, of_servers.unavailable),
+        *await _profiles(settings, {one.name for one in there}),
     ]
 
 
-async def _mcp_servers(settings: Settings) -> Sequence[Finding]:
+async def _tools_of_servers(settings: Settings) -> "Offered":
     """Start the MCP servers for a look at them: no navi runs that has them."""
     async with McpServers(
         settings.mcp_file, allowed=settings.mcp_allowed_file, environment=environment()
     ) as servers:
         await servers.settled(seconds=MCP_SECONDS)
-        return mcp_findings([tool.description for tool in servers.tools()], servers.unavailable())
+        return Offered(
+            tools=tuple(tool.description for tool in servers.tools()),
+            unavailable=tuple(servers.unavailable()),
+        )
 
 
 def mcp_findings(
@@ -392,18 +403,18 @@ def _how_it_differs(
     return f"the running navi offers {name} as it was at its start, not as it is now"
 
 
-async def offered_tools(url: str) -> "OfferedByRunning | None":
+async def offered_tools(url: str) -> "Offered | None":
     """The tools that the navi at an address offers; None where it does not say."""
     try:
         async with httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
             answer = await client.get(f"{url}/tools")
-        return msgspec.json.decode(answer.content, type=OfferedByRunning)
+        return msgspec.json.decode(answer.content, type=Offered)
     except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
-class OfferedByRunning(Struct, frozen=True):
-    """What a running navi offers, and what it should and cannot."""
+class Offered(Struct, frozen=True):
+    """Tools that a running navi or MCP servers offer, and what they should and cannot."""
 
     tools: tuple[ToolDescription, ...]
     unavailable: tuple[UnavailableTool, ...] = ()
@@ -425,11 +436,19 @@ class NothingRemembered:
         raise NotImplementedError
 
 
-async def _profiles(settings: Settings) -> Sequence[Finding]:
+async def _profiles(settings: Settings, there: Collection[str]) -> Sequence[Finding]:
     entries = await FolderProfiles(settings.profiles_dir).all()
-    broken = [
-        Finding(name="profiles", state="fail", text=f"{entry.id}: {entry.error}")
-        for entry in entries
-        if entry.error is not None
-    ]
+    broken = profile_findings(entries, there)
     return broken or [Finding(name="profiles", state="ok", text=f"{len(entries)} profiles")]
+
+
+def profile_findings(
+    entries: Sequence[ProfileEntry], there: Collection[str]
+) -> tuple[Finding, ...]:
+    """What is wrong with the profiles; ``there`` are the names of all tools."""
+    errors = ((entry.id, profile_error(entry, there)) for entry in entries)
+    return tuple(
+        Finding(name="profiles", state="fail", text=f"{profile_id}: {error}")
+        for profile_id, error in errors
+        if error is not None
+    )

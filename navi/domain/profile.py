@@ -1,6 +1,7 @@
 """A profile: who the agent is in a session, what it may use, and how hard it thinks."""
 
 import re
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,6 +10,9 @@ from msgspec import Meta, Struct
 from navi.domain.errors import BadInput
 from navi.domain.validation_errors import validation_error
 
+OF_SERVER = "__"  # between an MCP server and the name of its tool
+# Offered only where the machine, a setting or a file gives what they need; a profile may name them anywhere.
+NOT_EVERYWHERE = frozenset({"code_exec", "skill", "ssh", "web_fetch", "web_search"})
 DEFAULT_PROFILE = "assistant"  # of sessions that name none
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -81,6 +85,11 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             case models:
                 return models
 
+    @property
+    def named_tools(self) -> tuple[str, ...]:
+        """The tools that it names, for itself and for subagents."""
+        return tuple(dict.fromkeys((*(self.enabled_tools or ()), *(self.subagent_tools or ()))))
+
     def enables(self, tool: str) -> bool:
         """Whether the model is offered a tool."""
         return self.enabled_tools is None or tool in self.enabled_tools
@@ -89,6 +98,23 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def tools_of_subagents(self) -> tuple[str, ...] | None:
         """Names of the tools that a subagent is offered; None for all."""
         return self.subagent_tools or self.enabled_tools
+
+
+def tools_error(profile: Profile, there: Collection[str]) -> str | None:
+    """Which tools a profile names that no tool is, in words; None where all of them are there.
+
+    Args:
+        there: the names of tools, also of those that are not offered now; where an MCP server is not
+            up, whose tools nobody knows then, its own name.
+    """
+    missing = [
+        repr(name)
+        for name in profile.named_tools
+        if name not in NOT_EVERYWHERE
+        and name not in there
+        and name.partition(OF_SERVER)[0] not in there
+    ]
+    return f"there is no tool {', '.join(missing)}" if missing else None
 
 
 class ServedProfile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):

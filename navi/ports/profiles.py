@@ -1,11 +1,11 @@
 """Profiles of the agent."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain.profile import Profile
+from navi.domain.profile import Profile, tools_error
 
 
 class ProfileEntry(Struct, frozen=True, kw_only=True):
@@ -21,6 +21,17 @@ class ProfileEntry(Struct, frozen=True, kw_only=True):
     profile: Profile | None
     source: str
     error: str | None = None
+
+
+def profile_error(entry: ProfileEntry, there: Collection[str]) -> str | None:
+    """What is wrong with a profile as it is found now; None where nothing is.
+
+    Args:
+        there: the names of all tools, see `tools_error`.
+    """
+    if entry.error is not None or entry.profile is None:
+        return entry.error
+    return tools_error(entry.profile, there)
 
 
 class Profiles(Protocol):

@@ -3,7 +3,9 @@
 from msgspec.structs import replace
 
 from navi.adapters.tools.own_tools.wire import LoadProblem
-from navi.cli.doctor import Finding, mcp_findings, tool_findings
+from navi.cli.doctor import Finding, mcp_findings, profile_findings, tool_findings
+from navi.domain.profile import Profile
+from navi.ports.profiles import ProfileEntry
 from navi.ports.tools import ToolDescription, UnavailableTool
 
 TODO = ToolDescription(
@@ -61,3 +63,16 @@ def test_a_file_that_came_went_or_changed_since_the_start_is_named() -> None:
             "weather.py: the running navi offers forecast as it was at its start, not as it is now"
         )
     ]
+
+
+def test_a_profile_that_names_no_tool_fails_and_one_of_a_server_that_is_not_up_does_not() -> None:
+    typo = ProfileEntry(id="typo", profile=Profile(enabled_tools=("tood",)), source="mine")
+    away = ProfileEntry(
+        id="away", profile=Profile(enabled_tools=("github__search",)), source="mine"
+    )
+    broken = ProfileEntry(id="broken", profile=None, source="mine", error="is not JSON")
+
+    assert profile_findings((typo, away, broken), {"todo", "github"}) == (
+        Finding(name="profiles", state="fail", text="typo: there is no tool 'tood'"),
+        Finding(name="profiles", state="fail", text="broken: is not JSON"),
+    )

@@ -1,7 +1,7 @@
 import pytest
 
 from navi.domain.errors import BadInput
-from navi.domain.profile import Profile, parse_profile
+from navi.domain.profile import Profile, parse_profile, tools_error
 
 
 def test_every_key_may_be_left_out() -> None:
@@ -61,3 +61,18 @@ def test_subagents_have_the_agents_tools_unless_they_have_their_own(
     profile: Profile, tools: tuple[str, ...] | None
 ) -> None:
     assert profile.tools_of_subagents == tools
+
+
+@pytest.mark.parametrize(
+    ("profile", "error"),
+    [
+        (Profile(), None),
+        (Profile(enabled_tools=()), None),
+        (Profile(enabled_tools=("todo", "code_exec", "github__search")), None),
+        (Profile(enabled_tools=("todo", "tood")), "there is no tool 'tood'"),
+        (Profile(subagent_tools=("a", "b__c", "a")), "there is no tool 'a', 'b__c'"),
+    ],
+)
+def test_a_tool_that_there_is_not_is_named(profile: Profile, error: str | None) -> None:
+    # Not offered here, and a server that is not up: they are there all the same.
+    assert tools_error(profile, {"todo", "github"}) == error

@@ -1,5 +1,7 @@
 """Routes of profiles and tools."""
 
+from collections.abc import Collection
+
 from litestar import Response, get
 from msgspec import Struct
 
@@ -8,7 +10,7 @@ from navi.domain.ids import SessionId
 from navi.http.requests.bodies import answer
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, Services
-from navi.ports.profiles import ProfileEntry
+from navi.ports.profiles import ProfileEntry, profile_error
 
 NO_SESSION = "00000000-0000-0000-0000-000000000000"
 
@@ -19,7 +21,7 @@ class ProfileAnswer(Struct, frozen=True, kw_only=True):
     Attributes:
         model: the names that are tried, as the profile has them; null for the service's own.
         max_iterations: model calls that a turn may make; null for a profile that never was good.
-        error: why the present version is not used; null where it is.
+        error: why the present version is not used, or which tools it names that there are not.
     """
 
     id: str
@@ -66,7 +68,11 @@ async def get_profiles(services: Given) -> Response[bytes]:
     """The profiles, broken ones too."""
     await require_log(services)
     entries = await services.profiles.all()
-    return answer(ProfileList(profiles=tuple(_profile(entry) for entry in entries)))
+    there = {
+        *(tool.description.name for tool in services.tools.all()),
+        *(tool.name for tool in services.tools.unavailable()),
+    }
+    return answer(ProfileList(profiles=tuple(_profile(entry, there) for entry in entries)))
 
 
 @get("/tools", opt=operation(answers={200: ToolList}))
@@ -107,7 +113,7 @@ async def require_log(services: Services) -> None:
     await services.event_log.head(SessionId(NO_SESSION))
 
 
-def _profile(entry: ProfileEntry) -> ProfileAnswer:
+def _profile(entry: ProfileEntry, there: Collection[str]) -> ProfileAnswer:
     profile = entry.profile
     return ProfileAnswer(
         id=entry.id,
@@ -116,5 +122,5 @@ def _profile(entry: ProfileEntry) -> ProfileAnswer:
         model=None if profile is None else profile.model,
         source=entry.source,
         max_iterations=None if profile is None else profile.max_iterations,
-        error=entry.error,
+        error=profile_error(entry, there),
     )

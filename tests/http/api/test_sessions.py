@@ -1,6 +1,7 @@
 """Routes of sessions and messages, over a real socket."""
 
 import asyncio
+import json
 from typing import Any
 
 from tests.support.app import RunningApp
@@ -285,6 +286,18 @@ async def test_what_does_not_exist_is_not_found(app: RunningApp) -> None:
             response = await app.client.get(f"/sessions/{session_id}{route}")
             assert response.status_code == 404, (session_id, route)
             assert response.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_profile_that_names_a_tool_that_there_is_not_says_so(app: RunningApp) -> None:
+    for name, tools in {"typo": ["todo", "tood"], "fine": ["todo", "memory"]}.items():
+        folder = app.files / "no-profiles" / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps({"enabled_tools": tools}))
+
+    profiles = (await app.client.get("/profiles")).json()["profiles"]
+
+    errors = {profile["id"]: profile["error"] for profile in profiles if profile["error"]}
+    assert errors == {"typo": "there is no tool 'tood'"}
 
 
 async def test_profiles_tools_and_health_are_told(app: RunningApp) -> None:
