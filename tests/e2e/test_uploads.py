@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import signal
 from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -33,13 +34,12 @@ async def service(
     postgres_server: PostgresServer,
     nats_server: NatsServer,
 ) -> AsyncGenerator[Service, None]:
-    """Two nodes with one files directory, where uploads stay for some seconds."""
+    """Two nodes with one files directory."""
     directory = tmp_path_factory.mktemp("uploads")
     files = directory / "files"
     files.mkdir()
     nodes: list[NaviProcess] = []
     async with fresh_service(directory, postgres_server, nats_server) as settings:
-        settings["SESSION_FILES_TTL_HOURS"] = "0.001"
         for name in ("a", "b"):
             (directory / name).mkdir()
             (directory / name / "files").symlink_to(files)
@@ -50,6 +50,22 @@ async def service(
         finally:
             for node in nodes:
                 await node.end()
+
+
+@asynccontextmanager
+async def beside(
+    node: NaviProcess, directory: Path, **settings: str
+) -> AsyncGenerator[Service, None]:
+    """Two more nodes on what a node has, with settings of their own."""
+    nodes = [NaviProcess(directory / name, {**node.settings, **settings}) for name in ("c", "d")]
+    for more in nodes:
+        more.data_dir.mkdir()
+        (more.data_dir / "files").symlink_to(node.data_dir / "files")
+    try:
+        await asyncio.gather(*(more.start() for more in nodes))
+        yield nodes[0], nodes[1]
+    finally:
+        await asyncio.gather(*(more.end() for more in nodes))
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -144,13 +160,7 @@ async def test_two_nodes_together_take_no_more_than_a_session_may_have(
     tmp_path: Path, service: Service
 ) -> None:
     a, b = service
-    small = NaviProcess(tmp_path / "c", {**a.settings, "SESSION_FILES_MAX_SIZE_MB": "2"})
-    other = NaviProcess(tmp_path / "d", small.settings)
-    for node in (small, other):
-        node.data_dir.mkdir()
-        (node.data_dir / "files").symlink_to(a.data_dir / "files")
-    try:
-        await asyncio.gather(small.start(), other.start())
+    async with beside(a, tmp_path, SESSION_FILES_MAX_SIZE_MB="2") as (small, other):
         session_id = await small.new_session()
         data = b"x" * (MEBIBYTE + 1)
 
@@ -160,26 +170,24 @@ async def test_two_nodes_together_take_no_more_than_a_session_may_have(
 
         assert sorted(answer.status_code for answer in answers) == [201, 413, 413, 413]
         assert len(await files_of(b, session_id)) == 1
-    finally:
-        await asyncio.gather(small.end(), other.end())
 
 
-async def test_an_upload_stays_for_its_time_and_goes_once(service: Service) -> None:
-    a, b = service
-    session_id = await a.new_session()
-    [file] = (await upload(a, session_id, "old.txt", b"1")).json()["files"]
+async def test_an_upload_stays_for_its_time_and_goes_once(tmp_path: Path, service: Service) -> None:
+    async with beside(service[0], tmp_path, SESSION_FILES_TTL_HOURS="0.001") as (a, b):
+        session_id = await a.new_session()
+        [file] = (await upload(a, session_id, "old.txt", b"1")).json()["files"]
 
-    event = await b.until(session_id, "file_expired")
+        event = await b.until(session_id, "file_expired")
 
-    assert event["data"] == {"name": "old.txt"}
-    assert _seconds(file["at"], event["at"]) >= STAY_SECONDS
-    assert await files_of(a, session_id) == []
-    assert await status(b, session_id, "old.txt") == 404
-    await until(lambda: on_disk(a, session_id) == [])
-    await until(lambda: not (a.data_dir / "files/.uploads/sessions" / session_id).exists())
-    await upload(b, session_id, "old.txt", b"2")
-    await b.until(session_id, "file_expired", after=event["seq"])
-    assert (await a.types(session_id)).count("file_expired") == 2
+        assert event["data"] == {"name": "old.txt"}
+        assert _seconds(file["at"], event["at"]) >= STAY_SECONDS
+        assert await files_of(a, session_id) == []
+        assert await status(b, session_id, "old.txt") == 404
+        await until(lambda: on_disk(a, session_id) == [])
+        await until(lambda: not (a.data_dir / "files/.uploads/sessions" / session_id).exists())
+        await upload(b, session_id, "old.txt", b"2")
+        await b.until(session_id, "file_expired", after=event["seq"])
+        assert (await a.types(session_id)).count("file_expired") == 2
 
 
 async def test_deletion_on_one_node_is_seen_by_all(service: Service) -> None:
