@@ -38,13 +38,13 @@ async def test_shows_the_line_of_python_that_failed(tmp_path: Path) -> None:
 
 
 async def test_output_comes_while_code_runs(tmp_path: Path) -> None:
-    stop, said = asyncio.Event(), "import time; print('first'); time.sleep(600)"
+    stop, said = asyncio.Event(), "import time; print('first', end=''); time.sleep(600)"
 
     ended = await run_code(
         tmp_path, said, language="python", stop=stop, on_output=lambda _: stop.set()
     )
 
-    assert (ended.text, ended.ended.ended_by) == ("first\n", "stop")
+    assert (ended.text, ended.ended.ended_by) == ("first", "stop")
 
 
 async def test_works_on_the_files_of_the_workspace(tmp_path: Path) -> None:

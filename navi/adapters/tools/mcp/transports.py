@@ -57,6 +57,11 @@ class Loss:
             self.last_words = last_words
             self._said.set()
 
+    def expect(self, reason: str) -> None:
+        """What the reason is, should the connection end now."""
+        if not self._said.is_set():
+            self.reason = reason
+
     @property
     def is_said(self) -> bool:
         """Whether the server is there no more."""
@@ -250,7 +255,9 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         assert isinstance(stream, httpx2.AsyncByteStream)  # noqa: S101 - of an asynchronous transport
         if encoding.strip().lower() not in ("", "identity"):
             await stream.aclose()
-            raise httpx2.ReadError(f"the server packs its answers ({encoding[:40]}) unasked")
+            reason = f"the server packs its answers ({encoding[:40]}) unasked"
+            self._loss.expect(reason)
+            raise httpx2.ReadError(reason)
         events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         response.stream = _BoundedBody(
             stream, self._pace, limit=None if events else MAX_MESSAGE_BYTES
