@@ -1,4 +1,4 @@
-"""Session 01a20292-8b1d-7dc4-b7aa-c7171a7fe9a8 runs again as it was recorded; made by `navi rerun --save`."""
+"""Session 01a202ed-6248-7ae5-b32a-4d4002b20e31 runs again as it was recorded; made by `navi rerun --save`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Session 01a20292-a929-7db7-842a-e7f8d6cbc268 runs again as it was recorded; made by `navi rerun --save`."""
+"""Session 01a202ed-900b-7ea7-b18b-06f9ec304281 runs again as it was recorded; made by `navi rerun --save`."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """Tool arguments as msgspec structs: JSON Schema, and validation errors in words."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -32,7 +32,27 @@ def schema_of(arguments: type[Struct]) -> JsonObject:
     whole["additionalProperties"] = False
     if recursive := _references(whole):
         whole["$defs"] = {name: definitions[name] for name in _closure(recursive, definitions)}
-    return lean_schema(whole)
+    return _values_once(lean_schema(whole))
+
+
+def _values_once(schema: JsonObject) -> JsonObject:
+    """The schema with the values of an argument told once, where objects in a list have one of its name.
+
+    Each value costs tokens of every call, and the check knows them anyway.
+    """
+    properties = cast(JsonObject, schema.get("properties", {}))
+    told = {name: value for name, value in properties.items() if "enum" in value}
+
+    def inner(value: Any) -> Any:
+        match value:
+            case {"items": {"properties": dict()} as items}:
+                named = cast(JsonObject, items["properties"])
+                short = {n: {"type": "string"} if told.get(n) == s else s for n, s in named.items()}
+                return {**value, "items": {**items, "properties": short}}
+            case _:
+                return value
+
+    return {**schema, "properties": {name: inner(value) for name, value in properties.items()}}
 
 
 def parse_arguments(kind: type[S], arguments: JsonObject) -> S:

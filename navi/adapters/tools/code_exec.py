@@ -33,8 +33,7 @@ class CodeExecTool(TypedTool[CodeExecArguments]):
         super().__init__(
             CodeExecArguments,
             name=CODE_EXEC,
-            description="Runs code in the session's directory: Python's standard library or bash, "
-            "no network, uploads/ read only. Only files stay; print what you want to see.",
+            description="Runs Python (standard library) or bash in the session's directory, without network.",
             safe_to_repeat=False,  # what it did to files it would do twice
         )
         self._sandbox = sandbox

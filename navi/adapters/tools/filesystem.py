@@ -58,8 +58,7 @@ class FilesystemTool(TypedTool[FilesystemArguments]):
         super().__init__(
             FilesystemArguments,
             name="filesystem",
-            description="Files of the session, by relative path; the user's are in uploads/. search finds "
-            "lines by query.",
+            description="Files of the session, by relative path; the user's are in uploads/.",
             safe_to_repeat=False,  # a second append would write twice
             missing=_missing,
         )

@@ -35,10 +35,7 @@ class MemoryArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What the model may ask for; which fields an action needs is checked in words."""
 
     action: Literal["save", "search", "forget"]
-    text: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)] | None,
-        Meta(description="one fact: The user prefers metric units."),
-    ] = None
+    text: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)] | None = None  # one fact
     query: Annotated[str, Meta(min_length=1, max_length=MAX_QUERY)] | None = None
     id: str | None = None
 
@@ -51,9 +48,8 @@ class MemoryTool(TypedTool[MemoryArguments]):
         super().__init__(
             MemoryArguments,
             name="memory",
-            description="What you know of the user from all conversations. save what will matter in "
-            "weeks: preferences, people, projects; never passwords. search before you ask what they may "
-            "have told you. forget what is no longer true.",
+            description="Facts about the user. save what matters for weeks, never passwords; search before "
+            "you ask; forget what is no longer true.",
             safe_to_repeat=False,  # a second save may keep a second fact
             missing=_missing,
         )

@@ -38,8 +38,7 @@ class ScratchpadTool(TypedTool[ScratchpadArguments]):
         super().__init__(
             ScratchpadArguments,
             name="scratchpad",
-            description="Notes for yourself and subagents, unseen by the user; they outlive a summary of the "
-            "conversation.",
+            description="Private notes, which outlive a summary of the conversation.",
             safe_to_repeat=False,  # a second append would write twice
             missing=_missing,
         )

@@ -30,9 +30,8 @@ class SpawnAgentTool(TypedTool[SpawnArguments]):
         super().__init__(
             SpawnArguments,
             name=SPAWN_AGENT,
-            description="Have a subagent do a part of the work worth three or more tool calls. It "
-            "shares your files and todo list, not this conversation. Several calls in one reply run "
-            "side by side.",
+            description="Give a subagent a part worth three or more tool calls. It sees your files and todo "
+            "list, not this conversation; several run side by side.",
             # What a subagent does stands in the log: the same call again goes on where it was.
             safe_to_repeat=True,
         )

@@ -22,8 +22,7 @@ class SwitchProfileTool(TypedTool[SwitchArguments]):
         super().__init__(
             SwitchArguments,
             name="switch_profile",
-            description="Go on as another profile, with its tools, when the user asks for it or the "
-            "work belongs there.",
+            description="Go on as another profile, if the user asks.",
             safe_to_repeat=True,
         )
 

@@ -55,8 +55,7 @@ class TodoTool(TypedTool[TodoArguments]):
         super().__init__(
             TodoArguments,
             name="todo",
-            description="What is to be done, seen by the user, shared with subagents. set all items before "
-            "work of several steps; update one when you begin it and as soon as it is done.",
+            description="Your work, as the user sees it: set all items first, update each as it begins and ends.",
             safe_to_repeat=False,  # a second add would make a second item
             missing=_missing,
         )

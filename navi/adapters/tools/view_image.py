@@ -21,7 +21,7 @@ class ViewImageTool(TypedTool[ViewImageArguments]):
         super().__init__(
             ViewImageArguments,
             name="view_image",
-            description="Look at a picture file.",
+            description="Look at a picture.",
             safe_to_repeat=True,
         )
 

@@ -13,16 +13,16 @@ from navi.domain.prompt import ToolSchema
 from tests.adapters.tools.test_memory import Notebook
 
 MOST = {
-    "filesystem": 500,
-    "view_image": 160,
-    "todo": 670,
-    "scratchpad": 290,
-    "spawn_agent": 370,
-    "switch_profile": 270,
-    "memory": 490,
-    "web_fetch": 230,
+    "filesystem": 470,
+    "view_image": 150,
+    "todo": 560,
+    "scratchpad": 250,
+    "spawn_agent": 340,
+    "switch_profile": 220,
+    "memory": 350,
+    "web_fetch": 190,
     "web_search": 220,
-    "code_exec": 400,
+    "code_exec": 330,
 }
 
 

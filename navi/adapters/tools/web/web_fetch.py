@@ -29,7 +29,7 @@ class WebFetchTool(TypedTool[WebFetchArguments]):
         super().__init__(
             WebFetchArguments,
             name="web_fetch",
-            description="Reads a web page, PDF, JSON or text; start goes on in a long one.",
+            description="Reads a web page, PDF, JSON or text.",
             safe_to_repeat=True,
         )
         self._processes = processes
