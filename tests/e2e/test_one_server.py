@@ -199,6 +199,7 @@ async def test_the_doctor_finds_nothing_wrong(navi: NaviProcess) -> None:
             "context window": "ok",
             "model slots": "ok",
             "tools": "ok",
+            "code_exec": "ok",
             "profiles": "ok",
         },
     )

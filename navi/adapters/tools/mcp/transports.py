@@ -30,6 +30,7 @@ FLOOD_MESSAGES = 15_000  # that came faster than that, one after the other: half
 EXIT_SECONDS = 1.0  # for a program to end by itself once its input is closed
 LAST_WORDS = 2_000  # bytes of a program's standard error that are kept
 CONNECT_SECONDS = 15.0
+BAD_GATEWAY = 502
 SILENCE_SECONDS = 900.0  # in a response; a call has a limit of its own
 
 Message = SessionMessage | Exception
@@ -56,11 +57,6 @@ class Loss:
             self.reason = reason
             self.last_words = last_words
             self._said.set()
-
-    def expect(self, reason: str) -> None:
-        """What the reason is, should the connection end now."""
-        if not self._said.is_set():
-            self.reason = reason
 
     @property
     def is_said(self) -> bool:
@@ -255,9 +251,9 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         assert isinstance(stream, httpx2.AsyncByteStream)  # noqa: S101 - of an asynchronous transport
         if encoding.strip().lower() not in ("", "identity"):
             await stream.aclose()
-            reason = f"the server packs its answers ({encoding[:40]}) unasked"
-            self._loss.expect(reason)
-            raise httpx2.ReadError(reason)
+            # As a refusal: the call fails, and the connection is there for the next one.
+            self._loss.refusal = f"the server packs its answers ({encoding[:40]}) unasked"
+            return httpx2.Response(BAD_GATEWAY, request=request)
         events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         response.stream = _BoundedBody(
             stream, self._pace, limit=None if events else MAX_MESSAGE_BYTES
