@@ -98,7 +98,7 @@ async def _navi(
     async def one() -> None:
         nonlocal done
         session_id, seq = SessionId(new_id()), 0
-        while time.perf_counter() - started < seconds:
+        while not seq or time.perf_counter() - started < seconds:
             news = tuple(
                 NewEvent(id=EventId(new_id()), at=AT, turn_id=None, subagent_id=None, event=event)
                 for _ in range(events)

@@ -64,10 +64,17 @@ class AgentActions(Protocol):
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
-    """What a tool call is given: ids, workspace, stop signal, todo list, actions."""
+    """What a tool call is given: ids, workspace, stop signal, todo list, actions.
+
+    Attributes:
+        user_role: ``admin`` or ``user``; without accounts the one person is the admin.
+        user_info: what is known of the user, as JSON: ``id`` and ``name`` at least.
+    """
 
     session_id: SessionId
     user_id: Owner
+    user_role: str
+    user_info: JsonObject
     call_id: CallId
     workspace: Path  # the session's own directory; exists
     stop: StopSignal

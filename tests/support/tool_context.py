@@ -51,6 +51,8 @@ def context_in(
     return ToolContext(
         session_id=SESSION,
         user_id=LOCAL_OWNER,
+        user_role="admin",
+        user_info={"id": LOCAL_OWNER, "name": "Ada"},
         call_id=CallId(call_id),
         workspace=workspace,
         stop=stop or asyncio.Event(),

@@ -35,6 +35,7 @@ from navi.projections.todo import TodoState
 log = structlog.get_logger()
 
 CUT_OFF = "The call was cut off for length before its arguments were complete: it was not run."
+ROLE = "admin"  # without accounts there is one person, who may do everything
 STOP_GRACE = 0.8  # seconds a tool has to end by itself once the turn is to halt
 TOOL_TIMEOUT = 900.0  # seconds; most tools have shorter limits of their own
 # A little more than a subagent and than code have by themselves.
@@ -139,6 +140,8 @@ class RunToolOnce:
         context = ToolContext(
             session_id=record.id,
             user_id=record.session.owner,
+            user_role=ROLE,
+            user_info={"id": record.session.owner, "name": record.session.owner},
             call_id=call.id,
             workspace=workspace,
             stop=halt,

@@ -65,6 +65,8 @@ class OwnServer:
     def freeze(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        # Its threads on other processors go on until the signal has reached them.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def thaw(self) -> None:
         assert self._process is not None

@@ -37,7 +37,7 @@ async def forecast(
 async def whose(context: ToolContext) -> str:
     """Everything the context says."""
     return "|".join(
-        [context.session_id, context.user_id, context.call_id, str(context.workspace == type(context.workspace).cwd())]
+        [context.session_id, context.user_id, context.user_role, context.user_info["name"], context.call_id, str(context.workspace == type(context.workspace).cwd())]
     )
 
 

@@ -130,7 +130,7 @@ async def test_arguments_that_do_not_fit_are_named(tools: Tools, tmp_path: Path)
 async def test_the_context_says_whose_call_it_is(tools: Tools, tmp_path: Path) -> None:
     result = await run(tools, "whose", tmp_path)
 
-    assert result.output == f"{SESSION}|local|call_00000000000a|True"
+    assert result.output == f"{SESSION}|local|admin|Ada|call_00000000000a|True"
 
 
 async def test_no_secret_of_the_server_is_passed_on(tools: Tools, tmp_path: Path) -> None:

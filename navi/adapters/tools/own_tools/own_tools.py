@@ -145,6 +145,8 @@ class OwnTools:
             arguments=arguments,
             session_id=context.session_id,
             user_id=context.user_id,
+            user_role=context.user_role,
+            user_info=context.user_info,
             call_id=context.call_id,
             workspace=str(context.workspace.absolute()),
         )

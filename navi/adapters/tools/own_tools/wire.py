@@ -38,6 +38,8 @@ class CallTool(Struct, frozen=True, kw_only=True, tag=True):
     arguments: JsonObject
     session_id: str
     user_id: str
+    user_role: str
+    user_info: JsonObject
     call_id: str
     workspace: str
 

@@ -34,7 +34,7 @@ from navi.adapters.tools.own_tools.wire import (
 )
 from navi.adapters.tools.program import die_with
 from navi.domain.errors import BadInput
-from navi.domain.events import ToolOutcome
+from navi.domain.events import JsonObject, ToolOutcome
 from navi.domain.tool_output import clean_text
 
 HEED_SECONDS = 0.35  # between telling a tool to stop and cancelling it
@@ -46,6 +46,8 @@ class OwnToolContext(Struct, frozen=True, kw_only=True):
 
     session_id: str
     user_id: str
+    user_role: str
+    user_info: JsonObject
     call_id: str
     workspace: Path
     stop: asyncio.Event
@@ -167,6 +169,8 @@ async def _answer(
         values["context"] = OwnToolContext(
             session_id=call.session_id,
             user_id=call.user_id,
+            user_role=call.user_role,
+            user_info=call.user_info,
             call_id=call.call_id,
             workspace=Path(call.workspace),
             stop=stop,
