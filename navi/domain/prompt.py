@@ -175,13 +175,14 @@ def with_pictures(
     """The messages with the pictures that they show.
 
     Args:
-        kept: Base64 texts by their hashes; None for a model that does not see, which is told so.
+        kept: Base64 texts by their hashes, what is not kept any more is only named; None for a model
+            that does not see, which is told so.
     """
 
     def completed(message: PromptMessage) -> PromptMessage:
         if not message.pictures:
             return message
-        if kept is None:
+        if kept is None or any(p.base64_sha256 not in kept for p in message.pictures):
             return replace(message, content=f"{message.content} {NOT_SEEN}", pictures=UNSET)
         there = tuple(replace(p, base64=kept[p.base64_sha256]) for p in message.pictures)
         return replace(message, pictures=there)

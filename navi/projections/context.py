@@ -155,7 +155,7 @@ class Context(JsonForm[ContextState]):
 
 
 def _picture(shown: ImageShown) -> Picture | UnsetType:
-    if shown.base64_sha256 is UNSET:
+    if shown.base64_sha256 is UNSET or shown.erased is True:
         return UNSET
     return Picture(
         path=shown.path,

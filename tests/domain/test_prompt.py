@@ -104,6 +104,7 @@ def test_a_picture_is_sent_to_who_sees_and_named_to_others() -> None:
 
     [seen] = with_pictures(messages, {"# a.png": "QUJD"})
     [named] = with_pictures(messages, None)
+    assert with_pictures(messages, {}) == (named,)  # erased meanwhile
 
     assert [shown.base64 for shown in pictures_in([seen])] == ["QUJD"]
     assert named.content == "a.png: a picture, which this model cannot see"

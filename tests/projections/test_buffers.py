@@ -4,11 +4,14 @@ from typing import Any
 
 from msgspec import UNSET
 
+from navi.domain.erasure import without_words
+from navi.domain.event_codec import decode_data, encode_data
 from navi.domain.events import (
     AgentEvent,
     CompressionUndone,
     ContextCompressed,
     GuidanceGiven,
+    ImageShown,
     MessageDelivered,
     MessageWithdrawn,
     ModelCalled,
@@ -232,3 +235,26 @@ def test_the_todo_list_is_the_last_one_that_was_set() -> None:
     assert folded.state.items == (two,)
     assert one.validation is None
     assert said(1, "user", "x").thinking is UNSET
+
+
+def test_a_picture_stands_in_the_context_until_it_is_erased() -> None:
+    shown = ImageShown(
+        call_id="m1",
+        path="uploads/a.png",
+        sha256="1f",
+        media_type="image/png",
+        width=3,
+        height=4,
+        base64_sha256="2f",
+    )
+    erased = decode_data(shown.TYPE, 1, without_words(shown.TYPE, encode_data(shown)))
+    assert isinstance(erased, ImageShown)
+
+    [before], [after] = rows(fold(Context(), shown)), rows(fold(Context(), erased))
+
+    assert (before.content, before.picture and before.picture.base64_sha256) == (
+        "uploads/a.png:",
+        "2f",
+    )
+    assert (after.content, after.picture) == ("[erased]:", UNSET)
+    assert rows(fold(Messages(), shown)) == []

@@ -242,8 +242,9 @@ class AskModelOnce:
     async def _kept(self, pictures: tuple[PromptPicture, ...]) -> dict[str, str]:
         kept: dict[str, str] = {}
         for name in {picture.base64_sha256 for picture in pictures}:
-            # Erased meanwhile: another session's erasure never takes what this one shows.
-            kept[name] = await with_retry(partial(self._texts.get, name)) or ""
+            text = await with_retry(partial(self._texts.get, name))
+            if text is not None:
+                kept[name] = text
         return kept
 
     async def _fitted(self, target: Target, question: Question) -> Fitted:
