@@ -65,9 +65,9 @@ soak: $(DEV)
 
 lock:
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv (pip install uv, or UV=/path/to/uv)" >&2; exit 1; }
-	$(LOCK) --group build --extra sandbox -o requirements/server.lock
-	$(LOCK) --group build --extra sandbox --extra embedded -c requirements/server.lock -o requirements/run.lock
-	$(LOCK) --group build --extra sandbox --extra embedded --group dev -c requirements/run.lock -o requirements/dev.lock
+	$(LOCK) --group build --extra sandbox --extra ssh --extra otel -o requirements/server.lock
+	$(LOCK) --group build --extra sandbox --extra ssh --extra otel --extra embedded -c requirements/server.lock -o requirements/run.lock
+	$(LOCK) --group build --extra sandbox --extra ssh --extra otel --extra embedded --group dev -c requirements/run.lock -o requirements/dev.lock
 	$(COMPILE) --group model --no-deps -o requirements/model.lock
 
 clean:
