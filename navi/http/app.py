@@ -25,11 +25,13 @@ from navi.http.api.sessions import (
 )
 from navi.http.api.tools_and_profiles import get_profiles, get_tools
 from navi.http.live.watch_session import watch_session
+from navi.http.requests.access import DEPENDENCIES, check_access
 from navi.http.requests.bodies import MAX_BODY_BYTES, answer
 from navi.http.requests.errors import EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, Services
 from navi.http.schemas.schema_routes import get_asyncapi, get_event_schema, get_openapi
+from navi.http.server.authentication import Authentication, Identify, everybody_is_local
 from navi.http.server.connection_limit import ConnectionLimit
 from navi.http.server.guard import Guard
 from navi.http.server.request_form import RequestForm, ServerOptions, options_routes
@@ -45,7 +47,7 @@ class Welcome(Struct, frozen=True, kw_only=True):
     sessions: str = "/sessions"
 
 
-@get("/", opt=operation(answers={200: None}))
+@get("/", opt=operation(access="open", answers={200: None}))
 async def get_welcome(services: Given) -> Response[bytes]:
     """What this is and where its routes are described."""
     return answer(Welcome(name="navi", version=services.version))
@@ -89,17 +91,28 @@ ROUTES = (
 )
 
 
-def create_app(services: Services, *, host: str, allowed_hosts: Iterable[str] = ()) -> ASGIApp:
+def create_app(
+    services: Services,
+    *,
+    host: str,
+    allowed_hosts: Iterable[str] = (),
+    identify: Identify = everybody_is_local,
+) -> ASGIApp:
     """The application on these services.
 
     Args:
         host: the address that is listened on; a name by which the server may be called.
         allowed_hosts: further names, such as the machine's own where that listens on all addresses.
+        identify: finds whom a request comes from.
     """
     app = Litestar(
         # First: a path without one gets the handler of `OPTIONS` that Litestar makes.
         route_handlers=[*options_routes(ROUTES), *ROUTES],
-        dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
+        dependencies={
+            "services": Provide(lambda: services, sync_to_thread=False),
+            **DEPENDENCIES,
+        },
+        guards=[check_access],
         exception_handlers=EXCEPTION_HANDLERS,
         after_exception=[log_broken_socket],
         request_max_body_size=MAX_BODY_BYTES,
@@ -107,6 +120,7 @@ def create_app(services: Services, *, host: str, allowed_hosts: Iterable[str] = 
         logging_config=None,
         debug=False,
     )
-    limited = ConnectionLimit(ServerOptions(app, ROUTES))
+    known = Authentication(ServerOptions(app, ROUTES), identify)
+    limited = ConnectionLimit(known)
     guarded = Guard(limited, host=host, allowed_hosts=allowed_hosts)
     return RequestForm(guarded)

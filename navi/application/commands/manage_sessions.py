@@ -4,7 +4,12 @@ from msgspec import Struct
 
 from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.agent.session_runs import SessionRuns
-from navi.application.session.find_session import conversation, existing_session
+from navi.application.session.find_session import (
+    conversation,
+    existing_session,
+    own_session,
+    readable_session,
+)
 from navi.application.session.record import Records
 from navi.domain.commands import (
     Command,
@@ -19,7 +24,8 @@ from navi.domain.commands import (
 )
 from navi.domain.errors import BadInput, ConcurrentAppend
 from navi.domain.events import Mode, UserMessageReceived
-from navi.domain.ids import LOCAL_OWNER, MessageId, NodeId, SessionId, TurnId
+from navi.domain.ids import LOCAL_OWNER, MessageId, NodeId, Owner, SessionId, TurnId
+from navi.domain.principal import Principal
 from navi.domain.secrets import Secrets
 from navi.domain.session import Session
 from navi.ports.clock import Ids
@@ -68,7 +74,9 @@ class ManageSessions:
         self._node = node
         self._secrets = secrets
 
-    async def create(self, *, profile_id: str, name: str | None) -> Session:
+    async def create(
+        self, *, profile_id: str, name: str | None, owner: Owner = LOCAL_OWNER
+    ) -> Session:
         """A new session.
 
         Raises:
@@ -76,7 +84,7 @@ class ManageSessions:
         """
         await self._require_profile(profile_id)
         record = await self._records.open(SessionId(self._ids.uuid()))
-        await record.execute(CreateSession(profile_id=profile_id, owner=LOCAL_OWNER, name=name))
+        await record.execute(CreateSession(profile_id=profile_id, owner=owner, name=name))
         return record.session
 
     async def find(self, session_id: SessionId) -> Session:
@@ -86,6 +94,22 @@ class ManageSessions:
             NotFound: it does not exist, or not any more.
         """
         return (await existing_session(self._records, session_id)).session
+
+    async def readable(self, principal: Principal, session_id: SessionId) -> Session:
+        """The present state of a session that ``principal`` may read: their own, an admin any.
+
+        Raises:
+            NotFound: it does not exist, or not any more, or not for them.
+        """
+        return (await readable_session(self._records, principal, session_id)).session
+
+    async def own(self, principal: Principal, session_id: SessionId) -> SessionId:
+        """The id of a session that ``principal`` may change: their own.
+
+        Raises:
+            NotFound: it does not exist, or not any more, or not for them.
+        """
+        return (await own_session(self._records, principal, session_id)).id
 
     async def receive(
         self,

@@ -3,6 +3,7 @@
 from navi.application.session.record import Record, Records
 from navi.domain.errors import NotFound, RuleBroken
 from navi.domain.ids import SessionId, owner_stream
+from navi.domain.principal import Principal
 
 
 async def existing_session(records: Records, session_id: SessionId) -> Record:
@@ -13,6 +14,32 @@ async def existing_session(records: Records, session_id: SessionId) -> Record:
     """
     record = await records.open(session_id)
     if not record.session.exists:
+        raise NotFound(f"no session {session_id}")
+    return record
+
+
+async def readable_session(records: Records, principal: Principal, session_id: SessionId) -> Record:
+    """A session that ``principal`` may read: their own, an admin any.
+
+    Raises:
+        NotFound: there is none, or it was deleted, or it is somebody else's: the answer is the same.
+    """
+    record = await existing_session(records, session_id)
+    if record.session.owner != principal.user_id and not principal.is_admin:
+        raise NotFound(f"no session {session_id}")
+    return record
+
+
+async def own_session(records: Records, principal: Principal, session_id: SessionId) -> Record:
+    """A session that ``principal`` may change: their own.
+
+    Raises:
+        NotFound: there is none, or it was deleted, or it is somebody else's: the answer is the same.
+    """
+    record = records.kept(session_id)  # whose it is never changes; the command looks at the rest
+    if record is None or not record.session.exists:
+        record = await records.open(session_id)
+    if not record.session.exists or record.session.owner != principal.user_id:
         raise NotFound(f"no session {session_id}")
     return record
 

@@ -356,6 +356,10 @@ class Records:
         self._shrink()
         return record
 
+    def kept(self, session_id: SessionId) -> Record | None:
+        """The record of a session as it was last seen here: good for what never changes."""
+        return self._kept.get(session_id)
+
     def begin(self, session_id: SessionId, start: Session) -> Record:
         """Make the record of a fork that is not in the log yet.
 

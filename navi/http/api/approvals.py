@@ -6,11 +6,12 @@ from msgspec import Struct
 from navi.application.reading.list_approvals import WaitingApproval, waiting_approvals
 from navi.domain.events import Decision, DecisionScope, JsonObject
 from navi.domain.ids import CallId
+from navi.http.requests.access import Caller, OwnSession
 from navi.http.requests.bodies import answer, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, PathText
-from navi.http.requests.validation import NoteText, session_of, validated_decision
+from navi.http.requests.validation import NoteText, validated_decision
 
 
 class DecisionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,11 +41,11 @@ class ApprovalList(Struct, frozen=True, kw_only=True):
     approvals: tuple[WaitingApproval, ...]
 
 
-@get("/approvals", opt=operation(answers={200: ApprovalList}))
-async def get_approvals(services: Given) -> Response[bytes]:
+@get("/approvals", opt=operation(access="read", answers={200: ApprovalList}))
+async def get_approvals(services: Given, principal: Caller) -> Response[bytes]:
     """All tool calls that wait for a person."""
     waiting = await waiting_approvals(
-        services.event_log, services.read_models, owner=services.owner
+        services.event_log, services.read_models, owner=principal.user_id
     )
     return answer(ApprovalList(approvals=waiting))
 
@@ -52,16 +53,16 @@ async def get_approvals(services: Given) -> Response[bytes]:
 @post(
     "/sessions/{session_id:str}/approvals/{call_id:str}",
     opt=operation(
+        access="chat",
         body=DecisionBody,
         answers={200: DecisionAnswer},
         errors=(400, 404, 408, 409, 413, 415),
     ),
 )
 async def decide_approval(
-    request: Edge, session_id: PathText, call_id: PathText, services: Given
+    request: Edge, own: OwnSession, call_id: PathText, services: Given, principal: Caller
 ) -> Response[bytes]:
     """Decide on a tool call that waits, on any node."""
-    session = session_of(session_id)
     body = await read_json(request, DecisionBody)
     decision = validated_decision(
         call_id=CallId(call_id),
@@ -69,6 +70,6 @@ async def decide_approval(
         scope=body.scope,
         arguments=body.arguments,
         note=body.note,
-        by=services.owner,
+        by=principal.user_id,
     )
-    return answer(DecisionAnswer(seq=await services.decide_approval(session, decision)))
+    return answer(DecisionAnswer(seq=await services.decide_approval(own, decision)))

@@ -5,11 +5,12 @@ from msgspec import Struct
 
 from navi.application.commands.manage_context import Compressed
 from navi.application.reading.read_session import read_session
+from navi.http.requests.access import OwnSession, ReadableSession
 from navi.http.requests.bodies import answer, read_body, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AT, operation
-from navi.http.requests.services import Given, PathText
-from navi.http.requests.validation import SeqNumber, seq_in, session_of
+from navi.http.requests.services import Given
+from navi.http.requests.validation import SeqNumber, seq_in
 from navi.projections.planning_log import PlanningLog, PlanningPhase
 
 
@@ -29,37 +30,40 @@ class PlanningAnswer(Struct, frozen=True, kw_only=True):
 @post(
     "/sessions/{session_id:str}/compress",
     status_code=200,
-    opt=operation(answers={200: Compressed}, errors=(404, 409)),
+    opt=operation(access="chat", answers={200: Compressed}, errors=(404, 409)),
 )
-async def compress_context(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def compress_context(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
     """Summarise the older part of the context now."""
     await read_body(request)
-    return answer(await services.contexts.compress(session_of(session_id)))
+    return answer(await services.contexts.compress(own))
 
 
 @post(
     "/sessions/{session_id:str}/compress/undo",
     status_code=200,
-    opt=operation(body=Undo, answers={200: Compressed}, errors=(400, 404, 408, 409, 413, 415)),
+    opt=operation(
+        access="chat", body=Undo, answers={200: Compressed}, errors=(400, 404, 408, 409, 413, 415)
+    ),
 )
-async def undo_compression(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def undo_compression(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
     """Undo the latest compression: what it replaced is in the context again."""
     wanted = await read_json(request, Undo)
-    return answer(await services.contexts.undo(session_of(session_id), wanted.compression_seq))
+    return answer(await services.contexts.undo(own, wanted.compression_seq))
 
 
 @get(
     "/sessions/{session_id:str}/planning",
-    opt=operation(query=(AT,), answers={200: PlanningAnswer}, errors=(400, 404)),
+    opt=operation(access="read", query=(AT,), answers={200: PlanningAnswer}, errors=(400, 404)),
 )
-async def get_planning(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def get_planning(
+    request: Edge, readable: ReadableSession, services: Given
+) -> Response[bytes]:
     """The output of planning phases, verbatim."""
-    existing = (await services.sessions.find(session_of(session_id))).id
     view = await read_session(
         services.event_log,
         services.read_models,
         PlanningLog(),
-        existing,
+        readable.id,
         at=seq_in(request.query_params, "at"),
     )
     return answer(PlanningAnswer(seq=view.seq, planning=view.rows))

@@ -13,11 +13,12 @@ from navi.application.reading.render_call import RenderedCall, render_call
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import JsonObject
 from navi.domain.ids import CallId, SessionId
+from navi.http.requests.access import ReadableSession
 from navi.http.requests.bodies import answer
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AFTER, LIMIT, operation
 from navi.http.requests.services import Given, PathText
-from navi.http.requests.validation import Query, limit_in, seq_in, session_of
+from navi.http.requests.validation import Query, limit_in, seq_in
 from navi.ports.event_log import EventLog
 
 MAX_TYPES = 100
@@ -36,34 +37,35 @@ class EventList(Struct, frozen=True, kw_only=True):
 @get(
     "/sessions/{session_id:str}/events",
     opt=operation(
+        access="read",
         query=(AFTER, LIMIT, ("type", {"type": "string"}, "types, separated by commas")),
         answers={200: EventList},
         errors=(400, 404),
     ),
 )
-async def get_events(request: Edge, session_id: PathText, services: Given) -> ASGIApp:
+async def get_events(request: Edge, readable: ReadableSession, services: Given) -> ASGIApp:
     """Envelopes as they stand in the log, up to its head at this moment."""
     query = request.query_params
     after = seq_in(query, "after") or 0
     limit = limit_in(query)
     types = _types_in(query)
-    session = await services.sessions.find(session_of(session_id))
     return _stream(
-        services.event_log, session.id, head=session.seq, after=after, limit=limit, types=types
+        services.event_log, readable.id, head=readable.seq, after=after, limit=limit, types=types
     )
 
 
 @get(
     "/sessions/{session_id:str}/calls/{call_id:str}/request",
-    opt=operation(answers={200: RenderedCall}, errors=(404, 410)),
+    opt=operation(access="read", answers={200: RenderedCall}, errors=(404, 410)),
 )
-async def get_request(session_id: PathText, call_id: PathText, services: Given) -> Response[bytes]:
+async def get_request(
+    readable: ReadableSession, call_id: PathText, services: Given
+) -> Response[bytes]:
     """What a model server was sent, rendered again from the log."""
-    session = await services.sessions.find(session_of(session_id))
     if _CALL.fullmatch(call_id) is None:
-        raise NotFound(f"no model call {call_id[:100]!r} in session {session.id}")
+        raise NotFound(f"no model call {call_id[:100]!r} in session {readable.id}")
     rendered = await render_call(
-        services.event_log, services.texts, services.renderers, session.id, CallId(call_id)
+        services.event_log, services.texts, services.renderers, readable.id, CallId(call_id)
     )
     return answer(rendered)
 

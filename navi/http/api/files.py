@@ -17,6 +17,7 @@ from navi.domain.errors import NaviError
 from navi.domain.events import JsonObject
 from navi.domain.uploads import Upload, refused_suffix, too_much
 from navi.http.api.form_files import FRAME_BYTES, FileBegins, FileData, FileEnds, FormBody
+from navi.http.requests.access import Caller, ReadableSession
 from navi.http.requests.bodies import answer
 from navi.http.requests.errors import Edge, RequestRefused
 from navi.http.requests.operation import AT, operation
@@ -58,6 +59,7 @@ class FileList(Struct, frozen=True, kw_only=True):
 @post(
     "/sessions/{session_id:str}/files",
     opt=operation(
+        access="chat",
         body_content=_FORM,
         query=(
             (
@@ -70,16 +72,18 @@ class FileList(Struct, frozen=True, kw_only=True):
         errors=(400, 404, 408, 409, 413, 415, 507),
     ),
 )
-async def upload_files(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def upload_files(
+    request: Edge, session_id: PathText, services: Given, principal: Caller
+) -> Response[bytes]:
     """Upload the files of a form, all or none; a name that is taken gets a number."""
     body = FormBody(request)
     try:
-        session = await services.sessions.find(session_of(session_id))
+        own = await services.sessions.own(principal, session_of(session_id))
         most = services.uploads.max_bytes
         if body.declared_size is not None and body.declared_size > most + FRAME_BYTES:
             raise too_much(most)
         replace = yes_or_no_in(request.query_params, "replace", default=False)
-        async with services.uploads.receive(session.id, replace=replace) as receiving:
+        async with services.uploads.receive(own, replace=replace) as receiving:
             async with aclosing(body.files()) as events:
                 async for event in events:
                     match event:
@@ -99,29 +103,30 @@ async def upload_files(request: Edge, session_id: PathText, services: Given) -> 
 
 @get(
     "/sessions/{session_id:str}/files",
-    opt=operation(query=(AT,), answers={200: FileList}, errors=(400, 404)),
+    opt=operation(access="read", query=(AT,), answers={200: FileList}, errors=(400, 404)),
 )
-async def get_files(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def get_files(request: Edge, readable: ReadableSession, services: Given) -> Response[bytes]:
     """The uploads that are there, or with ``at`` that were."""
-    existing = await services.sessions.find(session_of(session_id))
     at = seq_in(request.query_params, "at")
     if at is None:
-        return answer(_list(existing.uploads))
+        return answer(_list(readable.uploads))
     view = await read_session(
-        services.event_log, services.read_models, Sessions(), existing.id, at=at
+        services.event_log, services.read_models, Sessions(), readable.id, at=at
     )
     return answer(_list(view.state.uploads))
 
 
 @get(
     "/sessions/{session_id:str}/files/{name:str}",
-    opt=operation(answers={200: None, 304: None}, answer_content=_ANY_BYTES, errors=(404,)),
+    opt=operation(
+        access="read", answers={200: None, 304: None}, answer_content=_ANY_BYTES, errors=(404,)
+    ),
 )
 async def download_file(
-    request: Edge, session_id: PathText, name: PathText, services: Given
+    request: Edge, readable: ReadableSession, name: PathText, services: Given
 ) -> Response[bytes] | Stream:
     """The bytes of an upload."""
-    kept = await services.uploads.open(session_of(session_id), name)
+    kept = await services.uploads.open(readable.id, name)
     headers = _headers(kept)
     if headers.get("ETag") in _tags(request.headers.get("if-none-match", "")):
         await kept.file.close()

@@ -8,16 +8,16 @@ from msgspec import Struct
 
 from navi.application.commands.fork_session import Forked
 from navi.http.api.sessions import SessionAnswer, session_answer
+from navi.http.requests.access import OwnSession
 from navi.http.requests.bodies import answer, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import operation
-from navi.http.requests.services import Given, PathText
+from navi.http.requests.services import Given
 from navi.http.requests.validation import (
     NameText,
     SeqNumber,
     check_seq,
     check_session_name,
-    session_of,
 )
 
 
@@ -43,15 +43,17 @@ class ForkAnswer(SessionAnswer, frozen=True, kw_only=True):
 
 @post(
     "/sessions/{session_id:str}/fork",
-    opt=operation(body=Fork, answers={201: ForkAnswer}, errors=(400, 404, 408, 413, 415)),
+    opt=operation(
+        access="chat", body=Fork, answers={201: ForkAnswer}, errors=(400, 404, 408, 413, 415)
+    ),
 )
-async def fork_session(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def fork_session(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
     """A new session that shares the events of this one up to ``at``."""
     wanted = await read_json(request, Fork)
     check_seq("at", wanted.at)
     if wanted.name is not None:
         check_session_name("name", wanted.name)
-    forked = await services.fork_session(session_of(session_id), at=wanted.at, name=wanted.name)
+    forked = await services.fork_session(own, at=wanted.at, name=wanted.name)
     response = answer(fork_answer(forked), status=HTTPStatus.CREATED)
     response.headers["Location"] = f"/sessions/{forked.session.id}"
     return response

@@ -35,13 +35,13 @@ class Ready(Struct, frozen=True, kw_only=True):
     unavailable: tuple[UnavailableAnswer, ...]
 
 
-@get("/health/live", opt=operation(answers={200: Alive}))
+@get("/health/live", opt=operation(access="open", answers={200: Alive}))
 async def get_live(services: Given) -> Response[bytes]:
     """200 as long as the process answers."""
     return answer(Alive(version=services.version))
 
 
-@get("/health/ready", opt=operation(answers={200: Ready, 503: Ready}))
+@get("/health/ready", opt=operation(access="open", answers={200: Ready, 503: Ready}))
 async def get_ready(services: Given) -> Response[bytes]:
     """Whether the node takes work; 503 where it does not."""
     found = await services.check()

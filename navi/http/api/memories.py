@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from navi.domain.ids import SessionId
 from navi.domain.memory import Memory
+from navi.http.requests.access import Caller
 from navi.http.requests.bodies import answer, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import operation
@@ -40,28 +41,31 @@ class MemoryList(Struct, frozen=True, kw_only=True):
 @get(
     "/memories",
     opt=operation(
+        access="read",
         query=(("query", {"type": "string"}, "what answers this, best first"),),
         answers={200: MemoryList},
         errors=(400,),
     ),
 )
-async def get_memories(request: Edge, services: Given) -> Response[bytes]:
+async def get_memories(request: Edge, services: Given, principal: Caller) -> Response[bytes]:
     """All memories, or with ``query`` what answers it."""
     found = await services.memories.list(
-        services.owner, query=text_in(request.query_params, "query")
+        principal.user_id, query=text_in(request.query_params, "query")
     )
     return answer(MemoryList(memories=tuple(memory_answer(memory) for memory in found)))
 
 
 @post(
     "/memories",
-    opt=operation(body=MemoryText, answers={201: MemoryAnswer}, errors=(400, 408, 413, 415)),
+    opt=operation(
+        access="chat", body=MemoryText, answers={201: MemoryAnswer}, errors=(400, 408, 413, 415)
+    ),
 )
-async def add_memory(request: Edge, services: Given) -> Response[bytes]:
+async def add_memory(request: Edge, services: Given, principal: Caller) -> Response[bytes]:
     """Add a memory by hand."""
     wanted = await read_json(request, MemoryText)
     check_words("text", wanted.text)
-    memory = await services.memories.add(services.owner, wanted.text)
+    memory = await services.memories.add(principal.user_id, wanted.text)
     response = answer(memory_answer(memory), status=HTTPStatus.CREATED)
     response.headers["Location"] = f"/memories/{memory.id}"
     return response
@@ -69,24 +73,31 @@ async def add_memory(request: Edge, services: Given) -> Response[bytes]:
 
 @patch(
     "/memories/{memory_id:str}",
-    opt=operation(body=MemoryText, answers={200: MemoryAnswer}, errors=(400, 404, 408, 413, 415)),
+    opt=operation(
+        access="chat",
+        body=MemoryText,
+        answers={200: MemoryAnswer},
+        errors=(400, 404, 408, 413, 415),
+    ),
 )
-async def change_memory(request: Edge, memory_id: PathText, services: Given) -> Response[bytes]:
+async def change_memory(
+    request: Edge, memory_id: PathText, services: Given, principal: Caller
+) -> Response[bytes]:
     """Replace the text of a memory."""
     wanted = await read_json(request, MemoryText)
     check_words("text", wanted.text)
-    memory = await services.memories.change(services.owner, memory_id, wanted.text)
+    memory = await services.memories.change(principal.user_id, memory_id, wanted.text)
     return answer(memory_answer(memory))
 
 
 @delete(
     "/memories/{memory_id:str}",
     status_code=HTTPStatus.NO_CONTENT,
-    opt=operation(answers={204: None}, errors=(404,)),
+    opt=operation(access="chat", answers={204: None}, errors=(404,)),
 )
-async def forget_memory(memory_id: PathText, services: Given) -> None:
+async def forget_memory(memory_id: PathText, services: Given, principal: Caller) -> None:
     """Forget a memory, and erase its text from the log."""
-    await services.memories.forget(services.owner, memory_id)
+    await services.memories.forget(principal.user_id, memory_id)
 
 
 def memory_answer(memory: Memory) -> MemoryAnswer:

@@ -22,17 +22,17 @@ from navi.domain.ids import MessageId, SessionId, SubagentId
 from navi.domain.messages import Message
 from navi.domain.session import undecided_calls
 from navi.http.api.sessions import WaitingCall, waiting_calls
+from navi.http.requests.access import OwnSession, ReadableSession
 from navi.http.requests.bodies import answer, read_json
 from navi.http.requests.errors import RETRY_SECONDS, Edge, RequestRefused
 from navi.http.requests.operation import AFTER, AT, LIMIT, operation
-from navi.http.requests.services import Given, PathText, Services
+from navi.http.requests.services import Given, Services
 from navi.http.requests.validation import (
     ContentText,
     FileNames,
     MessageIdText,
     limit_in,
     seq_in,
-    session_of,
     text_in,
     validated_message,
     yes_or_no_in,
@@ -99,13 +99,14 @@ class NodeGoing(Struct, frozen=True, kw_only=True):
 @post(
     "/sessions/{session_id:str}/messages",
     opt=operation(
+        access="chat",
         body=NewMessage,
         query=(("wait", {"type": "boolean", "default": True}, "wait for the turn's end"),),
         answers={200: TurnOutcome, 202: Receipt},
         errors=(400, 404, 408, 409, 413, 415, 429),
     ),
 )
-async def send_message(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def send_message(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
     """Receive a message; wait for its turn to end or to wait for a person, unless ``wait=false``."""
     wait = yes_or_no_in(request.query_params, "wait", default=True)
     wanted = await read_json(request, NewMessage)
@@ -115,9 +116,8 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
         mode=wanted.mode,
         message_id=wanted.message_id,
     )
-    session = session_of(session_id)
     received = await services.sessions.receive(
-        session,
+        own,
         content=message.content,
         files=message.files,
         mode=message.mode,
@@ -127,13 +127,13 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
     receipt = Receipt(message_id=received.message_id, seq=received.seq)
     if not wait:
         return answer(receipt, status=HTTPStatus.ACCEPTED)
-    waiting = await services.sessions.find(session) if received.repeated else None
+    waiting = await services.sessions.find(own) if received.repeated else None
     known = () if waiting is None else undecided_calls(waiting)
     ending = await race(
         await_turn_or_person(
             services.event_log,
             services.sessions.find,
-            session,
+            own,
             message_seq=receipt.seq,
             known=frozenset(run.call.id for run in known),
         ),
@@ -153,7 +153,7 @@ async def send_message(request: Edge, session_id: PathText, services: Given) -> 
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_LOOK_SECONDS):
                     return answer(
-                        await await_turn(services.event_log, session, message_seq=receipt.seq)
+                        await await_turn(services.event_log, own, message_seq=receipt.seq)
                     )
             raise _moved(receipt)
         case _:
@@ -185,16 +185,20 @@ def _moved(receipt: Receipt) -> RequestRefused:
 
 @get(
     "/sessions/{session_id:str}/messages",
-    opt=operation(query=(AT, AFTER, LIMIT), answers={200: MessageList}, errors=(400, 404)),
+    opt=operation(
+        access="read", query=(AT, AFTER, LIMIT), answers={200: MessageList}, errors=(400, 404)
+    ),
 )
-async def get_messages(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def get_messages(
+    request: Edge, readable: ReadableSession, services: Given
+) -> Response[bytes]:
     """What people see of the session."""
     query = request.query_params
     view = await read_session(
         services.event_log,
         services.read_models,
         Messages(),
-        await _existing(services, session_id),
+        readable.id,
         at=seq_in(query, "at"),
         after=seq_in(query, "after"),
         limit=limit_in(query),
@@ -205,22 +209,22 @@ async def get_messages(request: Edge, session_id: PathText, services: Given) -> 
 @get(
     "/sessions/{session_id:str}/context",
     opt=operation(
+        access="read",
         query=(AT, ("subagent_id", {"type": "string"}, "what a subagent's model saw")),
         answers={200: ContextAnswer},
         errors=(400, 404),
     ),
 )
-async def get_context(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def get_context(request: Edge, readable: ReadableSession, services: Given) -> Response[bytes]:
     """What the model sees of the session."""
     wanted = text_in(request.query_params, "subagent_id")
-    existing = await _existing(services, session_id)
     at = seq_in(request.query_params, "at")
     if wanted is None:
         view = await read_session(
-            services.event_log, services.read_models, Context(), existing, at=at
+            services.event_log, services.read_models, Context(), readable.id, at=at
         )
     else:
-        view = await _context_of_subagent(services, existing, wanted, at=at)
+        view = await _context_of_subagent(services, readable.id, wanted, at=at)
     return answer(
         ContextAnswer(seq=view.seq, token_count=view.state.token_count, messages=view.rows)
     )
@@ -228,15 +232,15 @@ async def get_context(request: Edge, session_id: PathText, services: Given) -> R
 
 @get(
     "/sessions/{session_id:str}/todo",
-    opt=operation(query=(AT,), answers={200: TodoAnswer}, errors=(400, 404)),
+    opt=operation(access="read", query=(AT,), answers={200: TodoAnswer}, errors=(400, 404)),
 )
-async def get_todo(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def get_todo(request: Edge, readable: ReadableSession, services: Given) -> Response[bytes]:
     """The session's todo list."""
     view = await read_session(
         services.event_log,
         services.read_models,
         Todo(),
-        await _existing(services, session_id),
+        readable.id,
         at=seq_in(request.query_params, "at"),
     )
     return answer(TodoAnswer(seq=view.seq, items=view.state.items))
@@ -258,8 +262,3 @@ async def _context_of_subagent(
     if not view.rows and at is None:
         raise NotFound(f"no subagent {subagent_id[:100]!r} in session {session_id}")
     return view
-
-
-async def _existing(services: Services, session_id: str) -> SessionId:
-    """The id of a session that was created and not deleted."""
-    return (await services.sessions.find(session_of(session_id))).id

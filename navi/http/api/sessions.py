@@ -15,15 +15,15 @@ from navi.domain.events import Origin
 from navi.domain.ids import CallId, SessionId
 from navi.domain.profile import DEFAULT_PROFILE
 from navi.domain.session import Session, SessionUsage, undecided_calls
+from navi.http.requests.access import Caller, OwnSession, ReadableSession
 from navi.http.requests.bodies import answer, read_body, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import LIMIT, operation
-from navi.http.requests.services import Given, PathText
+from navi.http.requests.services import Given
 from navi.http.requests.validation import (
     NameText,
     check_session_name,
     limit_in,
-    session_of,
     text_in,
 )
 
@@ -91,14 +91,18 @@ class StopAnswer(Struct, frozen=True, kw_only=True):
 
 @post(
     "/sessions",
-    opt=operation(body=NewSession, answers={201: SessionAnswer}, errors=(400, 408, 413, 415)),
+    opt=operation(
+        access="chat", body=NewSession, answers={201: SessionAnswer}, errors=(400, 408, 413, 415)
+    ),
 )
-async def create_session(request: Edge, services: Given) -> Response[bytes]:
+async def create_session(request: Edge, services: Given, principal: Caller) -> Response[bytes]:
     """A new session."""
     wanted = await read_json(request, NewSession)
     _check(name=wanted.name, profile_id=wanted.profile_id)
     session = await services.sessions.create(
-        profile_id=wanted.profile_id or DEFAULT_PROFILE, name=wanted.name
+        owner=principal.user_id,
+        profile_id=wanted.profile_id or DEFAULT_PROFILE,
+        name=wanted.name,
     )
     response = answer(session_answer(session), status=HTTPStatus.CREATED)
     response.headers["Location"] = f"/sessions/{session.id}"
@@ -108,17 +112,18 @@ async def create_session(request: Edge, services: Given) -> Response[bytes]:
 @get(
     "/sessions",
     opt=operation(
+        access="read",
         query=(LIMIT, ("after", {"type": "string"}, "`next` of the page before")),
         answers={200: SessionList},
         errors=(400,),
     ),
 )
-async def get_sessions(request: Edge, services: Given) -> Response[bytes]:
+async def get_sessions(request: Edge, services: Given, principal: Caller) -> Response[bytes]:
     """A page of sessions, or all of them."""
     page = await list_sessions(
         services.event_log,
         services.read_models,
-        owner=services.owner,
+        owner=principal.user_id,
         after=text_in(request.query_params, "after"),
         limit=limit_in(request.query_params),
     )
@@ -129,44 +134,52 @@ async def get_sessions(request: Edge, services: Given) -> Response[bytes]:
     )
 
 
-@get("/sessions/{session_id:str}", opt=operation(answers={200: SessionAnswer}, errors=(404,)))
-async def get_session(session_id: PathText, services: Given) -> Response[bytes]:
+@get(
+    "/sessions/{session_id:str}",
+    opt=operation(access="read", answers={200: SessionAnswer}, errors=(404,)),
+)
+async def get_session(readable: ReadableSession) -> Response[bytes]:
     """One session."""
-    return answer(session_answer(await services.sessions.find(session_of(session_id))))
+    return answer(session_answer(readable))
 
 
 @patch(
     "/sessions/{session_id:str}",
     opt=operation(
-        body=SessionChange, answers={200: SessionAnswer}, errors=(400, 404, 408, 413, 415)
+        access="chat",
+        body=SessionChange,
+        answers={200: SessionAnswer},
+        errors=(400, 404, 408, 413, 415),
     ),
 )
-async def change_session(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+async def change_session(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
     """Rename, pin, switch the profile."""
     wanted = await read_json(request, SessionChange)
     _check(name=wanted.name, profile_id=wanted.profile_id)
     change = Change(name=wanted.name, pinned=wanted.pinned, profile_id=wanted.profile_id)
-    return answer(session_answer(await services.sessions.change(session_of(session_id), change)))
+    return answer(session_answer(await services.sessions.change(own, change)))
 
 
 @delete(
     "/sessions/{session_id:str}",
     status_code=HTTPStatus.NO_CONTENT,
-    opt=operation(answers={204: None}, errors=(404,)),
+    opt=operation(access="chat", answers={204: None}, errors=(404,)),
 )
-async def delete_session(session_id: PathText, services: Given) -> None:
+async def delete_session(own: OwnSession, services: Given) -> None:
     """Delete a session; its log stays."""
-    session = session_of(session_id)
-    await services.sessions.delete(session)
+    await services.sessions.delete(own)
     with suppress(FilesUnavailable):  # the sweep removes them
-        await services.uploads.clear(session)
+        await services.uploads.clear(own)
 
 
-@post("/sessions/{session_id:str}/stop", opt=operation(answers={202: StopAnswer}, errors=(404,)))
-async def stop_session(request: Edge, session_id: PathText, services: Given) -> Response[bytes]:
+@post(
+    "/sessions/{session_id:str}/stop",
+    opt=operation(access="chat", answers={202: StopAnswer}, errors=(404,)),
+)
+async def stop_session(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
     """Stop the open turn, on whichever node it runs."""
     await read_body(request)
-    running = await services.sessions.stop(session_of(session_id), by="user")
+    running = await services.sessions.stop(own, by="user")
     return answer(StopAnswer(running=running), status=HTTPStatus.ACCEPTED)
 
 

@@ -63,7 +63,7 @@ class ToolList(Struct, frozen=True, kw_only=True):
     unavailable: tuple[UnavailableAnswer, ...]
 
 
-@get("/profiles", opt=operation(answers={200: ProfileList}))
+@get("/profiles", opt=operation(access="read", answers={200: ProfileList}))
 async def get_profiles(services: Given) -> Response[bytes]:
     """The profiles, broken ones too."""
     await require_log(services)
@@ -75,7 +75,7 @@ async def get_profiles(services: Given) -> Response[bytes]:
     return answer(ProfileList(profiles=tuple(_profile(entry, there) for entry in entries)))
 
 
-@get("/tools", opt=operation(answers={200: ToolList}))
+@get("/tools", opt=operation(access="read", answers={200: ToolList}))
 async def get_tools(services: Given) -> Response[bytes]:
     """The tools that sessions may be offered."""
     await require_log(services)

@@ -17,6 +17,7 @@ from litestar.exceptions import WebSocketDisconnect
 from navi.domain.errors import BadInput, NaviError, NotFound, Unavailable
 from navi.domain.events import SessionDeleted, TurnStarted
 from navi.domain.ids import CallId, SessionId
+from navi.domain.principal import Principal
 from navi.domain.session import Session
 from navi.http.live.frames import (
     BROKEN,
@@ -37,6 +38,7 @@ from navi.http.live.frames import (
     parse_frame,
 )
 from navi.http.live.outbox import Outbox
+from navi.http.requests.access import Caller, access, check_scope
 from navi.http.requests.errors import send_problem
 from navi.http.requests.services import Given, PathText, Services
 from navi.http.requests.validation import (
@@ -58,8 +60,10 @@ SETTLE_SECONDS = 1.0  # in which a burst of live events may drain, before a clie
 Socket = WebSocket[Any, Any, State]
 
 
-@websocket("/ws/sessions/{session_id:str}")
-async def watch_session(socket: Socket, session_id: PathText, services: Given) -> None:
+@websocket("/ws/sessions/{session_id:str}", opt=access("read"))
+async def watch_session(
+    socket: Socket, session_id: PathText, services: Given, principal: Caller
+) -> None:
     """Stream the session's events from ``after`` on, and execute the client's commands."""
     try:
         after = seq_in(socket.query_params, "after")
@@ -68,7 +72,7 @@ async def watch_session(socket: Socket, session_id: PathText, services: Given) -
         return
     await socket.accept()
     try:
-        ending = await _serve(socket, services, session_id, after=after)
+        ending = await _serve(socket, services, principal, session_id, after=after)
     except NotFound:
         ending = UNKNOWN_SESSION
     except Unavailable:
@@ -83,10 +87,15 @@ async def watch_session(socket: Socket, session_id: PathText, services: Given) -
 
 
 async def _serve(
-    socket: Socket, services: Services, session_id: str, *, after: int | None
+    socket: Socket,
+    services: Services,
+    principal: Principal,
+    session_id: str,
+    *,
+    after: int | None,
 ) -> Close | None:
     """Serve a connection until it ends; None where the client has closed it."""
-    session = await services.sessions.find(session_of(session_id))
+    session = await services.sessions.readable(principal, session_of(session_id))
     if after is None:
         after = await _before_open_turn(services.event_log, session)
     outbox, executing = Outbox(after=after), asyncio.Lock()
@@ -95,7 +104,7 @@ async def _serve(
     return await race(
         _follow(services.event_log, session.id, outbox, after=after, head=session.seq),
         _write(socket, outbox),
-        _listen(socket, services, session.id, outbox, executing),
+        _listen(socket, services, principal, session.id, outbox, executing),
         _wait_for_drain(services, session.id, outbox, executing),
     )
 
@@ -193,6 +202,7 @@ async def _wait_for_drain(
 async def _listen(
     socket: Socket,
     services: Services,
+    principal: Principal,
     session_id: SessionId,
     outbox: Outbox,
     executing: asyncio.Lock,
@@ -204,7 +214,7 @@ async def _listen(
             return None
         try:
             async with executing:
-                await _execute(message.get("text"), services, session_id, outbox)
+                await _execute(message.get("text"), services, principal, session_id, outbox)
         except NaviError as error:
             outbox.put(encode_frame(error_frame(error)))
         if outbox.full and not await _settles(outbox):
@@ -212,23 +222,31 @@ async def _listen(
 
 
 async def _execute(
-    text: str | None, services: Services, session_id: SessionId, outbox: Outbox
+    text: str | None,
+    services: Services,
+    principal: Principal,
+    session_id: SessionId,
+    outbox: Outbox,
 ) -> None:
     if text is None:
         raise BadInput("frame", "is binary, frames are text")
-    match parse_frame(text):
-        case SendMessage() as frame:
+    frame = parse_frame(text)
+    if not isinstance(frame, Ping):
+        check_scope(principal, "chat")
+        await services.sessions.own(principal, session_id)
+    match frame:
+        case SendMessage():
             await _receive(frame, services, session_id, outbox)
         case Stop():
             await services.sessions.stop(session_id, by="user")
-        case Approve() as frame:
+        case Approve():
             decision = validated_decision(
                 call_id=CallId(frame.call_id),
                 decision=frame.decision,
                 scope=frame.scope,
                 arguments=frame.arguments,
                 note=frame.note,
-                by=services.owner,
+                by=principal.user_id,
             )
             await services.decide_approval(session_id, decision)
         case Ping():

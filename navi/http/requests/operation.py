@@ -7,6 +7,8 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from navi.domain.events import JsonObject
+from navi.http.requests.access import Access
+from navi.http.requests.access import access as declared
 from navi.http.requests.validation import MAX_LIMIT, MAX_SEQ
 
 Parameter = tuple[str, JsonObject, str]  # name, schema, what it does
@@ -43,14 +45,15 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 def operation(
     *,
+    access: Access,
     answers: dict[int, Any],
     body: Any = None,
     body_content: JsonObject | None = None,
     answer_content: JsonObject | None = None,
     query: tuple[Parameter, ...] = (),
     errors: tuple[int, ...] = (),
-) -> dict[str, Operation]:
-    """The ``opt`` of a route handler, with the fields of ``Operation``."""
+) -> dict[str, Any]:
+    """The ``opt`` of a route handler: who may call it, and the fields of ``Operation``."""
     described = Operation(
         answers=answers,
         body=body,
@@ -59,7 +62,7 @@ def operation(
         query=query,
         errors=errors,
     )
-    return {_KEY: described}
+    return {_KEY: described, **declared(access)}
 
 
 def operation_of(handler: HTTPRouteHandler) -> Operation:

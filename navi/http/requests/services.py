@@ -13,7 +13,6 @@ from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.uploads.manage_uploads import ManageUploads
-from navi.domain.ids import LOCAL_OWNER, Owner
 from navi.ports.language_model import Renderers
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.profiles import Profiles
@@ -64,7 +63,6 @@ class Services(Struct, frozen=True, kw_only=True):
     check: Callable[[], Awaitable[Readiness]]
     draining: Draining
     version: str
-    owner: Owner = LOCAL_OWNER
 
 
 Given = NamedDependency[SkipValidation[Services]]

@@ -17,7 +17,7 @@ from navi.http.schemas.event_schema import event_schema
 from navi.http.schemas.openapi import openapi
 
 
-@get("/schema", opt=operation(answers={200: None}))
+@get("/schema", opt=operation(access="open", answers={200: None}))
 async def get_openapi(request: Edge, services: Given) -> Response[bytes]:
     """OpenAPI of the HTTP routes."""
     await require_log(services)
@@ -25,14 +25,14 @@ async def get_openapi(request: Edge, services: Given) -> Response[bytes]:
     return _json(msgspec.json.encode(openapi(services.version, handlers)))
 
 
-@get("/schema/asyncapi.json", opt=operation(answers={200: None}))
+@get("/schema/asyncapi.json", opt=operation(access="open", answers={200: None}))
 async def get_asyncapi(services: Given) -> Response[bytes]:
     """AsyncAPI of the WebSocket and of NATS."""
     await require_log(services)
     return _json(_asyncapi(services.version))
 
 
-@get("/schema/events.json", opt=operation(answers={200: None}))
+@get("/schema/events.json", opt=operation(access="open", answers={200: None}))
 async def get_event_schema(services: Given) -> Response[bytes]:
     """JSON Schema of the envelope, by type."""
     await require_log(services)

@@ -15,6 +15,7 @@ from litestar import Response
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
+from navi.http.requests.access import access
 from navi.http.requests.errors import RequestRefused, send_problem, with_head
 
 _SCHEMES = (b"http://", b"https://")
@@ -92,7 +93,9 @@ def _options(path: str, allow: str) -> HTTPRouteHandler:
     def options() -> Response[None]:
         return Response(None, status_code=HTTPStatus.NO_CONTENT, headers={"Allow": allow})
 
-    return HTTPRouteHandler(path, http_method="OPTIONS", sync_to_thread=False)(options)
+    return HTTPRouteHandler(path, http_method="OPTIONS", sync_to_thread=False, opt=access("open"))(
+        options
+    )
 
 
 def _has_two_lengths(scope: HTTPScope) -> bool:

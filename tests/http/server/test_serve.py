@@ -12,6 +12,7 @@ import structlog
 from litestar.types import Receive, Scope, Send
 
 from navi.domain.ids import SessionId
+from navi.domain.principal import Principal
 from navi.domain.session import Session
 from navi.http.api.health import state_of
 from navi.http.requests.services import Readiness
@@ -176,11 +177,11 @@ async def test_what_breaks_inside_is_told_to_the_log_and_not_to_the_client(
 async def test_what_breaks_a_websocket_is_told_to_the_log(
     own_app: RunningApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(session_id: SessionId) -> Session:
+    async def fail(_principal: Principal, session_id: SessionId) -> Session:
         raise ZeroDivisionError(session_id)
 
     session_id = await own_app.session()
-    monkeypatch.setattr(own_app.node.sessions, "find", fail)
+    monkeypatch.setattr(own_app.node.sessions, "readable", fail)
     with structlog.testing.capture_logs() as logs:
         async with own_app.socket(session_id) as socket:
             await socket.wait_closed()
