@@ -10,6 +10,7 @@ import platformdirs
 from msgspec import Struct
 
 from navi.domain.errors import BadInput
+from navi.domain.principal import DEFAULT_LIMITS, Limits
 from navi.domain.secrets import secret_values
 from navi.domain.web_addresses import parse_allowed
 from navi.failpoints import Failpoint
@@ -36,6 +37,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         context_window: tokens of one call, whatever the servers say; None to ask them.
         model_slots: calls at once that a server is given, likewise.
         compression_threshold: share of the context window, 0 to 1.
+        user_limits: of every user who was given none of their own.
         secrets: values that must not be logged, by the names of their variables.
     """
 
@@ -80,6 +82,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     web_allow: str
     searxng_url: str | None
     allowed_hosts: tuple[str, ...]
+    user_limits: Limits
     postgres_bin: Path | None
     nats_bin: Path | None
     log_level: str
@@ -168,6 +171,14 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         web_allow=read.one("NAVI_WEB_ALLOW", _web_allow, default=""),
         searxng_url=read.one("SEARXNG_URL", _url("http", "https"), default=None),
         allowed_hosts=read.one("NAVI_ALLOWED_HOSTS", _names, default=()),
+        user_limits=Limits(
+            turns=read.one("NAVI_USER_TURNS", _whole(1, 10_000), default=DEFAULT_LIMITS.turns),
+            requests=read.one(
+                "NAVI_USER_REQUESTS", _whole(1, 10**9), default=DEFAULT_LIMITS.requests
+            ),
+            sockets=read.one("NAVI_USER_SOCKETS", _whole(1, 10**6), default=DEFAULT_LIMITS.sockets),
+            tokens=read.one("NAVI_USER_TOKENS", _whole(1, 10**12), default=DEFAULT_LIMITS.tokens),
+        ),
         postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
         nats_bin=read.one("NAVI_NATS_BIN", Path, default=None),
         log_level=read.one("NAVI_LOG_LEVEL", _level, default="info"),

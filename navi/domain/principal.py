@@ -12,6 +12,25 @@ Scope = Literal["read", "chat", "admin"]  # each with those before it
 _ORDER: tuple[Scope, ...] = ("read", "chat", "admin")
 
 
+class Limits(Struct, frozen=True, kw_only=True):
+    """What one user may use at once, or in a time.
+
+    Attributes:
+        turns: that run at once; more wait, queued.
+        requests: a minute.
+        sockets: open at once.
+        tokens: of models, a day (UTC); None: as many as they like.
+    """
+
+    turns: int
+    requests: int
+    sockets: int
+    tokens: int | None
+
+
+DEFAULT_LIMITS = Limits(turns=4, requests=600, sockets=20, tokens=None)
+
+
 class Principal(Struct, frozen=True, kw_only=True):
     """Whoever a request was found to come from.
 
@@ -19,6 +38,7 @@ class Principal(Struct, frozen=True, kw_only=True):
         user_id: the ``owner`` of what they make.
         scope: what their login or token is good for, at most.
         auth_id: of the login or token; None where there are no accounts.
+        limits: their own where an admin gave them some, else the settings'.
     """
 
     user_id: Owner
@@ -26,6 +46,7 @@ class Principal(Struct, frozen=True, kw_only=True):
     role: Role
     scope: Scope = "admin"
     auth_id: str | None = None
+    limits: Limits = DEFAULT_LIMITS
 
     def has(self, scope: Scope) -> bool:
         """Whether this login or token is good for ``scope``."""
