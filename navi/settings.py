@@ -94,11 +94,6 @@ class Settings(Struct, frozen=True, kw_only=True):
         return self.data_dir / "files"
 
     @property
-    def mcp_allowed_file(self) -> Path:
-        """Where it stands what tools of MCP servers were like when they were last allowed."""
-        return self.data_dir / "mcp-allowed.json"
-
-    @property
     def keys_dir(self) -> Path:
         """Where the key that signs is, and the public keys that are trusted."""
         return self.data_dir / "keys"

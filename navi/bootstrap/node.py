@@ -33,6 +33,7 @@ from navi.adapters.tools.mcp.servers import McpServers
 from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
+from navi.application.agent.allowed_tools import AllowedInLog
 from navi.application.agent.compress import CompressSettings
 from navi.application.agent.model_calls.ask_model import CallSettings
 from navi.application.audit.sign_heads import SignHeads
@@ -214,7 +215,9 @@ async def open_node(
         await asyncio.to_thread(skills.look)
         mcp_servers = await stack.enter_async_context(
             McpServers(
-                settings.mcp_file, allowed=settings.mcp_allowed_file, environment=environment
+                settings.mcp_file,
+                allowed=AllowedInLog(records, services.ports.texts),
+                environment=environment,
             )
         )
         tools = await stack.enter_async_context(

@@ -5,14 +5,11 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import click
-import httpx
-import msgspec
 from msgspec import Struct
 
 from navi import __version__, failpoints
@@ -49,12 +46,13 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.model import model_of
-from navi.cli.running import ANSWER_SECONDS, find_running
+from navi.cli.offered_tools import Offered, counted, mcp_servers, offered_tools
+from navi.cli.running import find_running
 from navi.domain.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
+from navi.domain.ids import Owner
 from navi.domain.memory import Memory
-from navi.domain.turn import CODE_EXEC
 from navi.ports.profiles import ProfileEntry, profile_error
-from navi.ports.tools import ToolContext, ToolDescription, UnavailableTool
+from navi.ports.tools import AllowedDescription, ToolContext, ToolDescription, UnavailableTool
 from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
 
@@ -318,25 +316,24 @@ async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
         of_servers = await _tools_of_servers(settings)
         own = None
     else:
-        built_in = {CODE_EXEC, *(one.name for one in unavailable)}
         of_servers = Offered(
             tools=offered.tools,
-            unavailable=tuple(one for one in offered.unavailable if one.name not in built_in),
+            unavailable=tuple(one for one in offered.unavailable if one.source.startswith(SOURCE)),
         )
         own = [tool for tool in offered.tools if not tool.source.startswith(SOURCE)]
     there = (*loaded, *unavailable, *of_servers.tools, *of_servers.unavailable)
     return [
         *tool_findings(problems, loaded, own),
         *missing,
-        *mcp_findings(of_servers.tools, of_servers.unavailable),
+        *mcp_findings(of_servers),
         *await _profiles(settings, {one.name for one in there}),
     ]
 
 
-async def _tools_of_servers(settings: Settings) -> "Offered":
+async def _tools_of_servers(settings: Settings) -> Offered:
     """Start the MCP servers for a look at them: no navi runs that has them."""
     async with McpServers(
-        settings.mcp_file, allowed=settings.mcp_allowed_file, environment=environment()
+        settings.mcp_file, allowed=NothingAllowed(), environment=environment()
     ) as servers:
         await servers.settled(seconds=MCP_SECONDS)
         return Offered(
@@ -345,18 +342,19 @@ async def _tools_of_servers(settings: Settings) -> "Offered":
         )
 
 
-def mcp_findings(
-    tools: Sequence[ToolDescription], missing: Sequence[UnavailableTool]
-) -> Sequence[Finding]:
+def mcp_findings(offered: Offered) -> Sequence[Finding]:
     """How many tools each MCP server has, and what is missing."""
-    sources = (tool.source for tool in tools if tool.source.startswith(SOURCE))
-    counts = Counter(source.removeprefix(SOURCE) for source in sources)
     return [
         *(
-            Finding(name="MCP server", state="ok", text=f"{name}: {number} tools")
-            for name, number in sorted(counts.items())
+            Finding(name="MCP server", state="ok", text=f"{server.name}: {counted(server.tools)}")
+            for server in mcp_servers(offered)
+            if server.tools
         ),
-        *(Finding(name="MCP", state="fail", text=f"{one.name}: {one.reason}") for one in missing),
+        *(
+            Finding(name="MCP", state="fail", text=f"{one.name}: {one.reason}")
+            for one in offered.unavailable
+            if one.source.startswith(SOURCE)
+        ),
     ]
 
 
@@ -403,23 +401,6 @@ def _how_it_differs(
     return f"the running navi offers {name} as it was at its start, not as it is now"
 
 
-async def offered_tools(url: str) -> "Offered | None":
-    """The tools that the navi at an address offers; None where it does not say."""
-    try:
-        async with httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
-            answer = await client.get(f"{url}/tools")
-        return msgspec.json.decode(answer.content, type=Offered)
-    except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-
-
-class Offered(Struct, frozen=True):
-    """Tools that a running navi or MCP servers offer, and what they should and cannot."""
-
-    tools: tuple[ToolDescription, ...]
-    unavailable: tuple[UnavailableTool, ...] = ()
-
-
 class NothingRemembered:
     """What the memory tool is given only to be described."""
 
@@ -432,6 +413,18 @@ class NothingRemembered:
         raise NotImplementedError
 
     async def forget(self, memory_id: str, context: ToolContext) -> bool:
+        """Never asked."""
+        raise NotImplementedError
+
+
+class NothingAllowed:
+    """What MCP servers are given that are only looked at."""
+
+    async def last(self, owner: Owner, tool: str) -> AllowedDescription | None:
+        """Never asked."""
+        raise NotImplementedError
+
+    async def allow(self, owner: Owner, tool: str, text: str) -> None:
         """Never asked."""
         raise NotImplementedError
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Iterable
 
 import click
 from msgspec import Struct
@@ -19,9 +20,12 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.model import Model, model_of
+from navi.cli.offered_tools import McpServerStatus, counted, mcp_servers, offered_tools
+from navi.cli.printable import one_line
 from navi.cli.running import find_running
 from navi.settings import Settings
 
+MAX_LINE = 400  # characters: servers may say much
 _PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):[^@/]*@")
 
 
@@ -49,6 +53,7 @@ class Status(Struct, frozen=True, kw_only=True):
     model: ModelStatus
     version: str
     running: bool
+    mcp_servers: tuple[McpServerStatus, ...] = ()
 
 
 @click.command(
@@ -81,6 +86,7 @@ async def _status_of(settings: Settings) -> tuple[Status, Model]:
     # A command that reads may have started Postgres for itself.
     record = await asyncio.to_thread(read_run, settings.data_dir)
     model = await _model(settings, record)
+    offered = None if running is None else await offered_tools(running.http_url)
     status = Status(
         http_url=None if running is None else running.http_url,
         nats_url=settings.nats_url or (record.nats_url if record is not None else None),
@@ -94,6 +100,7 @@ async def _status_of(settings: Settings) -> tuple[Status, Model]:
         ),
         version=(running.version if running is not None else None) or __version__,
         running=running is not None,
+        mcp_servers=() if offered is None else mcp_servers(offered),
     )
     return status, model
 
@@ -125,9 +132,17 @@ def _print_status(found: Status, model: Model) -> None:
         ("data", found.data_dir),
         ("Postgres", without_password(found.database_url) or "embedded, not running"),
         ("NATS", found.nats_url or "embedded, not running"),
+        *(("MCP", text) for server in found.mcp_servers for text in _of_server(server)),
     )
     for name, text in lines:
         click.echo(f"{name:<9} {text}")
+
+
+def _of_server(server: McpServerStatus) -> Iterable[str]:
+    """A line on a server, and one on each tool of it that is left out."""
+    down = "" if server.reason is None else f", not up: {server.reason}"
+    yield one_line(f"{server.name}: {counted(server.tools)}{down}", width=MAX_LINE)
+    yield from (one_line(f"left out: {one}", width=MAX_LINE) for one in server.left_out)
 
 
 def without_password(url: str | None) -> str | None:

@@ -34,6 +34,7 @@ from navi.domain.events import (
     ThinkingDelta,
     ThinkingEnded,
     TodoUpdated,
+    ToolAllowed,
     ToolFinished,
     ToolOutputDelta,
     ToolStarted,
@@ -239,6 +240,7 @@ Aside = (
     | CompressionUndone
     | MemorySaved
     | MemoryForgotten
+    | ToolAllowed
 )
 
 

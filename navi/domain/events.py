@@ -566,6 +566,17 @@ class MemoryRecalled(Fact, frozen=True, kw_only=True):
     beside: bool | UnsetType = UNSET
 
 
+class ToolAllowed(Fact, frozen=True, kw_only=True):
+    """A tool whose description may change was let run as it was described: in the owner's own stream.
+
+    ``description_sha256`` names what the model was told of it, a text kept by content.
+    """
+
+    TYPE = "tool_allowed"
+    name: str
+    description_sha256: str
+
+
 class FileUploaded(Fact, frozen=True, kw_only=True):
     """A file of the user lies in the workspace."""
 
@@ -648,6 +659,7 @@ KnownEvent = (
     | MemorySaved
     | MemoryForgotten
     | MemoryRecalled
+    | ToolAllowed
     | FileUploaded
     | FileExpired
     | ContentErased

@@ -30,6 +30,7 @@ from navi.domain.events import (
     SessionPinned,
     SessionRenamed,
     TodoUpdated,
+    ToolAllowed,
     TurnCompleted,
     TurnFailed,
     TurnStarted,
@@ -146,6 +147,8 @@ class Session(Struct, frozen=True, kw_only=True):
         usage: of its own calls; a fork begins with none.
         decided: what a person has decided for all later calls of the session that a rule asks about,
             by rule; a fork asks again.
+        allowed_tools: of an owner's own stream: the hash of what each tool was described as when it
+            was last let run, by name.
     """
 
     id: SessionId = SessionId("")
@@ -170,6 +173,7 @@ class Session(Struct, frozen=True, kw_only=True):
     newer: NewerEvent | None = None
     usage: SessionUsage = SessionUsage()
     decided: dict[str, Decision] = {}
+    allowed_tools: dict[str, str] = {}
 
     @property
     def exists(self) -> bool:
@@ -295,6 +299,8 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
                 rules = {**session.decided, run.asked.rule: decided.decision}
                 session = replace(session, decided=rules)
             return _in_turn(session, envelope)
+        case ToolAllowed(name=name, description_sha256=sha256):
+            return replace(session, allowed_tools={**session.allowed_tools, name: sha256})
         case TodoUpdated(items=items):
             return _in_turn(replace(session, todo=statuses_of(items)), envelope)
         case CompressionUndone(compression_seq=seq):

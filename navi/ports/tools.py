@@ -112,10 +112,11 @@ class Tool(Protocol):
 
 
 class UnavailableTool(Struct, frozen=True, kw_only=True):
-    """A tool that there is, but not in this process, and why."""
+    """A tool that there is, but not in this process, and why; ``source`` as of ``ToolDescription``."""
 
     name: str
     reason: str
+    source: str = "built-in"
 
 
 @runtime_checkable
@@ -139,6 +140,24 @@ class Previewed(Protocol):
 
         The arguments have passed ``check``. It changes nothing, and ends within seconds.
         """
+        ...
+
+
+class AllowedDescription(Struct, frozen=True):
+    """How a tool was described when it was last let run; no ``text`` where it is not kept any more."""
+
+    text: str | None
+
+
+class AllowedTools(Protocol):
+    """How tools that may change were described when their owners last let them run."""
+
+    async def last(self, owner: Owner, tool: str) -> AllowedDescription | None:
+        """By the name of the tool; None where the owner never did."""
+        ...
+
+    async def allow(self, owner: Owner, tool: str, text: str) -> None:
+        """Keep how the tool is described now; the same once more changes nothing."""
         ...
 
 

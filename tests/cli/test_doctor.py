@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.cli.doctor import Finding, mcp_findings, profile_findings, tool_findings
+from navi.cli.offered_tools import McpServerStatus, Offered, mcp_servers
 from navi.domain.profile import Profile
 from navi.ports.profiles import ProfileEntry
 from navi.ports.tools import ToolDescription, UnavailableTool
@@ -38,12 +39,22 @@ def test_the_tools_of_each_mcp_server_are_counted_and_what_is_missing_is_said() 
     read = replace(TODO, name="files__read", source="mcp:files")
     write = replace(read, name="files__write")
 
-    assert mcp_findings(
-        (TODO, read, write), (UnavailableTool(name="web", reason="it is starting"),)
-    ) == [
+    starting = UnavailableTool(name="web", reason="it is starting", source="mcp:web")
+    nameless = UnavailableTool(name="files: x", reason="no schema", source="mcp:files")
+    no_code = UnavailableTool(name="code_exec", reason="no sandbox")
+    offered = Offered((TODO, read, write), (starting, nameless, no_code))
+
+    assert mcp_findings(offered) == [
         Finding(name="MCP server", state="ok", text="files: 2 tools"),
         Finding(name="MCP", state="fail", text="web: it is starting"),
+        Finding(name="MCP", state="fail", text="files: x: no schema"),
     ]
+    assert mcp_servers(offered) == (
+        McpServerStatus(
+            name="files", state="up", tools=2, reason=None, left_out=("files: x: no schema",)
+        ),
+        McpServerStatus(name="web", state="down", tools=0, reason="it is starting", left_out=()),
+    )
 
 
 def test_a_file_that_came_went_or_changed_since_the_start_is_named() -> None:

@@ -13,6 +13,7 @@ from navi.adapters.tools.mcp.servers import McpServers
 from navi.adapters.tools.mcp.tool import McpTool
 from navi.domain.events import Json
 from navi.ports.tools import ToolResult
+from tests.support.allowed_tools import SharedLog
 from tests.support.tool_context import context_in
 
 PROGRAM = Path(__file__).with_name("mcp_program.py")
@@ -39,7 +40,7 @@ async def started(
     """These servers, once each is up or could not be started."""
     file = write(directory / "mcp.json", **servers)
     async with McpServers(
-        file, allowed=directory / "allowed.json", environment=ENVIRONMENT, delays=delays
+        file, allowed=SharedLog().node(), environment=ENVIRONMENT, delays=delays
     ) as running:
         await running.settled(seconds=SECONDS)
         yield running

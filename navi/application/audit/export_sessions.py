@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from navi.domain.errors import LogDamaged, NotFound
 from navi.domain.event_codec import format_at
-from navi.domain.events import ImageShown, ModelCalled, Origin
+from navi.domain.events import ImageShown, ModelCalled, Origin, ToolAllowed
 from navi.domain.export import (
     End,
     ExportedSession,
@@ -155,7 +155,7 @@ class ExportSessions:
             async with aclosing(reading) as batches:
                 async for batch in batches:
                     for row in batch:
-                        if row.type in (ModelCalled.TYPE, ImageShown.TYPE):
+                        if row.type in NAMES_TEXTS:
                             names.update(texts_named(row.envelope.event))
         texts = {name: await self._texts.get(name) for name in sorted(names)}
         return {name: text for name, text in texts.items() if text is not None}
@@ -173,10 +173,16 @@ class ExportSessions:
                 yield b"".join(lines), len(lines)
 
 
+# Types of events that refer to texts.
+NAMES_TEXTS = (ModelCalled.TYPE, ImageShown.TYPE, ToolAllowed.TYPE)
+
+
 def texts_named(event: object) -> Iterable[str]:
     """The hashes of the texts that an event refers to."""
     if isinstance(event, ImageShown):
         return [event.base64_sha256] if event.base64_sha256 is not UNSET else []
+    if isinstance(event, ToolAllowed):
+        return [event.description_sha256]
     if not isinstance(event, ModelCalled):
         return ()
     names = (

@@ -5,13 +5,11 @@ from contextlib import aclosing, suppress
 
 from msgspec import Struct, UnsetType, field
 
-from navi.application.audit.export_sessions import texts_named
+from navi.application.audit.export_sessions import NAMES_TEXTS, texts_named
 from navi.domain.errors import LogDamaged
 from navi.domain.events import (
     DELTA_TYPES,
     ContentErased,
-    ImageShown,
-    ModelCalled,
     Origin,
     SessionCreated,
 )
@@ -155,7 +153,7 @@ def _referring_to(damaged: frozenset[str], rows: Sequence[Recorded]) -> list[Dam
     """Model calls and pictures that refer to a damaged text."""
     found: list[Damage] = []
     for row in rows:
-        refers = row.type in (ModelCalled.TYPE, ImageShown.TYPE)
+        refers = row.type in NAMES_TEXTS
         if damaged and refers and not damaged.isdisjoint(texts_named(row.readable)):
             reason = "a text that it refers to by its hash is not the one that was kept"
             found.append(Damage(session_id=row.session_id, seq=row.seq, reason=reason))

@@ -1,15 +1,15 @@
 """Commands on memories: list, search, add, change, forget."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 from navi.application.memory.erase_memory import EraseMemory
 from navi.application.memory.keep_memories import KeepMemories
+from navi.application.session.own_stream import open_own_stream
 from navi.application.session.record import Record, Records
-from navi.domain.commands import CreateSession, RecordAside
-from navi.domain.errors import NotFound, RuleBroken
+from navi.domain.commands import RecordAside
+from navi.domain.errors import NotFound
 from navi.domain.events import MemoryForgotten, MemorySaved
-from navi.domain.ids import Owner, SessionId, owner_stream
+from navi.domain.ids import Owner, SessionId
 from navi.domain.memory import Memory, checked_text
 from navi.ports.clock import Ids
 from navi.ports.memories import Memories
@@ -49,7 +49,9 @@ class ManageMemories:
             BadInput: the text is empty or too long.
         """
         text = checked_text(text)
-        return await self._save(await self._own_stream(owner), owner, text, source_seq=None)
+        return await self._save(
+            await open_own_stream(self._records, owner), owner, text, source_seq=None
+        )
 
     async def change(self, owner: Owner, memory_id: str, text: str) -> Memory:
         """Change the text of a memory; the old text is erased.
@@ -113,14 +115,7 @@ class ManageMemories:
     async def _record_of(self, memory: Memory, owner: Owner) -> Record:
         """The record to log a change in: the memory's session, or the owner's stream."""
         record = await self._records.open(memory.session_id)
-        return record if record.session.exists else await self._own_stream(owner)
-
-    async def _own_stream(self, owner: Owner) -> Record:
-        record = await self._records.open(owner_stream(owner))
-        if not record.session.exists:
-            with suppress(RuleBroken):  # another process was faster
-                await record.execute(CreateSession(profile_id="", owner=owner, name="memories"))
-        return record
+        return record if record.session.exists else await open_own_stream(self._records, owner)
 
 
 class AgentMemories:

@@ -50,10 +50,11 @@ class ToolAnswer(Struct, frozen=True, kw_only=True):
 
 
 class UnavailableAnswer(Struct, frozen=True, kw_only=True):
-    """A tool that cannot be offered, and why."""
+    """A tool, or a server of tools, that cannot be offered, and why; ``source`` as of a tool."""
 
     name: str
     reason: str
+    source: str
 
 
 class ToolList(Struct, frozen=True, kw_only=True):
@@ -100,7 +101,8 @@ async def get_tools(services: Given) -> Response[bytes]:
 def unavailable_tools(services: Services) -> tuple[UnavailableAnswer, ...]:
     """The tools that cannot be offered now."""
     return tuple(
-        UnavailableAnswer(name=one.name, reason=one.reason) for one in services.tools.unavailable()
+        UnavailableAnswer(name=one.name, reason=one.reason, source=one.source)
+        for one in services.tools.unavailable()
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -10,7 +10,6 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.adapters.tools.mcp.allowed import AllowedTools
 from navi.adapters.tools.mcp.config import HttpServer, Problem, ServerEntry, StdioServer
 from navi.adapters.tools.mcp.names import offered_names
 from navi.adapters.tools.mcp.tool import SOURCE, McpTool
@@ -27,7 +26,7 @@ from navi.adapters.tools.mcp.wire import (
 )
 from navi.adapters.tools.worker_process import ProcessEnded, WorkerProcess
 from navi.domain.events import JsonObject
-from navi.ports.tools import ToolContext, ToolResult
+from navi.ports.tools import AllowedTools, ToolContext, ToolResult
 
 MODULE = "navi.adapters.tools.mcp.worker"
 MAX_CALLS = 16  # of a server at the same time
@@ -248,7 +247,7 @@ class _Connection:
     """The calls that run in one process."""
 
     def __init__(self, process: WorkerProcess, entry: ServerEntry, delays: ServerDelays) -> None:
-        self.calls: dict[int, asyncio.Future[CallEnded | str]] = {}
+        self.calls: dict[int, _Call] = {}
         self.killed_for: str | None = None
         self._process = process
         self._timeout = entry.timeout
@@ -259,7 +258,7 @@ class _Connection:
         """Call a tool and wait for what it gives."""
         number = next(self._numbers)
         answer: asyncio.Future[CallEnded | str] = asyncio.get_running_loop().create_future()
-        self.calls[number] = answer
+        self.calls[number] = _Call(answer, context.show)
         stop = asyncio.ensure_future(context.stop.wait())
         try:
             await self._process.send(
@@ -308,16 +307,30 @@ class _Connection:
         )
 
     def progressed(self, progress: CallProgressed) -> None:
-        """Take how far a call is."""
+        """Show how far a call is."""
+        call = self.calls.get(progress.number)
+        if call is not None and not call.answer.done():
+            call.show(progress.text)
 
     def ended(self, ended: CallEnded) -> None:
         """Give a call its result."""
-        answer = self.calls.get(ended.number)
-        if answer is not None and not answer.done():
-            answer.set_result(ended)
+        call = self.calls.get(ended.number)
+        if call is not None and not call.answer.done():
+            call.answer.set_result(ended)
 
     def lose(self, reason: str) -> None:
         """End all calls: nobody answers them any more."""
-        for answer in self.calls.values():
-            if not answer.done():
-                answer.set_result(reason)
+        for call in self.calls.values():
+            if not call.answer.done():
+                call.answer.set_result(reason)
+
+
+class _Call(Struct, frozen=True):
+    """A call under way: what it waits for, and where how far it is is shown.
+
+    Attributes:
+        answer: its result, or why there is none.
+    """
+
+    answer: asyncio.Future[CallEnded | str]
+    show: Callable[[str], None]

@@ -9,12 +9,11 @@ from typing import Self
 
 import structlog
 
-from navi.adapters.tools.mcp.allowed import AllowedTools
 from navi.adapters.tools.mcp.config import MAX_FILE_BYTES, Problem, ServersFile, parse_servers
 from navi.adapters.tools.mcp.server import McpServer, ServerDelays
-from navi.adapters.tools.mcp.tool import McpTool
+from navi.adapters.tools.mcp.tool import SOURCE, McpTool
 from navi.adapters.tools.program import clean_environment
-from navi.ports.tools import UnavailableTool
+from navi.ports.tools import AllowedTools, UnavailableTool
 
 LOOK_SECONDS = 2.0  # between two looks at the file
 
@@ -30,20 +29,20 @@ class McpServers:
         self,
         file: Path,
         *,
-        allowed: Path,
+        allowed: AllowedTools,
         environment: Mapping[str, str],
         delays: ServerDelays | None = None,
     ) -> None:
         """Name the file; it may be missing.
 
         Args:
-            allowed: the file that keeps what tools were like when they were last allowed.
+            allowed: what tools were like when they were last allowed.
             environment: what ``${VAR}`` in the file is looked up in; the servers get the few
                 variables of it that programs need, and what the file names.
         """
         self._file = file
         self._environment = environment
-        self._allowed = AllowedTools(allowed)
+        self._allowed = allowed
         self._delays = delays or ServerDelays()
         self._problems: tuple[Problem, ...] = ()
         self._servers: dict[McpServer, asyncio.Task[None]] = {}
@@ -71,12 +70,13 @@ class McpServers:
 
     def unavailable(self) -> tuple[UnavailableTool, ...]:
         """What is not there and why: entries of the file, servers that are not up, tools."""
-        found = list(self._problems)
+        found = [_unavailable(problem, problem.name) for problem in self._problems]
         for server in self._servers:
+            name = server.entry.name
             if server.trouble is not None:
-                found.append(Problem(name=server.entry.name, reason=server.trouble))
-            found += server.problems
-        return tuple(UnavailableTool(name=one.name, reason=one.reason) for one in found)
+                found.append(_unavailable(Problem(name=name, reason=server.trouble), name))
+            found += [_unavailable(problem, name) for problem in server.problems]
+        return tuple(found)
 
     async def settled(self, *, seconds: float) -> None:
         """Wait until every server is up or could not be started, at most so long."""
@@ -143,6 +143,10 @@ class McpServers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _unavailable(problem: Problem, server: str) -> UnavailableTool:
+    return UnavailableTool(name=problem.name, reason=problem.reason, source=f"{SOURCE}{server}")
 
 
 def _read(file: Path, seen: _Seen) -> tuple[_Seen, bytes | str]:

@@ -5,12 +5,12 @@ from typing import Protocol
 
 import msgspec
 
-from navi.adapters.tools.mcp.allowed import AllowedTools
+from navi.adapters.tools.mcp.allowed import as_text, change_of
 from navi.adapters.tools.mcp.wire import ListedTool
 from navi.domain.approvals import Ask
 from navi.domain.events import JsonObject
 from navi.domain.ids import Owner
-from navi.ports.tools import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import AllowedTools, ToolContext, ToolDescription, ToolResult
 
 SOURCE = "mcp:"  # what the source of such a tool begins with; the name of its server follows
 # What a check may cost before a call is made, in comparisons: a moment. Whatever is not checked here
@@ -80,7 +80,7 @@ class McpTool:
         """
         del arguments
         server = self._description.source.removeprefix(SOURCE)
-        change = await self._allowed.change_of(self._description, user_id)
+        change = await change_of(self._description, user_id, self._allowed)
         if change is not None:
             reason = f"The MCP server {server} has changed this tool since it was last allowed:\n{change}"
         elif not self._trust:
@@ -93,5 +93,6 @@ class McpTool:
         """Call it on its server."""
         if (problem := self.check(arguments)) is not None:
             return ToolResult(outcome="error", output=problem)
-        await self._allowed.allow(self._description, context.user_id)
+        told = self._description
+        await self._allowed.allow(context.user_id, told.name, as_text(told))
         return await self._server.call(self._listed.name, arguments, context)

@@ -12,8 +12,8 @@ import socket
 import sys
 import warnings
 from collections import deque
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,7 +62,7 @@ from navi.domain.tool_output import clean_text
 MAX_PAGES = 100  # of a list of tools
 RELIST_SECONDS = 1.0  # between two looks at a list that changes all the time
 LISTEN_AGAIN_SECONDS = 5.0
-PROGRESS_SECONDS = 0.2  # between two words on how far a call is
+PROGRESS_SECONDS = 0.05  # between two words on how far a call is
 MAX_WORDS = 2_000  # characters of an error
 
 
@@ -268,11 +268,11 @@ class _Connection:
             return "error", "the server has this tool no more"
         if (fault := fault_in(schema, call.arguments)) is not None:
             return "error", fault
-        progress = _Progress(call.number, self._say)
         try:
-            result = await client.call_tool(
-                call.tool, call.arguments, progress_callback=progress.take
-            )
+            async with self._progress(call) as progress:
+                result = await client.call_tool(
+                    call.tool, call.arguments, progress_callback=progress.take
+                )
             output = await asyncio.to_thread(
                 in_words, result, call_id=call.call_id, workspace=Path(call.workspace)
             )
@@ -282,8 +282,20 @@ class _Connection:
             return "error", self._in_words(error)
         except Exception as error:  # noqa: BLE001 - a border: answers may be anything
             return "error", self._in_words(error)
-        await progress.finish()
         return ("error" if result.is_error else "ok"), output
+
+    @asynccontextmanager
+    async def _progress(self, call: CallTool) -> AsyncGenerator["_Progress"]:
+        async def say(text: str) -> None:
+            await self._say(CallProgressed(number=call.number, text=f"{self._told(text)}\n"))
+
+        progress = _Progress(say)
+        saying = asyncio.create_task(progress.run())
+        try:
+            yield progress
+        finally:
+            saying.cancel()
+            await progress.finish()
 
     def _in_words(self, error: BaseException) -> str:
         while isinstance(error, BaseExceptionGroup):  # of a transport's tasks the first that failed
@@ -321,28 +333,32 @@ class _Connection:
 
 
 class _Progress:
-    """Says how far a call is, not too often, and at last where it was when it ended."""
+    """Says how far a call is: the latest word, not too often, and at last where it ended."""
 
-    def __init__(self, number: int, say: Any) -> None:
-        self._number = number
+    def __init__(self, say: Callable[[str], Awaitable[None]]) -> None:
         self._say = say
-        self._said_at = float("-inf")
         self._unsaid = ""
+        self._news = asyncio.Event()
 
     async def take(self, progress: float, total: float | None, message: str | None) -> None:
         """How far the server says that it is."""
-        share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        self._unsaid = clean_text(f"{share}: {message}"[:MAX_WORDS] if message else share)
-        now = asyncio.get_running_loop().time()
-        if now - self._said_at >= PROGRESS_SECONDS:
-            self._said_at = now
+        share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+        self._unsaid = f"{message[:MAX_WORDS]} ({share})" if message else share
+        self._news.set()
+
+    async def run(self) -> None:
+        """Say what comes until this is cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
             await self.finish()
+            await asyncio.sleep(PROGRESS_SECONDS)
 
     async def finish(self) -> None:
         """Say what is not said yet."""
         text, self._unsaid = self._unsaid, ""
         if text:
-            await self._say(CallProgressed(number=self._number, text=f"{text}\n"))
+            await self._say(text)
 
 
 def _secrets_of(server: StdioServer | HttpServer) -> dict[str, str]:

@@ -15,6 +15,7 @@ from navi.ports.tools import ToolResult
 from tests.support import mcp_sdk_server
 from tests.support.mcp_npm import installed, npm_server
 from tests.support.mcp_servers import SECONDS, call, names_of, started, tool_of
+from tests.support.tool_context import context_in
 
 # Packages are installed from the registry first.
 pytestmark = pytest.mark.timeout(400)
@@ -96,11 +97,14 @@ async def test_a_program_and_an_address_of_the_newer_protocol(
 ) -> None:
     for server in ("sums", "web"):
         added = await call(servers, f"{server}__add", tmp_path, a=2, b=40)
-        counted = await call(servers, f"{server}__count", tmp_path, to=30)
+        shown = list[str]()
+        context = context_in(tmp_path, show=shown.append)
+        counted = await tool_of(servers, f"{server}__count").run({"to": 30}, context)
 
         assert added.outcome == "ok"
         assert "42" in added.output
         assert counted.output.startswith("counted")
+        assert shown[-1] == "at 30 (30/30)\n"
 
 
 async def test_a_list_that_changes_is_followed(servers: McpServers, tmp_path: Path) -> None:

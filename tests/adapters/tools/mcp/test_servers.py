@@ -16,6 +16,7 @@ from navi.adapters.tools.mcp.servers import McpServers
 from navi.domain.events import JsonObject
 from navi.ports.tools import Tool, ToolResult, UnavailableTool
 from tests.contracts.tool import ToolContract
+from tests.support.allowed_tools import SharedLog
 from tests.support.mcp_servers import (
     DELAYS,
     ENVIRONMENT,
@@ -78,7 +79,9 @@ async def test_a_server_that_cannot_be_started_is_said_and_the_others_serve(
 ) -> None:
     why = "there is no program no-such"
 
-    assert UnavailableTool(name="missing", reason=why) in servers.unavailable()
+    assert (
+        UnavailableTool(name="missing", reason=why, source="mcp:missing") in servers.unavailable()
+    )
 
 
 async def test_a_program_sees_what_programs_need_and_what_the_file_names(
@@ -127,6 +130,22 @@ async def test_a_tool_that_comes_later_is_offered(servers: McpServers, tmp_path:
     await call(servers, "small__grow", tmp_path, name="later")
 
     await until(lambda: "small__later" in names_of(servers))
+
+
+async def test_how_far_a_call_is_is_shown_while_it_runs(
+    servers: McpServers, tmp_path: Path
+) -> None:
+    shown, stop = list[str](), asyncio.Event()
+    context = context_in(tmp_path, stop=stop, show=shown.append)
+    running = asyncio.create_task(
+        tool_of(servers, "small__slow").run({"file": str(tmp_path / "said")}, context)
+    )
+
+    await until(lambda: shown == ["on it (1/3)\n"])
+
+    assert not running.done()
+    stop.set()
+    await running
 
 
 async def test_a_stop_is_told_to_the_server(servers: McpServers, tmp_path: Path) -> None:
@@ -247,14 +266,16 @@ async def test_nobody_waits_for_a_server_that_says_nothing(tmp_path: Path) -> No
     delays = ServerDelays(start=0.5, first_pause=1_000.0, ready=0.1)
 
     async with McpServers(
-        file, allowed=tmp_path / "allowed.json", environment=ENVIRONMENT, delays=delays
+        file, allowed=SharedLog().node(), environment=ENVIRONMENT, delays=delays
     ) as servers:
         before = servers.unavailable()
         await servers.settled(seconds=SECONDS)
         after = servers.unavailable()
 
-    assert before == (UnavailableTool(name="silent", reason="it is starting"),)
-    assert after == (UnavailableTool(name="silent", reason="it did not start within 0.5 s"),)
+    assert before == (UnavailableTool(name="silent", reason="it is starting", source="mcp:silent"),)
+    assert after == (
+        UnavailableTool(name="silent", reason="it did not start within 0.5 s", source="mcp:silent"),
+    )
 
 
 async def test_one_that_will_not_start_is_tried_again_with_growing_pauses(tmp_path: Path) -> None:
@@ -270,4 +291,5 @@ async def test_one_that_will_not_start_is_tried_again_with_growing_pauses(tmp_pa
         assert problem == UnavailableTool(
             name="broken",
             reason="it exited with status 7; its last words: no licence: s3***",
+            source="mcp:broken",
         )

@@ -13,11 +13,12 @@ NAVI = """
 import asyncio, sys
 from pathlib import Path
 from navi.adapters.tools.mcp.servers import McpServers
+from tests.support.allowed_tools import SharedLog
 from tests.support.mcp_servers import ENVIRONMENT, SECONDS, call
 
 async def main():
     file = Path(sys.argv[1])
-    allowed = file.with_name("allowed.json")
+    allowed = SharedLog().node()
     async with McpServers(file, allowed=allowed, environment=ENVIRONMENT) as servers:
         await servers.settled(seconds=SECONDS)
         print((await call(servers, "small__leave", file.parent)).output, flush=True)

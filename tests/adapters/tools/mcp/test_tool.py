@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from navi.adapters.tools.mcp.allowed import AllowedTools
 from navi.adapters.tools.mcp.schemas import usable_schema
 from navi.adapters.tools.mcp.tool import McpTool
 from navi.adapters.tools.mcp.wire import ListedTool
@@ -13,6 +12,7 @@ from navi.domain.approvals import Ask
 from navi.domain.events import JsonObject
 from navi.domain.ids import LOCAL_OWNER, Owner
 from navi.ports.tools import AsksByItself, ToolContext, ToolResult
+from tests.support.allowed_tools import SharedLog
 from tests.support.tool_context import context_in
 
 SCHEMA = usable_schema({"type": "object", "properties": {}})
@@ -40,18 +40,17 @@ class Tools:
     """Tools of a server as they come and change, and who was asked what."""
 
     def __init__(self, directory: Path) -> None:
+        self.log = SharedLog()
         self._directory = directory
 
     def tool(self, listed: ListedTool = READ, *, trust: bool = False) -> McpTool:
-        # A file that is read anew each time, as by another process.
-        allowed = AllowedTools(self._directory / "allowed.json")
         return McpTool(
             listed,
             name="notes__read",
             server=Answering(),
             source="mcp:notes",
             trust=trust,
-            allowed=allowed,
+            allowed=self.log.node(),  # another each time: all nodes agree
         )
 
     async def run(self, listed: ListedTool = READ) -> None:
@@ -128,14 +127,15 @@ async def test_what_one_allows_another_does_not(tools: Tools) -> None:
     assert untrusted.reason == NOT_TRUSTED
 
 
-async def test_what_cannot_be_read_any_more_is_asked_about_and_written_anew(
-    tools: Tools, tmp_path: Path
-) -> None:
+async def test_a_text_that_is_not_kept_any_more_is_asked_about_and_kept_anew(tools: Tools) -> None:
     await tools.run(READ)
-    (tmp_path / "allowed.json").write_text("{")
+    await tools.log.texts.forget("Reads a note")
 
-    assert await tools.asks(trust=True) is not None
+    asked = await tools.asks(trust=True)
     await tools.run(READ)
+
+    assert asked is not None
+    assert asked.reason.endswith("\n(what it was like then cannot be read)")
     assert await tools.asks(trust=True) is None
 
 
