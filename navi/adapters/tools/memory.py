@@ -1,12 +1,15 @@
 """The tool ``memory``: facts about the user that outlive the session."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
+from navi.adapters.tools.arguments import parse_arguments
 from navi.adapters.tools.typed_tool import TypedTool
 from navi.domain.errors import BadInput
+from navi.domain.events import JsonObject
 from navi.domain.memory import MAX_QUERY, MAX_TEXT, Memory
 from navi.ports.tools import ToolContext, ToolResult
 
@@ -53,6 +56,18 @@ class MemoryTool(TypedTool[MemoryArguments]):
             safe_to_repeat=False,  # a second save may keep a second fact
             missing=_missing,
         )
+
+    async def preview(self, arguments: JsonObject, workspace: Path) -> str:
+        """What would be kept, looked for or forgotten."""
+        del workspace
+        args = parse_arguments(MemoryArguments, arguments)
+        match args.action:
+            case "save":
+                return f"Remember in all sessions of the user:\n{args.text}"
+            case "search":
+                return f"Search the memories for: {args.query}"
+            case "forget":
+                return f"Forget the memory {args.id}, and erase its text wherever it is quoted."
 
     async def perform(self, arguments: MemoryArguments, context: ToolContext) -> ToolResult:
         """Perform the action."""

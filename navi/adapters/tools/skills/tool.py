@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from navi.adapters.tools.arguments import parse_arguments
 from navi.adapters.tools.skills.folder import SKILL_FILE, FolderSkills, NoSuchSkill
 from navi.adapters.tools.typed_tool import TypedTool
 from navi.adapters.tools.workspace import PathForbidden
 from navi.domain.errors import BadInput
+from navi.domain.events import JsonObject
 from navi.ports.tools import Tool, ToolContext, ToolResult, UnavailableTool
 
 SKILL = "skill"
@@ -50,6 +53,18 @@ class SkillTool(TypedTool[SkillArguments]):
             safe_to_repeat=True,
         )
         self._skills = skills
+
+    async def preview(self, arguments: JsonObject, workspace: Path) -> str:
+        """The file, and the text that the model would read."""
+        del workspace
+        args = parse_arguments(SkillArguments, arguments)
+        try:
+            text = await asyncio.to_thread(self._skills.text, args.name, args.file)
+        except PathForbidden as error:
+            return f"It would be refused: {error}"
+        except (NoSuchSkill, BadInput) as error:
+            return f"It would go wrong: {error}"
+        return f"The model reads {args.file} of the skill {args.name}:\n\n{text}"
 
     async def perform(self, arguments: SkillArguments, context: ToolContext) -> ToolResult:
         """Read it."""

@@ -46,7 +46,7 @@ def server_network(deadline: Deadline, server: str) -> CheckedNetwork:
 
 def found(search: Search, connect: Connect) -> Answer:
     """What the server finds, as text."""
-    url, headers = _request(search)
+    url, headers = request_of(search)
     try:
         got = fetch(
             url, connect=connect, headers=headers, accept="application/json", max_redirects=0
@@ -68,7 +68,8 @@ def found(search: Search, connect: Connect) -> Answer:
     return Results(text=clean_text(_shown(answer)))
 
 
-def _request(search: Search) -> tuple[str, tuple[tuple[str, str], ...]]:
+def request_of(search: Search) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The address that is asked, and the headers that let navi in there."""
     parts = urlsplit(search.server)
     query = urlencode({"q": search.query, "format": "json"})
     user, _, place = parts.netloc.rpartition("@")

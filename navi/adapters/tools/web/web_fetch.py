@@ -1,14 +1,19 @@
 """The tool ``web_fetch``: a page of the web as Markdown."""
 
+import asyncio
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from navi.adapters.tools.arguments import parse_arguments
 from navi.adapters.tools.typed_tool import TypedTool
 from navi.adapters.tools.web.fetch import phrase_of
 from navi.adapters.tools.web.material import fenced
+from navi.adapters.tools.web.preview import fetch_preview
 from navi.adapters.tools.web.process import WebProcesses
 from navi.adapters.tools.web.wire import Failed, FetchPage, Page
+from navi.domain.events import JsonObject
 from navi.ports.tools import ToolContext, ToolResult
 
 FIRST_ERROR = 400  # of the statuses of HTTP
@@ -34,6 +39,13 @@ class WebFetchTool(TypedTool[WebFetchArguments]):
         )
         self._processes = processes
         self._allowed = allowed
+
+    async def preview(self, arguments: JsonObject, workspace: Path) -> str:
+        """The request, and which addresses it may reach."""
+        del workspace
+        args = parse_arguments(WebFetchArguments, arguments)
+        start = args.start or 0
+        return await asyncio.to_thread(fetch_preview, args.url, start=start, allowed=self._allowed)
 
     async def perform(self, arguments: WebFetchArguments, context: ToolContext) -> ToolResult:
         """Get the page."""

@@ -1,13 +1,18 @@
 """The tool ``web_search``: what a SearXNG finds."""
 
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from navi.adapters.tools.arguments import parse_arguments
 from navi.adapters.tools.typed_tool import TypedTool
 from navi.adapters.tools.web.material import fenced
+from navi.adapters.tools.web.preview import search_preview
 from navi.adapters.tools.web.process import WebProcesses
+from navi.adapters.tools.web.searxng import request_of
 from navi.adapters.tools.web.wire import Failed, Results, Search
+from navi.domain.events import JsonObject
 from navi.ports.tools import ToolContext, ToolResult
 
 
@@ -29,6 +34,13 @@ class WebSearchTool(TypedTool[WebSearchArguments]):
         )
         self._processes = processes
         self._server = server
+
+    async def preview(self, arguments: JsonObject, workspace: Path) -> str:
+        """The request, without what the server lets navi in by."""
+        del workspace
+        args = parse_arguments(WebSearchArguments, arguments)
+        url, _ = request_of(Search(server=self._server, query=args.query))
+        return search_preview(url)
 
     async def perform(self, arguments: WebSearchArguments, context: ToolContext) -> ToolResult:
         """Search."""
