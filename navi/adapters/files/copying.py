@@ -22,11 +22,12 @@ def copy_workspace(origin: Path, to: Path, *, max_bytes: int = MAX_BYTES) -> int
         while waiting:
             directory, depth = waiting.pop()
             try:
-                entries = source.entries(directory)
+                listing = source.listing(directory)
             except (PathForbidden, OSError):
                 left_out += 1  # swapped or removed meanwhile
                 continue
-            for entry in entries:
+            left_out += listing.more
+            for entry in listing.entries:
                 seen += 1
                 fits = seen <= MAX_ENTRIES and copied + entry.size <= max_bytes
                 try:

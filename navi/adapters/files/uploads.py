@@ -165,7 +165,7 @@ class FolderSessionUploads:
         if not self._workspace.is_dir():
             return
         with self._open() as workspace, suppress(FileNotFoundError):
-            for entry in workspace.entries(uploads.DIRECTORY):
+            for entry in workspace.listing(uploads.DIRECTORY).entries:
                 if entry.kind != "directory":
                     workspace.remove(entry.path)
 

@@ -161,12 +161,13 @@ def _beginning_of(session: Workspace, path: str) -> tuple[int, bytes | None]:
 
 
 def _list(session: Workspace, args: FilesystemArguments) -> str:
-    entries = [entry for entry in session.entries(args.path) if entry.path != OWN_DIRECTORY]
+    listing = session.listing(args.path)
+    entries = [entry for entry in listing.entries if entry.path != OWN_DIRECTORY]
     if not entries:
         return "The directory is empty."
     shown = [_line_of(entry) for entry in entries[:SHOWN_ENTRIES]]
-    if len(entries) > SHOWN_ENTRIES:
-        shown.append(f"[{len(entries) - SHOWN_ENTRIES:,} more entries are not shown]")
+    if (more := len(entries) - len(shown) + listing.more) > 0:
+        shown.append(f"[{more:,} more entries are not shown]")
     return clean_text("\n".join(shown))
 
 

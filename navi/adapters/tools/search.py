@@ -10,20 +10,22 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from navi.adapters.tools.workspace import PathForbidden, Workspace
+from navi.adapters.tools.workspace import MAX_ENTRIES, PathForbidden, Workspace
+from navi.domain.tool_output import clean_text
 
 MAX_MATCHES = 200
 MAX_CHARACTERS = 256 * 1024 * 1024  # of all files that are looked through
 LINE_BYTES = 1024 * 1024  # a longer line is looked through in pieces of this size
 EXCERPT = 120  # characters shown on either side of a match
 SOFT_SECONDS = 8.0  # then what was found so far is the answer
+TOO_MANY = f"there are more files: not all was looked at, only the first {MAX_ENTRIES:,} entries"
 HARD_SECONDS = 10.0  # then the kernel ends the process: one match attempt took it all
 
 
@@ -50,18 +52,20 @@ def find_matches(search: Search) -> Answer:
     deadline = time.monotonic() + SOFT_SECONDS
     found: list[str] = []
     skipped: list[str] = []
+    not_all: list[str] = []
     looked_at = 0
     try:
         pattern = re.compile(search.pattern, re.IGNORECASE if search.ignore_case else 0)
         with Workspace(Path(search.workspace)) as session:
-            for line in _lines(session, search.path, skipped):
+            for line in _lines(session, search.path, skipped, lambda: not_all.append(TOO_MANY)):
                 looked_at += len(line.text)
                 if match := pattern.search(line.text):
-                    found.append(f"{line.path}:{line.number}: {_excerpt(line.text, match)}")
+                    where = f"{clean_text(line.path)}:{line.number}"
+                    found.append(f"{where}: {_excerpt(line.text, match)}")
                 if len(found) >= MAX_MATCHES:
                     return Answer(lines=tuple(found), remarks=("there may be more matches",))
                 if looked_at > MAX_CHARACTERS or time.monotonic() > deadline:
-                    why = f"stopped in {line.path}: there is too much to look through at once"
+                    why = f"stopped in {clean_text(line.path)}: there is too much to look through at once"
                     return Answer(lines=tuple(found), remarks=(why,))
     except PathForbidden as error:
         return Answer(forbidden=str(error))
@@ -70,7 +74,7 @@ def find_matches(search: Search) -> Answer:
     except (re.error, OverflowError, RecursionError) as error:
         return Answer(error=f"{search.pattern!r} is not a regular expression: {error}")
     remarks = (f"{len(skipped)} binary or unreadable files were passed over",) if skipped else ()
-    return Answer(lines=tuple(found), remarks=remarks)
+    return Answer(lines=tuple(found), remarks=(*remarks, *not_all[:1]))
 
 
 def main() -> None:
@@ -88,8 +92,10 @@ class _Line(NamedTuple):
     text: str
 
 
-def _lines(session: Workspace, path: str, skipped: list[str]) -> Generator[_Line, None, None]:
-    for entry in session.files(path):
+def _lines(
+    session: Workspace, path: str, skipped: list[str], not_all: Callable[[], None]
+) -> Generator[_Line, None, None]:
+    for entry in session.files(path, not_all=not_all):
         try:
             descriptor = session.open_file(entry.path)
         except (PathForbidden, OSError):

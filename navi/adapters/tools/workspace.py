@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -57,6 +57,13 @@ class DirectoryEntry(Struct, frozen=True, kw_only=True):
     size: int
 
 
+class Listing(Struct, frozen=True, kw_only=True):
+    """What stands in a directory, sorted by name, and how many entries more than ``MAX_ENTRIES``."""
+
+    entries: tuple[DirectoryEntry, ...]
+    more: int
+
+
 class Workspace:
     """An open session directory; a context manager. All methods block: use them in a thread."""
 
@@ -80,8 +87,8 @@ class Workspace:
         with self._directory(parents) as directory:
             return _open_regular(name, _READ, directory, path)
 
-    def entries(self, path: str) -> list[DirectoryEntry]:
-        """What stands in a directory, sorted by name; at most ``MAX_ENTRIES``.
+    def listing(self, path: str) -> Listing:
+        """What stands in a directory.
 
         Raises:
             PathForbidden: as for ``open_file``.
@@ -89,16 +96,24 @@ class Workspace:
         """
         parts = split_path(path)
         found: list[DirectoryEntry] = []
+        more = 0
         with self._directory(parts) as directory, os.scandir(directory) as scan:
             for item in scan:
                 if len(found) >= MAX_ENTRIES:
-                    break
+                    more += 1
+                    continue
                 with suppress(FileNotFoundError):  # gone since the scan began
                     found.append(_entry("/".join((*parts, item.name)), item))
-        return sorted(found, key=lambda entry: entry.path)
+        return Listing(entries=tuple(sorted(found, key=lambda entry: entry.path)), more=more)
 
-    def files(self, path: str) -> Generator[DirectoryEntry, None, None]:
-        """Regular files at and below ``path``, depth first, sorted; without navi's own unless named."""
+    def files(
+        self, path: str, *, not_all: Callable[[], None] = lambda: None
+    ) -> Generator[DirectoryEntry, None, None]:
+        """Regular files at and below ``path``, depth first, sorted; without navi's own unless named.
+
+        Args:
+            not_all: called where there is more than ``MAX_ENTRIES``, and some are passed over.
+        """
         parts = split_path(path)
         if parts:
             with self._directory(parts[:-1]) as directory:
@@ -112,14 +127,17 @@ class Workspace:
             directory = waiting.pop()
             inner: list[str] = []
             try:
-                entries = self.entries(directory)
+                listing = self.listing(directory)
             except (PathForbidden, OSError):
                 if seen:
                     continue  # swapped or removed meanwhile
                 raise
-            for entry in entries:
+            if listing.more:
+                not_all()
+            for entry in listing.entries:
                 seen += 1
                 if seen > MAX_ENTRIES:
+                    not_all()
                     return
                 if entry.kind == "file":
                     yield entry
