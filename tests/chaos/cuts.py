@@ -9,12 +9,7 @@ from tests.chaos.run import Cut
 from tests.chaos.scenarios import SCENARIOS
 
 # What is cut around them is on disk: tests/e2e/test_uploads.py.
-CUT_ELSEWHERE = frozenset(
-    {
-        *("file_uploaded", "file_expired", "model_waiting"),
-        *("tool_output_delta", "image_shown"),
-    }
-)
+CUT_ELSEWHERE = frozenset({"file_uploaded", "file_expired", "model_waiting"})
 
 # A command appends it, which is killed in the server's place.
 BY_COMMAND = frozenset({"content_erased"})
@@ -92,6 +87,11 @@ ONCE: Mapping[str, tuple[str, ...]] = {
         "committed.memory_recalled",
         "committed.memory_forgotten",
     ),
+    "served": (
+        "committed.tool_allowed",
+        "committed.tool_output_delta@2",
+    ),
+    "seen": ("committed.image_shown",),
 }
 
 AGAIN = (  # processes that die over what the one before left
@@ -136,6 +136,11 @@ TIMES: Mapping[str, str] = {
     "forgotten": """session_created user_message_received turn_started message_delivered
         memory_recalled model_called*2 text_delta model_replied*2 turn_completed
         memory_forgotten""",
+    "served": """session_created user_message_received turn_started message_delivered model_called*2
+        model_replied*2 tool_started tool_allowed tool_output_delta*2 tool_finished text_delta
+        turn_completed""",
+    "seen": """session_created user_message_received turn_started message_delivered model_called*2
+        model_replied*2 tool_started image_shown tool_finished text_delta turn_completed""",
 }
 
 PLACE_HITS = 6

@@ -1,11 +1,18 @@
 """What people do with navi, as scripts; together they bring about every event type and every phase."""
 
+import asyncio
 import json
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 
 from tests.chaos.mind import DOOMED, FLAKY, VERBOSE
 from tests.chaos.talk import Talk
+from tests.support.mcp_servers import small, write
 from tests.support.promises import Event
+
+DOT = b64decode(  # a picture of one pixel
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 Scenario = Callable[[Talk], Awaitable[None]]
 
@@ -174,6 +181,31 @@ async def forgotten(talk: Talk) -> None:
     await talk.service.ask("DELETE", f"/memories/{memory['id']}")
 
 
+async def served(talk: Talk) -> None:
+    """A tool of an MCP server that is described anew, and says how far it is."""
+    data = talk.service.navi.data_dir
+    listing = data / "listing.json"
+    schema = {"type": "object"}
+    steps = {"name": "steps", "description": f"About {talk.tag}.", "inputSchema": schema}
+    listing.write_text(json.dumps([steps]))
+    write(data / "mcp.json", parrot=small(str(listing)))
+    await talk.open("served")
+    while talk.tag not in str((await talk.service.ask("GET", "/tools"))["tools"]):  # noqa: ASYNC110  # another process makes it so
+        await asyncio.sleep(0.05)
+    await talk.say(script(tool("parrot__steps"), "!then", "!say served"))
+    await talk.saw("turn_completed")
+
+
+async def seen(talk: Talk) -> None:
+    """A picture is looked at."""
+    await talk.open()
+    workspace = talk.service.navi.data_dir / "files" / talk.session_id
+    workspace.mkdir(parents=True, exist_ok=True)
+    (workspace / "dot.png").write_bytes(DOT)
+    await talk.say(script(tool("view_image", path="dot.png"), "!then", "!say a dot"))
+    await talk.saw("turn_completed")
+
+
 SCENARIOS: Mapping[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
@@ -186,5 +218,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         failing,
         managed,
         forgotten,
+        served,
+        seen,
     )
 }

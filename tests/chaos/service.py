@@ -25,6 +25,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     "planner": {"planning_enabled": True, "planning_phase2_enabled": True},
     "small": {"num_ctx": 4_000, "max_iterations": 6},
     "careful": {"approvals": [{"tool": "count", "then": "ask"}]},
+    "served": {"approvals": [{"tool": "parrot__*", "then": "allow"}]},
 }
 
 # Not safe to repeat: each run leaves a line outside of everything that navi keeps.
@@ -65,6 +66,7 @@ class Service:
         (data / "tools" / "counting.py").write_text(TOOLS.format(path=str(self.counted)))
         self.mind = Mind()
         self.models = ModelServer()
+        self.models.capabilities.append("vision")
         self.models.otherwise = self.mind.answer
         self.navi = NaviProcess(data, settings)
         self.http = httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
@@ -151,7 +153,11 @@ class Service:
         return url
 
     def forget(self) -> None:
-        """Leave out what was before: runs of the unsafe tool, requests to the model, the server's log."""
+        """Leave out what was before: runs of the unsafe tool, requests to the model, the server's log.
+
+        An MCP server, too: to start one with every start would take its time.
+        """
+        (self.navi.data_dir / "mcp.json").unlink(missing_ok=True)
         self._forgotten = len(self.navi.log)
         self.models.requests.clear()
         self.counted.unlink(missing_ok=True)

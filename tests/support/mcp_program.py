@@ -87,6 +87,15 @@ def slow(arguments: Any, request: Any) -> Any:
     return None
 
 
+def steps(_: Any, request: Any) -> Any:
+    for step in (1, 2, 3):
+        token = request["params"]["_meta"]["progressToken"]
+        progress = {"progressToken": token, "progress": step, "total": 3}
+        say(method="notifications/progress", params=progress)
+        time.sleep(0.1)
+    return text("three steps")
+
+
 def grow(arguments: Any, _: Any) -> Any:
     grown.append({"name": arguments["name"], "inputSchema": {"type": "object"}})
     say(method="notifications/tools/list_changed", params={})
@@ -120,6 +129,7 @@ WILD: tuple[Callable[[Any, Any], Any], ...] = (
     giant,
     deaf,
     slow,
+    steps,
     grow,
     leave,
     rich,
