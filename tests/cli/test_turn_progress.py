@@ -2,10 +2,22 @@
 
 from datetime import UTC, datetime
 
-from navi.cli.chat.turn_progress import AgentText, Shown, StatusLine, TurnProgress, describe_call
+from navi.cli.chat.turn_progress import (
+    AgentText,
+    Output,
+    Preview,
+    Question,
+    Shown,
+    StatusLine,
+    TurnProgress,
+    describe_call,
+    question,
+)
 from navi.cli.printable import one_line, printable
 from navi.domain.events import (
     AgentEvent,
+    ApprovalDecided,
+    ApprovalRequested,
     Envelope,
     GuidanceGiven,
     JsonObject,
@@ -17,6 +29,7 @@ from navi.domain.events import (
     TextDelta,
     ThinkingDelta,
     ToolFinished,
+    ToolOutputDelta,
     ToolStarted,
     TurnCompleted,
     TurnFailed,
@@ -241,3 +254,63 @@ def test_an_answer_that_was_cut_off_for_length_says_so() -> None:
         StatusLine(text="the answer was cut off for length; it goes on"),
         StatusLine(text="the answer was cut off for length: ask for the rest", good=False),
     ]
+
+
+# --- what a person is asked, and what tools put out -----------------------------------------------
+
+CODE = ToolStarted(
+    call_id=TOOL, name="code_exec", arguments={"language": "bash", "code": "ls\necho"}
+)
+
+
+def output(text: str) -> ToolOutputDelta:
+    return ToolOutputDelta(call_id=TOOL, text=text)
+
+
+def test_of_a_tool_that_shows_what_it_does_the_last_lines_stay() -> None:
+    lines = [f"line {number}" for number in range(1, 12)]
+    scene = Scene().see(STARTED, called(), replied(""), CODE)
+
+    scene.see(output("line 1\nline"), output(" 2\n" + "\n".join(lines[2:]) + "\n"))
+    running = scene.progress.output
+    scene.see(finished("\n".join([*lines, "[exit status 1]"]), outcome="error"))
+
+    kept = "\n".join(["[3 lines before]", *lines[3:]])
+    assert running == kept
+    assert scene.progress.output == ""
+    assert scene.shown[-2:] == [
+        StatusLine(text="code_exec ls echo · exit status 1 · 0.1 s", good=False),
+        Output(kept),
+    ]
+
+
+def test_a_question_names_the_reason_and_all_that_a_server_has_changed() -> None:
+    requested = ApprovalRequested(
+        call_id=TOOL,
+        name="notes__read",
+        arguments={},
+        reason="It has changed:\n-old\n+new",
+        preview="{}",
+    )
+
+    here = question(requested, answered_here=True)
+    elsewhere = question(requested, answered_here=False)
+
+    assert here == (Question("notes__read: It has changed:"), Preview("-old\n+new"), Preview("{}"))
+    assert elsewhere[0] == Question(
+        f"notes__read: It has changed:\n`navi approvals allow {TOOL}` lets it run"
+    )
+
+
+def test_what_was_decided_is_told_once_with_the_name_and_the_note() -> None:
+    requested = ApprovalRequested(
+        call_id=TOOL, name="filesystem", arguments={}, reason="A rule asks.", preview=""
+    )
+    denied = ApprovalDecided(
+        call_id=TOOL, decision="deny", scope="once", by="ada", note="not now", arguments=None
+    )
+
+    scene = Scene().see(STARTED, called(), replied(""), requested, denied)
+    scene.see(finished("not now", outcome="denied"))
+
+    assert scene.shown[-1] == StatusLine(text="filesystem denied by ada: not now", good=False)

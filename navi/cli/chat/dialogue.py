@@ -22,7 +22,7 @@ from navi.cli.chat.conversation import (
 from navi.cli.chat.live_view import LiveView
 from navi.cli.chat.person import Person
 from navi.cli.chat.remote import RemoteNavi
-from navi.cli.chat.turn_progress import Asked, StatusLine, TurnProgress
+from navi.cli.chat.turn_progress import Asked, StatusLine, TurnProgress, question
 from navi.cli.command import CommandFailed
 from navi.domain.events import (
     ApprovalDecided,
@@ -75,6 +75,9 @@ class Dialogue:
         self._waits = waits
         self._undecided: dict[CallId, ApprovalRequested] = {}
         self._answered: set[CallId] = set()  # of those: a decision was sent, or is left to others
+        self._sent: set[CallId] = (
+            set()
+        )  # decisions that are to be logged: then comes the next question
         self._asking: tuple[CallId, asyncio.Task[None]] | None = None
         self._terminal = asyncio.Lock()
         self._head = self._seen = 0
@@ -143,6 +146,7 @@ class Dialogue:
             case DecisionRefused(message=message):
                 self._view.show(StatusLine(text=message, good=False))
                 self._answered.clear()
+                self._sent.clear()
             case Disconnected(reason=reason):
                 self._lost(reason)
             case _:
@@ -155,6 +159,9 @@ class Dialogue:
                 self._undecided[call_id] = requested
                 if self._waits is not None:
                     self._waits(requested)
+                elif self._person is None:
+                    for shown in question(requested, answered_here=False):
+                        self._view.show(shown)
             case ApprovalDecided(call_id=call_id):
                 self._undecided.pop(call_id, None)
             case _:
@@ -172,6 +179,8 @@ class Dialogue:
         # What came before is only known once all of it was seen.
         if self._person is None or self._seen < self._head:
             return
+        if self._sent & self._undecided.keys():
+            return
         open_calls = (r for id_, r in self._undecided.items() if id_ not in self._answered)
         requested = next(open_calls, None)
         if requested is not None:
@@ -181,6 +190,8 @@ class Dialogue:
 
     async def _ask_about(self, requested: ApprovalRequested, person: Person) -> None:
         async with self._terminal:
+            for shown in question(requested, answered_here=True):
+                self._view.show(shown)
             with self._view.paused():
                 said = await person(requested)
         self._answered.add(requested.call_id)
@@ -191,6 +202,7 @@ class Dialogue:
             case "stop":
                 await self.conversation.stop()
             case decision:
+                self._sent.add(requested.call_id)
                 await self.conversation.decide(requested.call_id, decision)
         self._asking = None
         self._ask_next()

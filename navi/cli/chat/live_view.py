@@ -12,7 +12,9 @@ from rich.text import Text
 from navi.cli.chat.turn_progress import (
     AgentText,
     Asked,
+    Output,
     Preview,
+    Question,
     Shown,
     StatusLine,
     TurnProgress,
@@ -71,8 +73,12 @@ class LiveView:
                 self.console.print(Markdown(printable(text)))
             case Asked(text=text):
                 self.console.print(Text(f"> {printable(text)}", style="bold"))
+            case Question(text=text):
+                self.console.print(Text(f"? {printable(text)}", style="bold yellow"))
             case Preview(text=text):
-                self.console.print(Text(printable(text), style="cyan"))
+                self.console.print(_coloured(printable(text)))
+            case Output(text=text):
+                self.console.print(_indented(text))
             case StatusLine(text=text, good=True):
                 self.console.print(Text(f"✓ {printable(text)}", style="dim"))
             case StatusLine(text=text):
@@ -96,5 +102,22 @@ class LiveView:
             width = max(20, self.console.width - 2)
             end = progress.thinking[-width:]
             parts.append(Text(one_line(end, width=width), style="dim italic"))
+        if progress.output:
+            parts.append(_indented(progress.output))
         parts.append(Text(one_line(progress.status, width=self.console.width), style="cyan"))
         return Group(*parts)
+
+
+def _coloured(preview: str) -> Text:
+    """A preview; lines that come and go, in a difference, as such."""
+    text = Text(style="cyan")
+    for line in preview.splitlines(keepends=True):
+        style = {"+": "green", "-": "red"}.get(line[:1], "")
+        text.append(line, style=style)
+    return text
+
+
+def _indented(output: str) -> Text:
+    """What a tool has put out, below its line."""
+    lines = (f"    {printable(line)}" for line in output.splitlines())
+    return Text("\n".join(lines), style="dim", no_wrap=True, overflow="ellipsis")

@@ -26,6 +26,7 @@ from navi.domain.events import (
     TextDelta,
     ThinkingDelta,
     ToolFinished,
+    ToolOutputDelta,
     ToolStarted,
     TurnCompleted,
     TurnFailed,
@@ -38,7 +39,9 @@ from navi.domain.ids import CallId
 ARGUMENT_CHARACTERS = 60
 RESULT_CHARACTERS = 100
 THINKING_CHARACTERS = 400  # the end of it is what is shown
-NAMING_ARGUMENTS = ("path", "query", "name", "url", "task", "title", "id", "text")
+NAMING_ARGUMENTS = ("path", "query", "name", "url", "code", "task", "title", "id", "text")
+OUTPUT_LINES = 8  # of a tool that has shown what it does, the last ones stay
+OUTPUT_CHARACTERS = 8_000  # of a running tool that are kept
 
 
 class AgentText(Struct, frozen=True):
@@ -53,8 +56,20 @@ class Asked(Struct, frozen=True):
     text: str
 
 
+class Question(Struct, frozen=True):
+    """A tool call that a person is asked about, and why."""
+
+    text: str
+
+
 class Preview(Struct, frozen=True):
-    """What a tool call would do that a person is asked about."""
+    """What such a call would do."""
+
+    text: str
+
+
+class Output(Struct, frozen=True):
+    """The last words of a tool."""
 
     text: str
 
@@ -66,7 +81,7 @@ class StatusLine(Struct, frozen=True, kw_only=True):
     good: bool = True
 
 
-Shown = AgentText | Asked | Preview | StatusLine
+Shown = AgentText | Asked | Question | Preview | Output | StatusLine
 
 
 class TurnProgress:
@@ -82,6 +97,8 @@ class TurnProgress:
         self._since = clock()
         self._purposes: dict[CallId, str] = {}
         self._tools: dict[CallId, str] = {}
+        self._asked_about: dict[CallId, str] = {}  # names of tools
+        self._outputs: dict[CallId, str] = {}  # of running tools, the end of it
         self._iteration = 0
         self._doing = "waiting"
         self._stopping = False
@@ -106,6 +123,11 @@ class TurnProgress:
         call = [f"call {self._iteration}{limit}"] if self._iteration else []
         doing = "stopping" if self._stopping else next(reversed(self._tools.values()), self._doing)
         return " · ".join([*call, doing, f"{self._clock() - self._since:.0f} s"])
+
+    @property
+    def output(self) -> str:
+        """The last lines of what the tool that runs has put out."""
+        return last_lines(next(reversed(self._outputs.values()), ""))
 
     def see(self, envelope: Envelope) -> tuple[Shown, ...]:
         """Fold in the next event; gives what to print of it."""
@@ -138,22 +160,28 @@ class TurnProgress:
                 return self._failed(event)
             case ApprovalRequested():
                 self._tools[event.call_id] = f"waiting for a decision on {event.name}"
-                asked = f"{whose}{event.name} waits for a decision ({event.call_id}): "
-                return (
-                    StatusLine(text=asked + _short(event.reason), good=False),
-                    Preview(event.preview),
-                )
-            case ApprovalDecided(decision=decision, by=by):
+                self._asked_about[event.call_id] = event.name
+            case ApprovalDecided(decision=decision, by=by, note=note):
                 self._tools.pop(event.call_id, None)
+                name = self._asked_about.get(event.call_id, "")
                 said = "allowed" if decision == "allow" else "denied"
-                return (StatusLine(text=f"{whose}{said} by {by}", good=decision == "allow"),)
+                why = f": {_short(note)}" if note else ""
+                told = f"{whose}{name} {said} by {by}{why}"
+                return (StatusLine(text=told, good=decision == "allow"),)
+            case ToolFinished(outcome="denied") if event.call_id in self._asked_about:
+                self._tools.pop(event.call_id, None)  # it was told who denied it
             case ToolStarted():
                 self._tools[event.call_id] = describe_call(event.name, event.arguments)
+            case ToolOutputDelta(call_id=call_id, text=text):
+                self._outputs[call_id] = (self._outputs.get(call_id, "") + text)[
+                    -OUTPUT_CHARACTERS:
+                ]
             case ToolFinished():
                 started = self._tools.pop(event.call_id, event.name)
-                return (
-                    StatusLine(text=whose + _result(started, event), good=event.outcome == "ok"),
-                )
+                output = self._outputs.pop(event.call_id, "")
+                result = _result(started, event, streamed=bool(output))
+                told = StatusLine(text=whose + result, good=event.outcome == "ok")
+                return (told, Output(last_lines(output))) if output.strip() else (told,)
             case SubagentStarted():
                 return (StatusLine(text=f"subagent {event.profile_id}: {_short(event.task)}"),)
             case SubagentFinished():
@@ -195,6 +223,8 @@ class TurnProgress:
     def _begin(self) -> None:
         self._clear()
         self._tools.clear()
+        self._asked_about.clear()
+        self._outputs.clear()
         self._purposes.clear()
         self._stopping = self._circled = False
         self._iteration = 0
@@ -225,6 +255,29 @@ class TurnProgress:
         return (
             StatusLine(text=f"the model server failed{again}: {_short(event.error)}", good=False),
         )
+
+
+def question(requested: ApprovalRequested, *, answered_here: bool) -> tuple[Shown, ...]:
+    """What to print of a call that a person is asked about.
+
+    Args:
+        answered_here: whether the terminal asks; else it is said by which id it can be decided on.
+    """
+    reason, _, more = requested.reason.partition("\n")
+    how = "" if answered_here else f"\n`navi approvals allow {requested.call_id}` lets it run"
+    shown: list[Shown] = [Question(f"{requested.name}: {reason}{how}")]
+    if more:
+        shown.append(Preview(more))
+    return (*shown, Preview(requested.preview))
+
+
+def last_lines(output: str) -> str:
+    """The end of an output, and how many lines stand before it."""
+    lines = output.rstrip().splitlines()
+    if len(lines) <= OUTPUT_LINES:
+        return "\n".join(lines)
+    left_out = f"[{len(lines) - OUTPUT_LINES:,} lines before]"
+    return "\n".join([left_out, *lines[-OUTPUT_LINES:]])
 
 
 def waiting(event: ModelWaiting) -> str:
@@ -258,8 +311,11 @@ def describe_call(name: str, arguments: JsonObject) -> str:
     return one_line(" ".join(words), width=2 * ARGUMENT_CHARACTERS)
 
 
-def _result(started: str, event: ToolFinished) -> str:
+def _result(started: str, event: ToolFinished, *, streamed: bool) -> str:
     seconds = f"{event.duration_ms / 1000:.1f} s"
+    if streamed:  # what it said is shown: how it ended stands at the end
+        last = event.output.rstrip().rpartition("\n")[2].strip("[]")
+        return f"{started} · {_short(last)} · {seconds}"
     if event.outcome == "ok":
         lines = event.output.count("\n") + 1
         size = f"{lines} lines" if lines > 1 else _short(event.output) or "no output"
