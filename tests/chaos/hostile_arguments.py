@@ -38,7 +38,8 @@ def hostile_arguments(
         parameters: the tool's JSON Schema.
     """
     if random.random() < 0.06:
-        return random.choice([None, [], "x", 7, True, {"": ""}, '{"action": "read"', _deep(80)])
+        misfits: list[Any] = [None, [], "x", 7, True, {"": ""}, '{"action": "read"', _deep(80)]
+        return random.choice(misfits)
     arguments = _arguments_of(name, targets, random)
     if arguments is None or random.random() < 0.25:
         arguments = _by_schema(parameters, targets, random)
@@ -84,11 +85,12 @@ def _of_type(key: str, schema: Mapping[str, Any], targets: Targets, random: Rand
 
 
 def _anything(targets: Targets, random: Random) -> Any:
-    return random.choice([None, -1, 1e300, [], {}, [[]], "", _deep(40), _text(targets, random)])
+    values: list[Any] = [None, -1, 1e300, [], {}, [[]], "", _deep(40), _text(targets, random)]
+    return random.choice(values)
 
 
 def _deep(levels: int) -> Any:
-    found: Any = "x"
+    found: object = "x"
     for _ in range(levels):
         found = {"a": [found]}
     return found

@@ -27,7 +27,7 @@ from msgspec import Struct
 from tests.chaos.hostile_arguments import PLANT, Targets, hostile_arguments
 from tests.support.mcp_servers import small, write
 from tests.support.model_server import ModelServer, Received, demo_parts, purpose_of
-from tests.support.model_wire import Done, Part, Say, calls
+from tests.support.model_wire import Done, Part, Raw, Say
 from tests.support.navi_process import NaviProcess, running_navi
 from tests.support.promises import broken_promises
 from tests.support.web_server import WebServer, answer, redirect, web_server
@@ -67,11 +67,20 @@ class Hostile:
         messages: list[dict[str, Any]] = request.json["messages"]
         if SUBAGENT in messages[0]["content"]:
             if self.of_subagents and not any(one.get("tool_calls") for one in messages):
-                return calls(self._random.choice(self.of_subagents)), Done()
+                return _calling((self._random.choice(self.of_subagents),)), Done()
             return Say("The subagent is done."), Done()
         if self.plan:
-            return calls(*self.plan.popleft()), Done()
+            return _calling(self.plan.popleft()), Done()
         return Say("Done."), Done()
+
+
+def _calling(wanted: Sequence[tuple[str, Any]]) -> Raw:
+    """Calls in Ollama's words, in which half a character may stand as well."""
+    functions = [{"function": {"name": name, "arguments": given}} for name, given in wanted]
+    message = {"role": "assistant", "content": "", "tool_calls": functions}
+    return Raw(
+        json.dumps({"model": "scripted", "message": message, "done": False}).encode() + b"\n"
+    )
 
 
 class Attacked(Struct):
@@ -252,7 +261,8 @@ async def _attack_once(
     broken += [f"{session}: {breach}" for breach in broken_promises(events)]
     text = json.dumps(events)
     broken += [f"{session}: a secret was read" for secret in on.secrets if secret in text]
-    _count(tool, events)
+    if _count(tool, events) < wanted:
+        broken.append(f"{session}: not all of the {wanted} calls were made")
     return broken
 
 
@@ -270,7 +280,8 @@ def _replies(chosen: Sequence[tuple[str, Any]]) -> Iterator[tuple[tuple[str, Any
     yield tuple(reply)
 
 
-def _count(tool: OfTool, events: Sequence[dict[str, Any]]) -> None:
+def _count(tool: OfTool, events: Sequence[dict[str, Any]]) -> int:
+    """Count the calls of a session, which began with one that planted files."""
     plant, finished = True, Counter[str]()
     for event in events:
         if event["subagent_id"] is None and event["type"] == "tool_finished":
@@ -280,6 +291,7 @@ def _count(tool: OfTool, events: Sequence[dict[str, Any]]) -> None:
     tool.calls += finished.total()
     tool.outcomes += finished
     tool.asked += sum(event["type"] == "approval_requested" for event in events)
+    return finished.total()
 
 
 async def _through(on: Attacked, session: str) -> dict[str, Any]:
@@ -303,8 +315,10 @@ async def _decide(on: Attacked, session: str, asked: dict[str, Any]) -> None:
     async with on.navi.client() as client:
         if on.random.random() < 0.1:
             edited = {"decision": "allow", "arguments": {"colour": "red"}}
-            refused = await client.post(path, json=edited)
-            assert refused.status_code == httpx.codes.BAD_REQUEST, refused.text
+            answered = await client.post(path, json=edited)
+            if answered.is_success:  # a server's tool may take anything
+                return
+            assert answered.status_code == httpx.codes.BAD_REQUEST, answered.text
         (await client.post(path, json=body)).raise_for_status()
 
 
@@ -340,6 +354,7 @@ async def _what_was_touched(on: Attacked, before: dict[str, str]) -> list[str]:
     broken += [f"reached: {request[:200]!r}" for request in on.forbidden.requests]
     if Path("/tmp/owned").exists():  # noqa: S108 - what hostile arguments would make
         broken.append("a shell has run an argument")
+    left: list[str] = []
     try:
         async with asyncio.timeout(QUIET_SECONDS):
             while left := _left(on):  # noqa: ASYNC110 - processes tell nobody when they end
