@@ -46,7 +46,7 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.model import model_of
-from navi.cli.offered_tools import Offered, counted, mcp_servers, offered_tools
+from navi.cli.offered_tools import Offered, counted, mcp_servers, of_mcp, offered_tools
 from navi.cli.running import find_running
 from navi.domain.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
 from navi.domain.ids import Owner
@@ -318,7 +318,7 @@ async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
     else:
         of_servers = Offered(
             tools=offered.tools,
-            unavailable=tuple(one for one in offered.unavailable if one.source.startswith(SOURCE)),
+            unavailable=tuple(one for one in offered.unavailable if of_mcp(one)),
         )
         own = [tool for tool in offered.tools if not tool.source.startswith(SOURCE)]
     there = (*loaded, *unavailable, *of_servers.tools, *of_servers.unavailable)
@@ -353,7 +353,7 @@ def mcp_findings(offered: Offered) -> Sequence[Finding]:
         *(
             Finding(name="MCP", state="fail", text=f"{one.name}: {one.reason}")
             for one in offered.unavailable
-            if one.source.startswith(SOURCE)
+            if of_mcp(one)
         ),
     ]
 

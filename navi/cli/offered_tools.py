@@ -5,7 +5,7 @@ from typing import Literal
 
 import httpx
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.adapters.tools.mcp.tool import SOURCE
 from navi.cli.running import ANSWER_SECONDS
@@ -71,5 +71,12 @@ def counted(tools: int) -> str:
     return "1 tool" if tools == 1 else f"{tools} tools"
 
 
-def _server(source: str) -> str | None:
-    return source.removeprefix(SOURCE) if source.startswith(SOURCE) else None
+def of_mcp(missing: UnavailableTool) -> bool:
+    """Whether it is of an MCP server, or one itself."""
+    return _server(missing.source) is not None
+
+
+def _server(source: str | UnsetType) -> str | None:
+    if source is UNSET or not source.startswith(SOURCE):
+        return None
+    return source.removeprefix(SOURCE)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.approvals import Ask
 from navi.domain.events import JsonObject, TodoItem, ToolOutcome
@@ -112,11 +112,15 @@ class Tool(Protocol):
 
 
 class UnavailableTool(Struct, frozen=True, kw_only=True):
-    """A tool that there is, but not in this process, and why; ``source`` as of ``ToolDescription``."""
+    """A tool that there is, but not in this process, and why.
+
+    Attributes:
+        source: of tools that a server offers, as of ``ToolDescription``.
+    """
 
     name: str
     reason: str
-    source: str = "built-in"
+    source: str | UnsetType = UNSET
 
 
 @runtime_checkable

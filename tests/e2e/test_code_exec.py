@@ -123,6 +123,35 @@ async def test_code_dies_with_navi_and_is_not_run_again(navi: NaviProcess) -> No
     assert "code_exec" in [tool["name"] for tool in offered["tools"]]
 
 
+async def test_a_person_edits_code_and_that_is_what_is_run(navi: NaviProcess) -> None:
+    profile = navi.data_dir / "profiles" / "asking"
+    profile.mkdir(parents=True)
+    rules = [{"tool": "code_exec", "then": "ask"}]
+    (profile / "config.json").write_text(json.dumps({"approvals": rules}))
+    session_id = (await navi.post("/sessions", {"profile_id": "asking"}))["id"]
+    script = f"{call('bash', 'echo mine > who; cat who')}\n!then\n!results"
+    [waiting] = (await navi.say(session_id, script))["waiting"]
+    edited = {"language": "bash", "code": "echo yours > who; cat who"}
+    path = f"/sessions/{session_id}/approvals/{waiting['call_id']}"
+
+    async with navi.client() as client:
+        misfit = await client.post(
+            path, json={"decision": "allow", "arguments": {"language": "perl", "code": "1"}}
+        )
+    await navi.post(path, {"decision": "allow", "arguments": edited})
+
+    await navi.until(session_id, "turn_completed")
+    [asked] = await of_type(navi, session_id, "approval_requested")
+    [started] = await of_type(navi, session_id, "tool_started")
+    [result] = await of_type(navi, session_id, "tool_finished")
+    assert misfit.status_code == 400
+    assert asked["preview"] == "bash, at most 120 s:\n\necho mine > who; cat who"
+    assert started["arguments"] == edited
+    assert result["outcome"] == "ok"
+    assert result["output"].startswith("[The user changed the arguments of this call to ")
+    assert result["output"].endswith("]\nyours\n[exit status 0]")
+
+
 async def test_what_code_leaves_behind_can_be_erased(navi: NaviProcess) -> None:
     session_id = await navi.new_session()
     left = (

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from litestar import Response, get
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.events import JsonObject
 from navi.domain.ids import SessionId
@@ -50,11 +50,11 @@ class ToolAnswer(Struct, frozen=True, kw_only=True):
 
 
 class UnavailableAnswer(Struct, frozen=True, kw_only=True):
-    """A tool, or a server of tools, that cannot be offered, and why; ``source`` as of a tool."""
+    """A tool that cannot be offered, and why; ``source`` as of a tool, where a server offers it."""
 
     name: str
     reason: str
-    source: str
+    source: str | UnsetType = UNSET
 
 
 class ToolList(Struct, frozen=True, kw_only=True):

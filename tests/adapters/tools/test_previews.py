@@ -66,7 +66,11 @@ async def test_of_a_page_the_request_is_shown_and_where_it_may_go(url: str, show
 
 async def test_no_name_is_looked_up_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[object] = []
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *a, **_: looked_up.append(a))
+
+    def look_up(*of: object, **_: object) -> None:
+        looked_up.append(of)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
 
     told = await preview(
         WebFetchTool(PROCESSES, allowed=""), {"url": "http://your-secret.example/", "start": 9000}
