@@ -100,14 +100,10 @@ class FolderProfiles:
 def _broken(profile_id: str, before: _Version | None, *, source: str, error: str) -> ProfileEntry:
     """The entry of a profile whose files are broken: what was good before goes on serving.
 
-    Where nothing was, a built-in one does so without tools: its broken files may have asked for fewer.
+    Where nothing was, nothing does, a built-in one of that name least of all: the broken files may have
+    asked for fewer tools. Sessions then go on as the log knows them.
     """
-    if before is not None:
-        profile = before.entry.profile
-    else:
-        built_in = _read(BUILT_IN / profile_id)
-        closed = {"enabled_tools": (), "subagent_tools": ()}
-        profile = replace(_parse(built_in), **closed) if built_in else None
+    profile = None if before is None else before.entry.profile
     return ProfileEntry(id=profile_id, profile=profile, source=source, error=error)
 
 

@@ -212,4 +212,7 @@ class ManageSessions:
 
     async def _require_profile(self, profile_id: str) -> None:
         if await self._profiles.files.get(profile_id) is None:
-            raise BadInput("profile_id", f"there is no profile {profile_id!r}")
+            entries = await self._profiles.files.all()
+            errors = [entry.error for entry in entries if entry.id == profile_id and entry.error]
+            why = f"is broken: {errors[0]}" if errors else f"there is no profile {profile_id!r}"
+            raise BadInput("profile_id", why)

@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from navi.adapters.profiles.folder import BUILT_IN, FolderProfiles
 from navi.domain.profile import Profile
@@ -94,16 +93,14 @@ async def test_a_file_of_the_user_takes_the_place_of_the_built_in_one(tmp_path: 
     assert (profile.name, profile.system_prompt) == ("Assistant", "Be a pirate.")
 
 
-async def test_a_broken_folder_leaves_the_built_in_profile_in_service_without_tools(
-    tmp_path: Path,
-) -> None:
+async def test_no_built_in_profile_takes_the_place_of_a_broken_folder(tmp_path: Path) -> None:
     (tmp_path / "assistant").mkdir()
     (tmp_path / "assistant" / "config.json").write_text("{")
-    built_in = await FolderProfiles(tmp_path / "missing").get("assistant")
+    profiles = FolderProfiles(tmp_path)
 
-    assert built_in is not None
-    closed = replace(built_in, enabled_tools=(), subagent_tools=())
-    assert await FolderProfiles(tmp_path).get("assistant") == closed
+    assert await profiles.get("assistant") is None
+    [entry] = [entry for entry in await profiles.all() if entry.id == "assistant"]
+    assert entry.error is not None
 
 
 async def test_a_removed_folder_is_gone(tmp_path: Path, mine: Path) -> None:

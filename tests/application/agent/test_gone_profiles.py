@@ -155,3 +155,20 @@ def test_a_kept_profile_is_the_profile() -> None:
 def test_one_that_a_newer_navi_kept_is_not_understood_in_part() -> None:
     with pytest.raises(BadInput, match="forbidden_hosts"):
         logged_profile('{"forbidden_hosts": ["*"]}')
+
+
+async def test_a_broken_one_with_the_name_of_a_built_in_one_goes_on_as_it_was(
+    server: ModelServer, tmp_path: Path, folder: Path
+) -> None:
+    world = World()
+    write(folder, "developer", enabled_tools=["todo"])
+    async with agent_node(world, tmp_path, [server.url], profiles=folder) as node:
+        session_id = await node.session("developer")
+        await node.ask(session_id, "first")
+    (folder / "developer" / "config.json").write_text("{")
+    async with agent_node(world, tmp_path, [server.url], profiles=folder) as other:
+        await other.ask(session_id, "second")
+        with pytest.raises(BadInput, match="is broken: config.json"):
+            await other.session("developer")
+
+    assert offered(server) == [["todo"], ["todo"]]
