@@ -18,16 +18,11 @@ from navi.application.followers.project import Projector
 from navi.application.session.record import Record
 from navi.domain.events import ContextCompressed
 from navi.domain.ids import SessionId
-from navi.projections.context import Context
-from navi.projections.messages import Messages
-from navi.projections.sessions import Sessions
-from navi.projections.todo import Todo
+from navi.projections.registry import PROJECTIONS
 
 AT_ONCE = 16
 KEPT = 10  # turns that a compressed context holds
 Turn = Callable[[], Awaitable[None]]
-
-PROJECTIONS = (Sessions(), Messages(), Context(), Todo())
 
 
 async def single(servers: Servers, pace: Pace) -> list[Figure]:
