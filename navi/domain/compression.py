@@ -41,7 +41,9 @@ you can go on without it. {WHAT_TO_KEEP}
 {ASK_FOR_SUMMARY}"""
 NO_SUMMARY = "What came before was too long to be kept, and could not be summarised. It began:"
 EXCERPT, EXCERPTS = 160, 12  # characters of a message, and messages
-MAX_REQUEST = 2_000  # characters of the running turn's request that a summary quotes
+# What a summary quotes of the running turn's request: the whole must be shorter than what it replaces.
+# All of a short one, and of a long one no more than half of what is replaced.
+SHORT_REQUEST, MAX_REQUEST, SHARE_OF_REQUEST = 200, 2_000, 0.5  # characters
 RUNNING_REQUEST = "The user's request that is being worked on, word for word:"
 
 Row = tuple[int, Message]  # key in the context, and the message
@@ -299,7 +301,8 @@ def whole_summary(summary: str, part: Cut) -> str:
     """The text that stands in place of what is replaced; it ends with the running turn's request."""
     # A model that repeats the heading must not be taken for the user by the next summary.
     text = summary.partition(RUNNING_REQUEST)[0].strip()
-    quoted = _without_its_middle(part.request or "", MAX_REQUEST)
+    most = min(MAX_REQUEST, max(SHORT_REQUEST, round(size_of(part.replaced) * SHARE_OF_REQUEST)))
+    quoted = _without_its_middle(part.request or "", most)
     return text if part.request is None else f"{text}\n\n{RUNNING_REQUEST}\n{quoted}"
 
 

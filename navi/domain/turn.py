@@ -402,6 +402,8 @@ def _called(actor: Actor, event: ModelCalled, *, seq: int) -> Actor:
 
 
 def _replied(actor: Actor, event: ModelReplied, *, purpose: Purpose) -> Actor:
+    if purpose == "compression":  # what a turn's call was refused for is not answered by it
+        return replace(actor, call=None)
     actor = replace(actor, call=None, attempts=())
     if purpose != "turn":
         return actor

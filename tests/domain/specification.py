@@ -95,8 +95,8 @@ class Specification:
         with pytest.raises(error):
             decide(self._session, self._command)
 
-    def next(self, *, max_iterations: int = 20) -> object:
-        return next_of(self._session, Limits(max_iterations=max_iterations))
+    def next(self, *, max_iterations: int = 20, full: bool = False) -> object:
+        return next_of(self._session, Limits(max_iterations=max_iterations, full=full))
 
 
 def next_of(session: Session, limits: Limits) -> object:

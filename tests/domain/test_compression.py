@@ -360,6 +360,14 @@ def test_a_summary_has_to_be_shorter_than_what_it_replaces() -> None:
     assert why_not("y" * 100, part) is not None
 
 
+@pytest.mark.parametrize("size", [600, 2_000, 5_000, 40_000])
+def test_a_quoted_request_leaves_the_summary_shorter_than_what_it_replaces(size: int) -> None:
+    asked = "tell me " * (size // 8)
+    part = Cut(replaced=(message(1, "user", asked)[1],), kept_from=2, request=asked)
+
+    assert why_not(whole_summary("- the garden", part), part) is None
+
+
 def test_the_running_turns_request_is_quoted_once() -> None:
     part = Cut(replaced=(), kept_from=2, request="read all of it")
 

@@ -32,6 +32,7 @@ from navi.domain.errors import (
     TurnUnderway,
 )
 from navi.domain.events import (
+    CompressionFailed,
     MessageDelivered,
     MessageWithdrawn,
     ModelCalled,
@@ -57,7 +58,7 @@ from navi.domain.events import (
 )
 from navi.domain.ids import LOCAL_OWNER, CallId, MessageId
 from navi.domain.session import MAX_WAITING, OpenTurn, Wait
-from navi.domain.turn import AskModel, Attempt, Deliver, Finish, RunTools, ToolRun
+from navi.domain.turn import AskModel, Attempt, Compress, Deliver, Finish, RunTools, ToolRun
 from tests.domain.specification import NODE, OTHER_NODE, RUNNER, START, TURN, TURN_2, given
 
 CREATED = SessionCreated(profile_id="assistant", owner=LOCAL_OWNER)
@@ -256,6 +257,21 @@ def test_tool_calls_of_a_reply_run_one_after_another() -> None:
     assert given(*past).next() == RunTools(runs=(ToolRun(call=READ, started=False),))
     past = (*past, started(READ), finished(READ))
     assert given(*past).next() == AskModel(iteration=2, last=False, attempts=())
+
+
+def test_a_call_refused_for_length_is_tried_once_more_whatever_came_of_the_compression() -> None:
+    refused = replace(failed(will_retry=True), kind="overflow")
+    summary = replace(CALLED, purpose="compression")
+    no_use = (summary, replied(content="- all of it"), CompressionFailed(error="not shorter"))
+
+    assert given(*OPEN, CALLED, refused).next(full=True) == Compress(trigger="pre_turn")
+    again = given(*OPEN, CALLED, refused, *no_use).next(full=True)
+    assert isinstance(again, AskModel)
+    assert [attempt.kind for attempt in again.attempts] == ["overflow"]
+    last = replace(refused, will_retry=False)
+    ended = given(*OPEN, CALLED, refused, *no_use, CALLED, last).next(full=True)
+    assert isinstance(ended, Finish)
+    assert (ended.why, ended.kind) == ("failed", "context_overflow")
 
 
 def test_after_the_limit_there_is_one_last_call_without_tools() -> None:

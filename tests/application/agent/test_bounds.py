@@ -428,3 +428,31 @@ async def test_a_session_of_one_long_turn_can_be_compressed_by_hand(tmp_path: Pa
 
         [compressed] = await events_of(node, session_id, ContextCompressed)
         assert compressed.tokens_after < compressed.tokens_before
+
+
+async def test_a_turn_whose_context_cannot_be_summarised_ends_and_the_next_one_works(
+    tmp_path: Path,
+) -> None:
+    """What was asked is quoted behind a summary, and once was longer than what it replaced: for ever."""
+    window, asked = 2_048, "tell me about the garden " * 80
+    write = calls(("filesystem", {"action": "write", "path": "n.txt", "content": "word " * 150}))
+
+    def turn(request: Received) -> Iterable[Part]:
+        last = request.json["messages"][-1]
+        writes = last["role"] != "tool" and "garden" in str(last["content"])
+        return (write,) if writes and request.json.get("tools") else (Say("Yes, so it is. " * 25),)
+
+    async with (
+        CountingServer(window=window) as server,
+        agent_node(World(), tmp_path, [server.url], window=window) as node,
+    ):
+        server.mind = mind(turn=turn, compression=lambda _: (Say("- the garden"),))
+        session_id = await node.session("local")
+        for words in ("tell me more of this " * 20, "and then what " * 20):
+            await node.ask(session_id, words)
+        await node.ask(session_id, asked)
+
+        outcomes = [await node.ask(session_id, words) for words in ("and so", "go on", "more")]
+
+        assert [outcome.outcome for outcome in outcomes] == ["completed"] * 3
+        assert sum(chat.json["messages"] != [] for chat in server.chats) < 60

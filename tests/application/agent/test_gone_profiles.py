@@ -168,7 +168,7 @@ async def test_a_broken_one_with_the_name_of_a_built_in_one_goes_on_as_it_was(
     (folder / "developer" / "config.json").write_text("{")
     async with agent_node(world, tmp_path, [server.url], profiles=folder) as other:
         await other.ask(session_id, "second")
-        with pytest.raises(BadInput, match="is broken: config.json"):
+        with pytest.raises(BadInput, match=r"is broken: config\.json"):
             await other.session("developer")
 
     assert offered(server) == [["todo"], ["todo"]]
