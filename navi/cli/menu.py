@@ -59,6 +59,7 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
         MenuEntry("diff", "diff", "Show what changed between two moments."),
         MenuEntry("rerun", "rerun", "Run a session again offline, and compare event by event."),
         MenuEntry("request", "request", "Print what a model server was sent, to the byte."),
+        MenuEntry("trace", "trace", "Print a session's turns as a trace."),
         MenuEntry("verify", "verify", "Check that nobody changed history."),
         MenuEntry("export", "transfer", "Write sessions as signed JSON Lines."),
         MenuEntry("import", "transfer", "Take in the sessions of an export."),
