@@ -32,6 +32,8 @@ def services_of(node: Node, draining: Draining) -> Services:
         texts=node.store.texts,
         renderers=KnownRenderers(),
         check=partial(_check, node),
+        metrics=node.metrics,
+        take_gauges=node.gauges.take,
         draining=draining,
         version=__version__,
     )

@@ -19,11 +19,18 @@ from navi.bootstrap.store import Store, attached_store
 from navi.domain.ids import NodeId
 from navi.domain.secrets import Secrets
 from navi.ports.embedding import Embedders
+from navi.ports.metrics import EventMetrics
 from navi.settings import Settings
 
 
 def log_ports(
-    settings: Settings, store: Store, *, node: NodeId, secrets: Secrets, embedders: Embedders
+    settings: Settings,
+    store: Store,
+    *,
+    node: NodeId,
+    secrets: Secrets,
+    embedders: Embedders,
+    metrics: EventMetrics | None,
 ) -> LogPorts:
     """The ports of a process on an open log."""
     clock = SystemClock()
@@ -38,6 +45,7 @@ def log_ports(
         clock=clock,
         ids=RandomIds(),
         secrets=secrets,
+        metrics=metrics,
     )
 
 
@@ -54,6 +62,7 @@ def command_services(settings: Settings, store: Store) -> LogServices:
             node=NodeId(ids.uuid()),
             secrets=Secrets(settings.secrets),
             embedders=FoundEmbedders((), model=None, clock=clock, ids=ids),
+            metrics=None,
         )
     )
 

@@ -15,6 +15,7 @@ from navi.adapters.files.heads_file import HeadsFile
 from navi.adapters.llm.detect import Detected, detect
 from navi.adapters.llm.embedders import FoundEmbedders
 from navi.adapters.llm.model_settings import ModelSettings
+from navi.adapters.metrics.prometheus import PrometheusMetrics
 from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.heads_stream import HeadsStream
 from navi.adapters.nats.jetstream import JetStream
@@ -44,20 +45,24 @@ from navi.application.composition.compose_agent import (
     live_parts,
 )
 from navi.application.composition.compose_log_services import LogServices, compose_log_services
+from navi.application.followers.export_traces import ExportTraces
 from navi.application.followers.project import Projector
 from navi.application.followers.relay import Following, Relay, RelayDelays, RelayState, StandingBy
+from navi.application.followers.take_gauges import TakeGauges
 from navi.application.memory.manage_memories import AgentMemories
 from navi.application.uploads.expire_uploads import ExpireUploads
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.bootstrap.log_ports import log_ports, relay_stream
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.store import Store, open_store
+from navi.bootstrap.traces import trace_export
 from navi.bootstrap.web import web_access
 from navi.domain.errors import Unavailable
 from navi.domain.ids import NodeId
 from navi.domain.secrets import Secrets, password_in
 from navi.domain.uploads import MEBIBYTE
 from navi.ports.log_admin import LogBackend
+from navi.ports.metrics import Metrics
 from navi.ports.profiles import Profiles
 from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
@@ -88,6 +93,9 @@ class Node(Struct, frozen=True, kw_only=True):
     projector: Projector
     heads: SignHeads
     relays: tuple[Relay, ...]
+    metrics: Metrics
+    gauges: TakeGauges
+    traces: ExportTraces | None
 
     @property
     def id(self) -> NodeId:
@@ -108,6 +116,8 @@ class Node(Struct, frozen=True, kw_only=True):
             asyncio.create_task(self.sandbox.prove(), name="sandbox"),
             *(asyncio.create_task(relay.run(), name="relay") for relay in self.relays),
         ]
+        if self.traces is not None:
+            followers.append(asyncio.create_task(self.traces.run(), name="traces"))
         try:
             yield
             if not self.agent.runs.draining:
@@ -205,8 +215,16 @@ async def open_node(
         embedders = FoundEmbedders(
             models.embeddings, model=settings.embedding_model, clock=clock, ids=ids
         )
+        metrics = PrometheusMetrics(lambda name: tools.find(name) is not None)
         services = compose_log_services(
-            log_ports(settings, store, node=node_id, secrets=secrets, embedders=embedders)
+            log_ports(
+                settings,
+                store,
+                node=node_id,
+                secrets=secrets,
+                embedders=embedders,
+                metrics=metrics,
+            )
         )
         records, uploads = services.records, services.ports.uploads
         sandbox = sandbox_of(settings)
@@ -250,6 +268,10 @@ async def open_node(
             )
         )
         stack.push_async_callback(agent.close)
+        relays = tuple(
+            Relay(store.log, stream, partition, RelayDelays())
+            for partition in range(settings.log_partitions)
+        )
         yield Node(
             settings=settings,
             addresses=addresses,
@@ -274,10 +296,16 @@ async def open_node(
             ),
             projector=Projector(store.log, store.read_models, PROJECTIONS, clock, rest=BUILD_REST),
             heads=await _sign_heads(settings, store, nats, clock),
-            relays=tuple(
-                Relay(store.log, stream, partition, RelayDelays())
-                for partition in range(settings.log_partitions)
+            relays=relays,
+            metrics=metrics,
+            gauges=TakeGauges(
+                store.log,
+                store.read_models,
+                relays,
+                PROJECTIONS,
+                running=lambda: len(agent.runs.running),
             ),
+            traces=trace_export(environment, store),
         )
 
 

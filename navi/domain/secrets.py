@@ -29,6 +29,7 @@ UNMASKED = frozenset(
 _SECRET_NAME = re.compile(
     r"(?:KEY|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIALS?|_PAT|_AUTH)S?\Z", re.IGNORECASE
 )
+_OTLP_HEADERS = re.compile(r"OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS")
 _ANY_URL = re.compile(r"\A[a-z][a-z0-9+.\-]*://", re.IGNORECASE)
 
 
@@ -278,6 +279,10 @@ def secret_values(environment: Mapping[str, str]) -> dict[str, str]:
     for name, value in environment.items():
         if _SECRET_NAME.search(name):
             found[name] = value.strip()
+        elif _OTLP_HEADERS.fullmatch(name):
+            for number, (_, _, header) in enumerate(h.partition("=") for h in value.split(",")):
+                if words := unquote(header).split():  # "Bearer KEY"; the key alone
+                    found[f"{name} {number}"] = words[-1]
         elif _ANY_URL.match(value) and (password := password_in(value)) is not None:
             found[name] = password
     return found

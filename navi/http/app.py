@@ -15,6 +15,7 @@ from navi.http.api.forks import fork_session
 from navi.http.api.health import get_live, get_ready
 from navi.http.api.memories import add_memory, change_memory, forget_memory, get_memories
 from navi.http.api.messages import get_context, get_messages, get_todo, send_message
+from navi.http.api.metrics import get_metrics
 from navi.http.api.sessions import (
     change_session,
     create_session,
@@ -84,6 +85,7 @@ ROUTES = (
     get_tools,
     get_live,
     get_ready,
+    get_metrics,
     get_openapi,
     get_asyncapi,
     get_event_schema,
@@ -121,6 +123,6 @@ def create_app(
         debug=False,
     )
     known = Authentication(ServerOptions(app, ROUTES), identify)
-    limited = ConnectionLimit(known)
+    limited = ConnectionLimit(known, services.metrics)
     guarded = Guard(limited, host=host, allowed_hosts=allowed_hosts)
     return RequestForm(guarded)

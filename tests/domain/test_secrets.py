@@ -105,6 +105,16 @@ def test_values_of_the_environment_are_masked_by_name() -> None:
     assert set(masked.names) == {"OPENAI_API_KEY", "DATABASE_URL", "NATS_URL"}
 
 
+def test_headers_of_a_collector_are_masked_each_for_itself() -> None:
+    headers = "authorization=Bearer%20opensesame-4711,x-key=k3y-f0r-traces,x-tenant=home"
+
+    masked = Secrets(secret_values({"OTEL_EXPORTER_OTLP_HEADERS": headers})).mask(
+        "opensesame-4711 at home with k3y-f0r-traces"
+    )
+
+    assert masked.text == f"op{MASK} at home with k3{MASK}"
+
+
 def test_the_longer_of_two_values_is_masked_whole() -> None:
     secrets = Secrets({"A_KEY": "abcdefgh1", "B_KEY": "abcdefgh12345"})
 

@@ -1,19 +1,25 @@
 """Every route says who may call it, and loads a session only through the one check of whose it is."""
 
 import inspect
+from typing import Any, cast
 
 import pytest
+from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from navi.domain.ids import Owner
+from navi.domain.principal import Principal, Role, Scope
+from navi.http.api.metrics import get_metrics
 from navi.http.app import ROUTES
-from navi.http.requests.access import access_of
+from navi.http.requests.access import access_of, check_access
+from navi.http.requests.errors import RequestRefused
 
 NAMES = [handler.fn.__name__ for handler in ROUTES]
 
 
 @pytest.mark.parametrize("handler", ROUTES, ids=NAMES)
 def test_a_route_says_who_may_call_it(handler: BaseRouteHandler) -> None:
-    assert access_of(handler) in ("open", "read", "chat", "admin")
+    assert access_of(handler) in ("open", "read", "chat", "admin", "admin_read")
 
 
 @pytest.mark.parametrize(
@@ -26,3 +32,27 @@ def test_a_route_of_a_session_asks_whose_it_is(handler: BaseRouteHandler) -> Non
     # The two that name their session by hand take who asks, since they load it themselves.
     assert given & {"readable", "own"} or {"session_id", "principal"} <= given
     assert "own" not in given or access_of(handler) in ("chat", "admin")
+
+
+@pytest.mark.parametrize(
+    ("role", "scope", "status"),
+    [("admin", "read", None), ("admin", "admin", None), ("user", "admin", 403), (None, None, 401)],
+)
+def test_metrics_are_for_admins_by_a_token_that_only_reads(
+    role: Role | None, scope: Scope | None, status: int | None
+) -> None:
+    principal = (
+        Principal(user_id=Owner("anna"), name="Anna", role=role, scope=scope)
+        if role is not None and scope is not None
+        else None
+    )
+    connection = ASGIConnection[Any, Any, Any, Any](
+        cast("Any", {"type": "http", "user": principal})
+    )
+
+    if status is None:
+        check_access(connection, get_metrics)
+        return
+    with pytest.raises(RequestRefused) as refused:
+        check_access(connection, get_metrics)
+    assert refused.value.status == status

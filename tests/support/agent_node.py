@@ -18,6 +18,7 @@ from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.servers import PooledServer, ServerPool
+from navi.adapters.metrics.prometheus import PrometheusMetrics
 from navi.adapters.patterns import search_in_time
 from navi.adapters.pictures.prepare import PicturesOfSessions
 from navi.adapters.profiles.folder import FolderProfiles
@@ -49,6 +50,7 @@ from navi.ports.clock import Clock
 from navi.ports.event_log import Recorded
 from navi.ports.language_model import Capacity
 from navi.ports.log_admin import LogBackend
+from navi.ports.metrics import Metrics
 from navi.ports.tools import Tool
 from navi.projections.registry import PROJECTIONS
 
@@ -110,8 +112,10 @@ class AgentNode:
         services: LogServices,
         servers: ServerPool,
         tools: Tools,
+        metrics: Metrics,
     ) -> None:
         self.world = world
+        self.metrics = metrics
         self.id = composed.parts.node
         self.sessions = composed.sessions
         self.take_over = composed.take_over
@@ -197,6 +201,7 @@ async def agent_node(
     )
     nodes = InMemoryNodes(world.cluster)
     await nodes.join(node_id)
+    metrics = PrometheusMetrics(lambda name: toolbox.find(name) is not None)
     services = compose_log_services(
         LogPorts(
             node=node_id,
@@ -209,6 +214,7 @@ async def agent_node(
             clock=clock,
             ids=ids,
             secrets=world.secrets,
+            metrics=metrics,
         )
     )
     own_tools = files / "no-tools"
@@ -231,7 +237,7 @@ async def agent_node(
         composed = compose_agent(replace(live_parts(ports), follows=follow))
         following = asyncio.create_task(composed.after_turn.run())
         try:
-            yield AgentNode(world, composed, services, pool, toolbox)
+            yield AgentNode(world, composed, services, pool, toolbox, metrics)
         finally:
             await composed.runs.drain(0)
             following.cancel()

@@ -11,6 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
+from navi.application.followers.take_gauges import TakeGauges
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.http.app import create_app
@@ -18,6 +19,7 @@ from navi.http.requests.services import Draining, Readiness, Services
 from navi.http.server.serve import Address, serving
 from navi.ports.event_log import Append, Recorded
 from navi.ports.log_partitions import Page
+from navi.projections.registry import PROJECTIONS
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 
@@ -132,6 +134,14 @@ async def running_app(
             texts=world.texts,
             renderers=KnownRenderers(),
             check=check,
+            metrics=node.metrics,
+            take_gauges=TakeGauges(
+                world.log,
+                world.read_models,
+                (),
+                PROJECTIONS,
+                running=lambda: len(node.runs.running),
+            ).take,
             draining=switches.draining,
             version="0.0.0",
         )

@@ -6,6 +6,7 @@ from navi.adapters.postgres.connect import Connection, connect
 from navi.adapters.postgres.transaction import answering
 
 HEADS_LOCK = 7004  # who signs heads; 7003 is that of memories
+TRACES_LOCK = 7009  # who sends traces
 ANSWER_SECONDS = 5.0
 
 _TAKE = "select pg_try_advisory_lock($1, 0)"

@@ -14,6 +14,7 @@ from navi.domain.secrets import Secrets
 from navi.ports.clock import Clock, Ids
 from navi.ports.log_admin import LogBackend
 from navi.ports.memories import Memories
+from navi.ports.metrics import EventMetrics
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.text_store import TextStore
 from navi.ports.uploads import UploadStore
@@ -22,7 +23,11 @@ from navi.projections.registry import PROJECTIONS
 
 
 class LogPorts(Struct, frozen=True, kw_only=True):
-    """The log, what is kept beside it, and the process that works on it."""
+    """The log, what is kept beside it, and the process that works on it.
+
+    Attributes:
+        metrics: counts what the process appends; None in commands.
+    """
 
     node: NodeId
     event_log: LogBackend
@@ -34,6 +39,7 @@ class LogPorts(Struct, frozen=True, kw_only=True):
     clock: Clock
     ids: Ids
     secrets: Secrets
+    metrics: EventMetrics | None = None
 
 
 class LogServices(Struct, frozen=True, kw_only=True):
@@ -55,7 +61,15 @@ class LogServices(Struct, frozen=True, kw_only=True):
 def compose_log_services(ports: LogPorts) -> LogServices:
     """The services of a process that needs no model for them."""
     log, read_models, texts = ports.event_log, ports.read_models, ports.texts
-    records = Records(log, read_models, ports.clock, ports.ids, ports.node, ports.secrets)
+    records = Records(
+        log,
+        read_models,
+        ports.clock,
+        ports.ids,
+        ports.node,
+        ports.secrets,
+        metrics=ports.metrics,
+    )
     keep_memories = KeepMemories(log, ports.memories)
     memories = ManageMemories(
         records,

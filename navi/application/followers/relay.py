@@ -101,6 +101,9 @@ class Relay:
         self._unanswered = 0
         self._stored: int | None = None  # up to here NATS has said that it has all
         self._in_doubt = False  # since then NATS left a batch without an answer, or has moved
+        self.reached: int | None = (
+            None  # the last end of the stream that is known, for who measures
+        )
         self.state: RelayState = Starting()
 
     @property
@@ -205,7 +208,7 @@ class Relay:
         """Wait until the log has grown and the other relay has not published it."""
         while True:
             before = await _open(self._events, self._stream, self._partition)
-            self.state = StandingBy(position=before)
+            self.state, self.reached = StandingBy(position=before), before
             self._recover()
             if not await self._events.wait_beyond(
                 self._partition, before, timeout=self._pace.recheck
@@ -217,7 +220,7 @@ class Relay:
             self._stored, self._in_doubt = None, False  # another relay gets on well
 
     def _set_following(self, position: int, head: int) -> None:
-        self.state = Following(position=position, head=head)
+        self.state, self.reached = Following(position=position, head=head), position
         self._recover()
 
     def _recover(self) -> None:

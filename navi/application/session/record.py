@@ -27,6 +27,7 @@ from navi.domain.secrets import Secrets, masked_event
 from navi.domain.session import Session, Wait, next_step
 from navi.ports.clock import Clock, Ids
 from navi.ports.event_log import Append, EventLog, NewEvent, Recorded
+from navi.ports.metrics import EventMetrics
 from navi.ports.read_models import ReadModels
 from navi.projections.context import Context, ContextState
 from navi.projections.sessions import Sessions
@@ -61,6 +62,7 @@ class Record:
         *,
         session_id: SessionId,
         session: Fold[Session],
+        metrics: EventMetrics | None = None,
     ) -> None:
         self._log = event_log
         self._read_models = read_models
@@ -68,6 +70,8 @@ class Record:
         self._ids = ids
         self._node = node
         self._secrets = secrets
+        self._metrics = metrics
+        self._sent: set[EventId] = set()  # not seen in the log yet: an append may fail and be there
         self.id = session_id
         self._session = session
         self._context: Fold[ContextState] | None = None
@@ -221,8 +225,26 @@ class Record:
         batch = Append(
             session_id=self.id, owner=self.session.owner, expected=self.seq, events=events
         )
-        rows = await (self._append_with_retry(batch) if retry else self._log.append(batch))
+        if self._metrics is None:
+            rows = await (self._append_with_retry(batch) if retry else self._log.append(batch))
+        else:
+            rows = await self._measured(batch, self._metrics, retry=retry)
         self._take(rows)
+        return rows
+
+    async def _measured(
+        self, batch: Append, metrics: EventMetrics, *, retry: bool
+    ) -> tuple[Recorded, ...]:
+        began = self._clock.monotonic()
+        sent = {event.id for event in batch.events}
+        self._sent |= sent
+        try:
+            rows = await (self._append_with_retry(batch) if retry else self._log.append(batch))
+        except ConcurrentAppend:
+            self._sent -= sent
+            raise
+        metrics.appended(seconds=self._clock.monotonic() - began)
+        self._sent = sent  # what was sent before, and was not seen by now, is not in the log
         return rows
 
     async def _append_with_retry(self, batch: Append) -> tuple[Recorded, ...]:
@@ -279,6 +301,10 @@ class Record:
     def _take(self, rows: Sequence[Recorded]) -> None:
         before = self.runner()
         for row in rows:
+            if self._metrics is not None:
+                own = row.id in self._sent
+                self._sent.discard(row.id)
+                self._metrics.folded(row, self.session, own=own)
             for fold in (self._session, self._context, self._todo, *self._subagents.values()):
                 if fold is not None:
                     fold.apply(row)
@@ -315,6 +341,7 @@ class Records:
 
     Args:
         secrets: what is masked in every event before it is appended.
+        metrics: counts what is appended; None where nobody asks.
         capacity: how many are kept; one that is in use is never dropped, since its user holds it.
     """
 
@@ -327,6 +354,7 @@ class Records:
         node: NodeId,
         secrets: Secrets,
         *,
+        metrics: EventMetrics | None = None,
         capacity: int = 500,
     ) -> None:
         self._log = event_log
@@ -335,6 +363,7 @@ class Records:
         self._ids = ids
         self._node = node
         self._secrets = secrets
+        self._metrics = metrics
         self._capacity = capacity
         self._kept: OrderedDict[SessionId, Record] = OrderedDict()
 
@@ -388,6 +417,7 @@ class Records:
             self._secrets,
             session_id=session_id,
             session=fold,
+            metrics=self._metrics,
         )
 
     def _shrink(self) -> None:

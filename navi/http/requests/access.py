@@ -22,9 +22,8 @@ from navi.http.requests.errors import RequestRefused
 from navi.http.requests.services import Given, PathText
 from navi.http.requests.validation import session_of
 
-Access = Literal[
-    "open", "read", "chat", "admin"
-]  # "open": whoever it is; "admin": the role as well
+# "open": whoever it is; "admin": the role as well; "admin_read": the role, by a token that only reads.
+Access = Literal["open", "read", "chat", "admin", "admin_read"]
 
 _KEY = "access"
 
@@ -59,8 +58,8 @@ def check_access(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRo
             "sign in, or send a token as `Authorization: Bearer`",
             headers={"WWW-Authenticate": "Bearer"},
         )
-    check_scope(principal, wanted)
-    if wanted == "admin" and not principal.is_admin:
+    check_scope(principal, "read" if wanted == "admin_read" else wanted)
+    if wanted in ("admin", "admin_read") and principal.role != "admin":
         raise RequestRefused(HTTPStatus.FORBIDDEN, "this is for admins")
 
 

@@ -15,6 +15,7 @@ from navi.application.memory.manage_memories import ManageMemories
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.ports.language_model import Renderers
 from navi.ports.log_partitions import PartitionedLog
+from navi.ports.metrics import Gauges, Metrics
 from navi.ports.profiles import Profiles
 from navi.ports.read_models import ReadModels
 from navi.ports.text_store import TextStore
@@ -46,6 +47,7 @@ class Services(Struct, frozen=True, kw_only=True):
 
     Attributes:
         check: looks at the servers the node needs; answers within a few seconds and never raises.
+        take_gauges: likewise.
     """
 
     event_log: PartitionedLog
@@ -61,6 +63,8 @@ class Services(Struct, frozen=True, kw_only=True):
     texts: TextStore
     renderers: Renderers
     check: Callable[[], Awaitable[Readiness]]
+    metrics: Metrics
+    take_gauges: Callable[[], Awaitable[Gauges]]
     draining: Draining
     version: str
 

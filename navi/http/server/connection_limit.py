@@ -7,6 +7,7 @@ from http import HTTPStatus
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from navi.http.requests.errors import RETRY_SECONDS, RequestRefused, send_problem
+from navi.ports.metrics import SocketMetrics
 
 MAX_SOCKETS = 10_000
 SPARE_FILES = 200  # for Postgres, NATS, model servers, tools, requests
@@ -26,8 +27,9 @@ def raise_file_limit() -> None:
 class ConnectionLimit:
     """ASGI middleware: refuses a WebSocket before the upgrade where no more can be held."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, metrics: SocketMetrics) -> None:
         self._app = app
+        self._metrics = metrics
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,11 +45,15 @@ class ConnectionLimit:
             )
             await send_problem(scope, send, refused)
             return
-        self._open += 1
+        self._hold(+1)
         try:
             await self._app(scope, receive, send)
         finally:
-            self._open -= 1
+            self._hold(-1)
+
+    def _hold(self, more: int) -> None:
+        self._open += more
+        self._metrics.hold_sockets(self._open)
 
 
 def _most_sockets() -> int:

@@ -1,0 +1,19 @@
+"""Metrics for Prometheus."""
+
+from typing import Any
+
+from litestar import Request, Response, get
+
+from navi.http.requests.operation import operation
+from navi.http.requests.services import Given
+
+TEXT = {"text/plain": {"schema": {"type": "string"}}}
+
+
+@get("/metrics", opt=operation(access="admin_read", answers={200: None}, answer_content=TEXT))
+async def get_metrics(request: Request[Any, Any, Any], services: Given) -> Response[bytes]:
+    """The metrics of this node, as Prometheus text or OpenMetrics."""
+    page = services.metrics.expose(
+        await services.take_gauges(), accept=request.headers.get("accept", "")
+    )
+    return Response(page.body, headers={"Content-Type": page.content_type})
