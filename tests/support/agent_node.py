@@ -117,6 +117,7 @@ class AgentNode:
         self.world = world
         self.metrics = metrics
         self.id = composed.parts.node
+        self.records = services.records
         self.sessions = composed.sessions
         self.take_over = composed.take_over
         self.runs = composed.runs

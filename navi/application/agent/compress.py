@@ -37,6 +37,7 @@ from navi.domain.events import (
     ModelReplied,
 )
 from navi.domain.fold import Fold
+from navi.domain.ids import SessionId
 from navi.domain.messages import Message
 from navi.domain.naming import without_thinking
 from navi.domain.profile import Profile
@@ -99,7 +100,8 @@ class CompressContext:
     def __init__(self, ask_model: AskModelOnce, settings: CompressSettings) -> None:
         self._ask_model = ask_model
         self._settings = settings
-        self._under_way: dict[str, asyncio.Event] = {}  # by session; set when it is over
+        # By session, and whether it follows a turn; set when it is over.
+        self._under_way: dict[tuple[SessionId, bool], asyncio.Event] = {}
 
     async def fill(
         self, context: Fold[ContextState], profile: Profile, *, overflowed: bool
@@ -134,7 +136,8 @@ class CompressContext:
         """Compress, or record why not; whether the context was compressed.
 
         Nothing is recorded where nothing can be taken away, or somebody else is at it: that is waited
-        for, and the context is another one then.
+        for, and the context is another one then. What a person waits for does not wait for what follows
+        a turn: that gives way, or comes to nothing.
 
         Args:
             begun: composes what every call of the actor begins with, of this context as it is then.
@@ -144,11 +147,14 @@ class CompressContext:
             NoModel: there is nothing to ask.
             Fenced: the turn is another's.
         """
-        under_way = self._under_way.get(record.session_id)
-        if under_way is not None:
-            await under_way.wait()
-            return False
-        over = self._under_way[record.session_id] = asyncio.Event()
+        ahead = (False, True) if record.follows else (False,)
+        for follows in ahead:
+            under_way = self._under_way.get((record.session_id, follows))
+            if under_way is not None:
+                await under_way.wait()
+                return False
+        own = (record.session_id, record.follows)
+        over = self._under_way[own] = asyncio.Event()
         try:
             measured = await self.measured(context, profile, trigger, overflowed=overflowed)
             if measured.part is None:
@@ -159,7 +165,7 @@ class CompressContext:
             return await self._summarise(record, outcome, question)
         finally:
             over.set()
-            del self._under_way[record.session_id]
+            del self._under_way[own]
 
     async def measured(
         self,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,10 @@ from typing import Any
 import pytest
 
 from navi.adapters.llm.renderers import KnownRenderers
+from navi.application.agent.actor_profile import profile_of
+from navi.application.agent.compose_request import compose_request
+from navi.application.agent.model_calls.model_queue import GaveWay
+from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.reading.list_sessions import list_sessions
 from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
@@ -22,6 +27,7 @@ from navi.domain.events import (
     MemorySaved,
     ModelCalled,
     ModelCallFailed,
+    ModelWaiting,
     PlanningPhaseCompleted,
     PlanReady,
     SessionRenamed,
@@ -434,6 +440,46 @@ async def test_one_compression_at_a_time(server: ModelServer, tmp_path: Path) ->
         assert (await first).compressed
         assert not (await second).compressed
         assert purposes(server).count("compression") == 1
+
+
+async def test_a_person_does_not_wait_for_a_compression_that_follows_a_turn(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    """On a busy server that waits until nobody else wants to be served, and a message must not."""
+    world = World()
+    async with agent_node(world, tmp_path, [server.url], keep_recent=1, slots=1) as node:
+        session_id, busy = await spoken(node, server, 2), await node.session()
+        held = asyncio.Event()
+        server.answer(Stall(held), Say("at last"), Done())
+        receipt = await node.say(busy, "hello")
+        await server.chat(3)
+        record = await node.records.open(session_id)
+        context, halt = await record.context(), asyncio.Event()
+        profile = await profile_of(record, node.agent.profiles)
+        following = asyncio.create_task(
+            node.agent.compress(
+                BesideTurns(record, node.id, halt, follows=True),
+                context,
+                profile,
+                "post_turn",
+                lambda: compose_request(record, context, profile, node.tools),
+                overflowed=False,
+            )
+        )
+        await asyncio.sleep(0)  # it has begun
+
+        server.answer(Say("- of the first question"), Done())
+        asked = asyncio.create_task(node.contexts.compress(session_id))
+        waiting = await node.world.seen(session_id, "model_waiting")
+        held.set()
+
+        assert waiting.envelope.event == ModelWaiting(purpose="compression", place=1, reason="slot")
+        assert (await asked).compressed
+        await node.outcome(busy, receipt)
+        halt.set()
+        with suppress(GaveWay):
+            await following
+    WORLDS.remove(world)  # who asked for a compression the log does not say
 
 
 async def test_a_summary_that_another_one_overtook_hides_nothing(
