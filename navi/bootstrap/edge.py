@@ -6,6 +6,7 @@ from functools import partial
 from navi import __version__
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.postgres.migrate import pending
+from navi.application.composition.compose_doors import compose_take_message
 from navi.application.followers.relay import (
     Degraded,
 )
@@ -25,6 +26,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         fork_session=node.services.fork_session,
         contexts=node.agent.contexts,
         decide_approval=node.agent.decide_approval,
+        take_message=compose_take_message(node.services, node.agent.sessions),
         memories=node.services.memories,
         uploads=node.uploads,
         profiles=node.profiles,

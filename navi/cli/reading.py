@@ -25,7 +25,7 @@ from navi.cli.printable import one_line, printable
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import DELTA_TYPES
 from navi.domain.ids import LOCAL_OWNER, SessionId
-from navi.domain.messages import Message
+from navi.domain.messages import Message, one_by_one
 from navi.http.api.messages import ContextAnswer, MessageList
 from navi.http.api.sessions import SessionList, session_answer
 from navi.http.requests.validation import session_of
@@ -177,11 +177,13 @@ async def replayed(
     match buffer:
         case "messages":
             view = await replay_session(log, Messages(), session_id, until=until)
-            return MessageList(seq=view.seq, messages=view.rows)
+            return MessageList(seq=view.seq, messages=tuple(one_by_one(view.rows)))
         case "context":
             view = await replay_session(log, Context(), session_id, until=until)
             tokens = view.state.token_count
-            return ContextAnswer(seq=view.seq, token_count=tokens, messages=view.rows)
+            return ContextAnswer(
+                seq=view.seq, token_count=tokens, messages=tuple(one_by_one(view.rows))
+            )
 
 
 def _print_message(message: Message) -> None:

@@ -28,6 +28,7 @@ from navi.domain.events import (
     Origin,
     PlanningPhaseCompleted,
     PlanReady,
+    Said,
     SessionRenamed,
     SubagentStarted,
     TextDelta,
@@ -46,11 +47,12 @@ from navi.domain.ids import CallId, MessageId, NodeId, Owner, SubagentId, TurnId
 
 
 class CreateSession(Struct, frozen=True, kw_only=True):
-    """Begin a session."""
+    """Begin a session; a ``plain`` one answers without tools and memories, and nothing follows."""
 
     profile_id: str
     owner: Owner
     name: str | None = None
+    plain: bool = False
 
 
 class ForkSession(Struct, frozen=True, kw_only=True):
@@ -66,6 +68,19 @@ class ForkSession(Struct, frozen=True, kw_only=True):
     owner: Owner
     name: str | None = None
     lost_files: tuple[str, ...] = ()
+
+
+class TakeInConversation(Struct, frozen=True, kw_only=True):
+    """Go on from a conversation that another program has kept; nothing where all of it is known.
+
+    Attributes:
+        instructions: what its system messages say; None where it does not tell.
+        conversation_id: by which it knows the conversation; None where it does not say.
+    """
+
+    messages: tuple[Said, ...] = ()
+    instructions: str | None = None
+    conversation_id: str | None = None
 
 
 class TurnStart(Struct, frozen=True, kw_only=True):
@@ -330,6 +345,7 @@ TurnCommand = DeliverMessages | RecordOutcome | EndSubagent | EndTurn
 Command = (
     CreateSession
     | ForkSession
+    | TakeInConversation
     | ReceiveMessage
     | RequestStop
     | DecideApproval

@@ -6,7 +6,7 @@ from itertools import accumulate
 import msgspec
 from msgspec import Struct
 
-from navi.domain.messages import Message
+from navi.domain.messages import Message, one_by_one
 from navi.domain.prompt import PromptMessage, with_files
 
 MAX_ARGUMENTS = 120  # characters of a call's arguments in the transcript
@@ -68,7 +68,7 @@ def size_of(messages: Sequence[Message]) -> int:
     """Characters of messages, as far as a model has to read them."""
     return sum(
         len(m.content) + sum(len(msgspec.json.encode(c.arguments)) for c in (m.tool_calls or ()))
-        for m in messages
+        for m in one_by_one(messages)
     )
 
 
@@ -207,7 +207,7 @@ def transcript(messages: Sequence[Message], *, window: int) -> tuple[str, ...]:
         window: tokens of the call that reads a piece.
     """
     size = min(PIECE, max(LEAST_PIECE, window * PIECE_CHARS_PER_TOKEN))
-    texts = [_written(message) for message in messages]
+    texts = [_written(message) for message in one_by_one(messages)]
     most = _fair_share([len(text) for text in texts], (MAX_PIECES - 1) * size)
     pieces: list[str] = []
     piece = ""
@@ -314,7 +314,9 @@ def quoted_request(summary: str) -> str:
 def excerpt(part: Cut) -> str:
     """What stands in place of what is replaced, where no model can summarise it: its beginnings."""
     said = [
-        m for m in part.replaced if m.role != "tool" and not m.is_guidance and m.content.strip()
+        m
+        for m in one_by_one(part.replaced)
+        if m.role != "tool" and not m.is_guidance and m.content.strip()
     ]
     lines = [f"- [{m.role}] {_short(' '.join(m.content.split()), EXCERPT)}" for m in said]
     shown = lines if len(lines) <= EXCERPTS else [lines[0], "- …", *lines[1 - EXCERPTS :]]

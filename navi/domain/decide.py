@@ -35,6 +35,7 @@ from navi.domain.commands import (
     StartTurn,
     Stopped,
     SwitchProfile,
+    TakeInConversation,
     TakeUpTurn,
     TurnStart,
 )
@@ -56,6 +57,7 @@ from navi.domain.events import (
     ApprovalRequested,
     CompressionFailed,
     ContextCompressed,
+    ConversationTakenIn,
     FileExpired,
     GuidanceGiven,
     ImageShown,
@@ -146,6 +148,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
     if not session.exists:
         raise NotFound(f"no session {session.id}")
     match command:
+        case TakeInConversation():
+            return _take_in(session, command)
         case ReceiveMessage():
             return _receive(session, command)
         case RequestStop(by=by):
@@ -213,6 +217,27 @@ def _create(session: Session, command: CreateSession) -> tuple[Decided, ...]:
             profile_id=command.profile_id,
             owner=command.owner,
             name=command.name,
+            plain=command.plain or UNSET,
+        )
+    )
+
+
+def _take_in(session: Session, command: TakeInConversation) -> tuple[Decided, ...]:
+    """What another program has kept of a conversation, as far as the session does not know it."""
+    if session.turn is not None:  # it would stand between a call and its result
+        raise TurnUnderway(f"turn {session.turn.id} is open in session {session.id}")
+    given = session.instructions.latest
+    told = command.instructions or ""
+    instructions = "" if given is not None and given.text == told else told
+    if not (command.messages or instructions or command.conversation_id):
+        return ()
+    called = session.usage.calls > 0 or session.forked_from is not None
+    return _one(
+        ConversationTakenIn(
+            messages=command.messages,
+            instructions=instructions,
+            beside=True if instructions and called else UNSET,
+            conversation_id=command.conversation_id or UNSET,
         )
     )
 

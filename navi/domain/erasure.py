@@ -35,6 +35,7 @@ _KEPT_IN = {
     "model_replied": frozenset({"id"}),
     "model_waiting": frozenset({"reason"}),
     "approval_decided": frozenset({"decision", "scope"}),
+    "conversation_taken_in": frozenset({"role"}),
 }
 _WITH_TOOLS = frozenset({"model_replied", "tool_started", "tool_finished", "approval_requested"})
 _WITHOUT_MARK = frozenset({MemorySaved.TYPE, MemoryRecalled.TYPE})  # no words: nothing to remember

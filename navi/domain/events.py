@@ -99,6 +99,13 @@ class TodoItem(Struct, frozen=True, kw_only=True):
     validation: str | None = None
 
 
+class Said(Struct, frozen=True, kw_only=True):
+    """What one side has said in a conversation that another program has kept."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
 class Fact(Struct, frozen=True, kw_only=True):
     """An event that is kept for ever.
 
@@ -124,13 +131,18 @@ class Delta(Struct, frozen=True, kw_only=True):
 
 
 class SessionCreated(Fact, frozen=True, kw_only=True):
-    """A session begins."""
+    """A session begins.
+
+    ``plain`` is true where it is for one question of a program, such as a title for its list: answered
+    without tools and memories, and nothing follows.
+    """
 
     TYPE = "session_created"
     profile_id: str
     owner: Owner
     name: str | None = None
     forked_from: Origin | None = None
+    plain: bool | UnsetType = UNSET
 
 
 class SessionRenamed(Fact, frozen=True, kw_only=True):
@@ -162,6 +174,25 @@ class ProfileSwitched(Fact, frozen=True, kw_only=True):
     to_profile: str
     by: Literal["user", "tool"]
     reason: str | None = None
+
+
+class ConversationTakenIn(Fact, frozen=True, kw_only=True):
+    """The session goes on from a conversation that another program has kept.
+
+    Attributes:
+        messages: what was said there, and this session does not know yet.
+        instructions: what that program's system messages say; empty where it gave none, or said the
+            same before.
+        beside: true where the instructions stand in the context, behind what was said before; else they
+            stand in the system message.
+        conversation_id: by which that program knows the conversation; absent where it does not say.
+    """
+
+    TYPE = "conversation_taken_in"
+    messages: tuple[Said, ...] = ()
+    instructions: str = ""
+    beside: bool | UnsetType = UNSET
+    conversation_id: str | UnsetType = UNSET
 
 
 # --- messages and turns -------------------------------------------------------------------------
@@ -625,6 +656,7 @@ KnownEvent = (
     | SessionPinned
     | SessionDeleted
     | ProfileSwitched
+    | ConversationTakenIn
     | UserMessageReceived
     | TurnStarted
     | MessageDelivered

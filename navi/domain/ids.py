@@ -55,6 +55,11 @@ def uuid7(*, milliseconds: int, random: bytes) -> str:
     return _dashed(raw)
 
 
+def seconds_of(uuid: str) -> int:
+    """When a UUIDv7 was made, in whole seconds since 1970-01-01 UTC."""
+    return int(uuid.replace("-", "")[:12], 16) // 1000
+
+
 def _dashed(raw: bytearray) -> str:
     text = raw.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

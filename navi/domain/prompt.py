@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from navi.domain.events import JsonObject, ToolCall
 from navi.domain.ids import CallId, TurnId
-from navi.domain.messages import Message, Picture
+from navi.domain.messages import Message, Picture, one_by_one
 from navi.domain.uploads import path_of
 
 
@@ -92,9 +92,14 @@ SEPARATOR = "\n\n---\n\n"
 
 
 @lru_cache(maxsize=256)
-def system_text(persona: str, instructions: str, memory: str = "") -> str:
-    """The one system message: who navi is, what the profile asks for, what is remembered."""
-    text = SEPARATOR.join(part.strip() for part in (persona, instructions) if part.strip())
+def system_text(persona: str, instructions: str, memory: str = "", given: str = "") -> str:
+    """The one system message: who navi is, what the profile asks for, what is remembered.
+
+    Args:
+        given: the instructions of this session alone: behind what other sessions begin with as well.
+    """
+    parts = (persona, instructions, given)
+    text = SEPARATOR.join(part.strip() for part in parts if part.strip())
     return f"{text}\n\n{memory.strip()}" if memory.strip() else text
 
 
@@ -114,7 +119,10 @@ def prompt_messages(
         turn_id: the open turn; only its own thinking is sent back, as model servers want it.
     """
     head = (PromptMessage(role="system", content=system),) if system else ()
-    return (*head, *(_prompt_message(message, turn_id) for message in _in_order(context)))
+    return (
+        *head,
+        *(_prompt_message(message, turn_id) for message in _in_order(one_by_one(context))),
+    )
 
 
 def _in_order(context: Iterable[Message]) -> Iterable[Message]:

@@ -12,6 +12,7 @@ from navi.domain.events import (
     CompressionUndone,
     ContentErased,
     ContextCompressed,
+    ConversationTakenIn,
     Decision,
     Envelope,
     FileExpired,
@@ -48,6 +49,12 @@ from navi.domain.ids import (
     Owner,
     SessionId,
     TurnId,
+)
+from navi.domain.instructions import (
+    GivenInstructions,
+    evolve_instructions,
+    kept_instructions,
+    moved_up,
 )
 from navi.domain.turn import Actor, ToolRun, Turn, evolve_turn, turn_waits
 from navi.domain.uploads import Upload, with_upload, without, without_erased
@@ -149,6 +156,8 @@ class Session(Struct, frozen=True, kw_only=True):
             by rule; a fork asks again.
         allowed_tools: of an owner's own stream: the hash of what each tool was described as when it
             was last let run, by name.
+        instructions: what a program asks of the agent for this session.
+        plain: it answers without tools and memories, and nothing follows its turns.
     """
 
     id: SessionId = SessionId("")
@@ -174,6 +183,8 @@ class Session(Struct, frozen=True, kw_only=True):
     usage: SessionUsage = SessionUsage()
     decided: dict[str, Decision] = {}
     allowed_tools: dict[str, str] = {}
+    instructions: GivenInstructions = GivenInstructions()
+    plain: bool = False
 
     @property
     def exists(self) -> bool:
@@ -244,7 +255,14 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
         case FileExpired(name=name):
             return replace(session, uploads=without(session.uploads, name))
         case ContentErased() as erased:
-            return replace(session, uploads=without_erased(session.uploads, erased))
+            return replace(
+                session,
+                uploads=without_erased(session.uploads, erased),
+                instructions=kept_instructions(session.instructions, erased),
+            )
+        case ConversationTakenIn() as taken:
+            given = evolve_instructions(session.instructions, envelope, taken)
+            return replace(session, instructions=given)
         case ProfileSwitched(to_profile=profile_id):
             return replace(session, profile_id=profile_id)
         case UserMessageReceived(message_id=message_id, mode=mode, planning=planning):
@@ -264,7 +282,7 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             agent = Actor(progress=Progress(statuses=session.todo))
             turn = Turn(id=envelope.turn_id, node=node, planning=planning, actors={"": agent})
             return replace(session, turn=turn, last_active=envelope.at)
-        case TurnCompleted() if session.turn is not None:
+        case TurnCompleted() if session.turn is not None and not session.plain:
             due: tuple[Purpose, ...] = FOLLOWING if session.name is None else ("memory",)
             left = session.follow_up.turns if session.owes("memory") and session.follow_up else ()
             follow_up = FollowUp(
@@ -274,7 +292,7 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
                 turns=(*left, session.turn.id)[-MAX_TURNS_LEFT:],
             )
             return replace(session, turn=None, last_active=envelope.at, follow_up=follow_up)
-        case TurnCompleted() | TurnStopped() | TurnFailed():
+        case TurnCompleted() | TurnStopped() | TurnFailed():  # a plain one that has completed, too
             return replace(session, turn=None, last_active=envelope.at)
         case ModelReplied(usage=usage):
             counts = _counts_the_context(session, envelope)
@@ -291,6 +309,7 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
                 session,
                 context_token_count=compressed.tokens_after,
                 compressions=(*session.compressions, compression),
+                instructions=moved_up(session.instructions),
             )
             return _in_turn(session, envelope)
         case ApprovalDecided(scope="session") as decided if session.turn is not None:
@@ -337,6 +356,7 @@ def _created(session: Session, envelope: Envelope, created: SessionCreated) -> S
         forked_from=created.forked_from,
         follow_up=None,
         decided={},
+        plain=created.plain is True,
     )
 
 

@@ -25,6 +25,7 @@ from navi.http.api.sessions import (
     stop_session,
 )
 from navi.http.api.tools_and_profiles import get_profiles, get_tools
+from navi.http.doors.openai.routes import complete_chat, get_model, get_models
 from navi.http.live.watch_session import watch_session
 from navi.http.requests.access import DEPENDENCIES, check_access
 from navi.http.requests.bodies import MAX_BODY_BYTES, answer
@@ -80,6 +81,9 @@ ROUTES = (
     change_memory,
     forget_memory,
     get_events,
+    get_models,
+    get_model,
+    complete_chat,
     get_request,
     get_profiles,
     get_tools,

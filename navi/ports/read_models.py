@@ -113,6 +113,16 @@ class ReadModels(BuildList, Protocol):
         """States (without rows) of the sessions of all owners whose listing is unfinished."""
         ...
 
+    async def find_marks(
+        self, version: int, *, owner: Owner, marks: Sequence[str]
+    ) -> Sequence[tuple[SessionId, str]]:
+        """The owner's sessions that have come by some marks, with each of these.
+
+        Args:
+            version: of the projection ``conversation``, whose rows these are.
+        """
+        ...
+
     async def positions(self, projection: str, version: int) -> Mapping[int, int]:
         """How far the projection is in each partition."""
         ...

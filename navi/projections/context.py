@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from navi.domain.events import (
     CompressionUndone,
     ContextCompressed,
+    ConversationTakenIn,
     Envelope,
     GuidanceGiven,
     ImageShown,
@@ -24,6 +25,7 @@ from navi.domain.events import (
     ToolFinished,
 )
 from navi.domain.ids import SubagentId, TurnId
+from navi.domain.instructions import HEADING
 from navi.domain.messages import Message, Picture
 from navi.domain.projection import Change, Hide, Put, Show
 from navi.projections.json_form import JsonForm
@@ -32,6 +34,7 @@ from navi.projections.message_rows import (
     agent_message,
     evolve_open_messages,
     take_waiting,
+    taken_in,
 )
 
 
@@ -71,7 +74,7 @@ class Context(JsonForm[ContextState]):
     """
 
     name = "context"
-    version = 2
+    version = 3
 
     def __init__(self, subagent_id: SubagentId | None = None) -> None:
         super().__init__(ContextState, Message)
@@ -89,6 +92,8 @@ class Context(JsonForm[ContextState]):
         if envelope.subagent_id != self._subagent_id:
             return after, ()
         match envelope.event:
+            case ConversationTakenIn() as taken:
+                return after, _taken_in(envelope, taken)
             case SubagentStarted(task=task):
                 return after, (Put(key=envelope.seq, row=_as_user(envelope, task)),)
             case MessageDelivered(message_seq=seq):
@@ -152,6 +157,16 @@ class Context(JsonForm[ContextState]):
                 return after, (Show(by=seq),)
             case _:
                 return after, ()
+
+
+def _taken_in(envelope: Envelope, taken: ConversationTakenIn) -> tuple[Change, ...]:
+    """A conversation, with the instructions that stand beside it: those in the system message do not."""
+    row = taken_in(envelope, taken)
+    if taken.instructions and taken.beside is True:
+        row = replace(row, content=f"{HEADING}\n{taken.instructions}", is_guidance=True)
+    elif not taken.messages:
+        return ()
+    return (Put(key=envelope.seq, row=row),)
 
 
 def _picture(shown: ImageShown) -> Picture | UnsetType:

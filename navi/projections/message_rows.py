@@ -4,6 +4,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from navi.domain.events import (
+    ConversationTakenIn,
     Envelope,
     ModelCalled,
     ModelCallFailed,
@@ -59,6 +60,18 @@ def user_message(envelope: Envelope, event: UserMessageReceived) -> Message:
         turn_id=None,
         message_id=event.message_id,
         files=event.files or UNSET,
+    )
+
+
+def taken_in(envelope: Envelope, taken: ConversationTakenIn) -> Message:
+    """The one row of a conversation that was taken in."""
+    return Message(
+        seq=envelope.seq,
+        role="user",
+        content="",
+        at=envelope.at,
+        turn_id=None,
+        taken_in=taken.messages,
     )
 
 

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from navi.domain.events import (
     ContextCompressed,
+    ConversationTakenIn,
     Envelope,
     MessageDelivered,
     MessageWithdrawn,
@@ -23,6 +24,7 @@ from navi.projections.message_rows import (
     agent_message,
     evolve_open_messages,
     take_waiting,
+    taken_in,
     user_message,
 )
 
@@ -31,7 +33,7 @@ class Messages(JsonForm[OpenMessages]):
     """Rows: messages by the seq of the event that brought them about."""
 
     name = "messages"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         super().__init__(OpenMessages, Message)
@@ -46,6 +48,10 @@ class Messages(JsonForm[OpenMessages]):
         """The buffer after an event."""
         after = evolve_open_messages(state, envelope)
         match envelope.event:
+            case ConversationTakenIn() as taken:
+                if not taken.messages:
+                    return after, ()
+                return after, (Put(key=envelope.seq, row=taken_in(envelope, taken)),)
             case UserMessageReceived() as event:
                 return after, (Put(key=envelope.seq, row=user_message(envelope, event)),)
             case MessageDelivered(message_seq=seq):

@@ -92,6 +92,7 @@ ONCE: Mapping[str, tuple[str, ...]] = {
         "committed.tool_output_delta@2",
     ),
     "seen": ("committed.image_shown",),
+    "through_a_door": ("committed.conversation_taken_in", "committed.conversation_taken_in@2"),
 }
 
 AGAIN = (  # processes that die over what the one before left
@@ -141,6 +142,9 @@ TIMES: Mapping[str, str] = {
         turn_completed""",
     "seen": """session_created user_message_received turn_started message_delivered model_called*2
         model_replied*2 tool_started image_shown tool_finished text_delta turn_completed""",
+    "through_a_door": """session_created conversation_taken_in*2 user_message_received*2
+        turn_started*2 message_delivered*2 model_called*2 text_delta*2 model_replied*2
+        turn_completed*2""",
 }
 
 PLACE_HITS = 6

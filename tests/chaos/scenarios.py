@@ -206,6 +206,21 @@ async def seen(talk: Talk) -> None:
     await talk.saw("turn_completed")
 
 
+async def through_a_door(talk: Talk) -> None:
+    """A program with a protocol of its own: its instructions, and others later."""
+    await talk.open()
+    for number, system in enumerate(("Be brief.", "Be thorough."), start=1):
+        asked = {"role": "user", "content": f"!say Number {number}\n!sleep 0.06\n!say is done"}
+        messages = [{"role": "system", "content": system}, asked]
+        await talk.service.ask(
+            "POST",
+            "/v1/chat/completions",
+            {"model": "assistant", "messages": messages},
+            headers={"X-Navi-Session": talk.session_id},
+        )
+        await talk.saw("turn_completed", number)
+
+
 SCENARIOS: Mapping[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
@@ -220,5 +235,6 @@ SCENARIOS: Mapping[str, Scenario] = {
         forgotten,
         served,
         seen,
+        through_a_door,
     )
 }

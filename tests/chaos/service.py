@@ -174,13 +174,16 @@ class Service:
 
     # --- talking to it ---
 
-    async def ask(self, method: str, path: str, body: object = None) -> Any:
+    async def ask(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> Any:
         """The JSON that a route answers; None where it has none.
 
         Raises:
             httpx.HTTPError: it does not answer, or refuses.
         """
-        answer = await self.http.request(method, f"{self.navi.url}{path}", json=body)
+        url = f"{self.navi.url}{path}"
+        answer = await self.http.request(method, url, json=body, headers=headers)
         answer.raise_for_status()
         return answer.json() if answer.content else None
 

@@ -111,6 +111,30 @@ class ReadModelsContract:
         )
         assert await elsewhere.positions("sample", 1) == {0: 9}
 
+    async def test_sessions_are_found_by_the_marks_that_they_have_come_by(
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
+    ) -> None:
+        number = (await read_models.open_build("conversation", 1)).number
+        ada = Owner("ada")
+        async with read_models.begin("conversation", number, 0) as batch:
+            assert batch is not None
+            await batch.save(
+                (
+                    changes(A, put(2, b'{"mark":"m1"}'), put(5, b'{"mark":"m2"}'), seq=5),
+                    changes(B, put(3, b'{"mark":"m1"}'), put(4, b'{"mark":"m1"}'), seq=4),
+                    changes(C, put(3, b'{"mark":"m1"}'), seq=3, owner=ada),
+                    changes(D, put(3, b'{"mark":"m3"}'), seq=3),
+                ),
+                parked=(),
+                position=9,
+            )
+
+        found = await elsewhere.find_marks(1, owner=LOCAL_OWNER, marks=("m1", "m2", "m9"))
+
+        assert set(found) == {(A, "m1"), (A, "m2"), (B, "m1")}
+        assert await elsewhere.find_marks(1, owner=ada, marks=("m1",)) == ((C, "m1"),)
+        assert await elsewhere.find_marks(2, owner=ada, marks=("m1",)) == ()
+
     async def test_the_last_visible_row_up_to_a_key_is_found(
         self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:

@@ -35,6 +35,7 @@ from navi.application.composition.compose_agent import (
     compose_agent,
     live_parts,
 )
+from navi.application.composition.compose_doors import compose_take_message
 from navi.application.composition.compose_log_services import (
     LogPorts,
     LogServices,
@@ -125,6 +126,7 @@ class AgentNode:
         self.decide_approval = composed.decide_approval
         self.agent = composed.agent
         self.fork_session = services.fork_session
+        self.take_message = compose_take_message(services, composed.sessions)
         self.memories = services.memories
         self.uploads = ManageUploads(
             services.records,

@@ -127,6 +127,7 @@ async def running_app(
             fork_session=node.fork_session,
             contexts=node.contexts,
             decide_approval=node.decide_approval,
+            take_message=node.take_message,
             memories=node.memories,
             uploads=node.uploads,
             profiles=node.agent.profiles.files,

@@ -1,6 +1,7 @@
 """Read models in memory, for tests."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -164,6 +165,18 @@ class InMemoryReadModels:
             (session_id, _bare(changes))
             for session_id, changes in sorted(sessions.items())
             if changes.listing is not None and changes.listing.unfinished
+        )
+
+    async def find_marks(
+        self, version: int, *, owner: Owner, marks: Sequence[str]
+    ) -> Sequence[tuple[SessionId, str]]:
+        stored = self._serving("conversation", version)
+        return tuple(
+            (session_id, mark)
+            for session_id, changes in sorted(stored.sessions.items())
+            if changes.owner == owner
+            for _, row in stored.rows[session_id].visible()
+            if (mark := json.loads(row)["mark"]) in marks
         )
 
     async def parked(

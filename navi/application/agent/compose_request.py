@@ -40,7 +40,10 @@ def compose_request(
     if turn is not None and turn_id == turn.id and subagent_id is None:
         # As a navi of before has told it, in a turn that this one has taken over.
         recalled = "" if turn.recalled_beside else turn.recalled or ""
-    system = system_text(PERSONA, profile.system_prompt, recalled)
+    given = record.session.instructions.system if subagent_id is None else None
+    system = system_text(
+        PERSONA, profile.system_prompt, recalled, "" if given is None else given.text
+    )
     rows = context.rows.visible()
     seq, sent = record.seq, None
     if subagent_id is not None:
@@ -57,7 +60,7 @@ def compose_request(
         attempts=(),
         models=profile.models,
         messages=prompt_messages(system, (row for _, row in rows), turn_id=turn_id),
-        tools=offered_tools(tools, profile),
+        tools=() if record.session.plain else offered_tools(tools, profile),
         temperature=profile.temperature,
         num_ctx=profile.num_ctx,
         think=profile.think_enabled,

@@ -17,7 +17,12 @@ async def recall(recorder: InTurn, memories: Memories, question: str) -> None:
     """
     record = recorder.record
     turn = record.session.turn
-    if turn is None or turn.recalled is not None or turn.actor(None).iterations:
+    if (
+        record.session.plain
+        or turn is None
+        or turn.recalled is not None
+        or turn.actor(None).iterations
+    ):
         return
     owner = record.session.owner
     found = await with_retry(lambda: memories.search(owner, question, limit=MAX_RECALLED))

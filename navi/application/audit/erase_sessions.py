@@ -15,6 +15,7 @@ from navi.domain.erasure import ERASED, without_words
 from navi.domain.errors import LogUnavailable, NotFound, RuleBroken
 from navi.domain.events import (
     ContentErased,
+    ConversationTakenIn,
     FileExpired,
     FileUploaded,
     ImageShown,
@@ -257,16 +258,21 @@ class EraseSessions:
     async def _drop_texts(self, session_id: SessionId) -> None:
         """Drop kept texts and pictures that only this session's calls refer to.
 
-        A prompt without memories is its profile's, and says nothing of the session.
+        A prompt without memories or instructions of its own is its profile's, and says nothing of the
+        session.
         """
         hashes: set[str] = set()
+        instructed = False
         async for row in self._facts(session_id):
             event = row.readable
+            instructed = instructed or (
+                isinstance(event, ConversationTakenIn) and event.instructions != ""
+            )
             if isinstance(event, ImageShown):
                 hashes |= {event.base64_sha256 or ""}
             if isinstance(event, ModelCalled):
                 hashes |= {event.tail_sha256 or ""}
-                if await self._quotes_memories(event.system_sha256):
+                if instructed or await self._quotes_memories(event.system_sha256):
                     hashes |= {event.system_sha256 or ""}
         mine = tuple(hashes - {""})
         used = await self._log.texts_in_use(mine, besides=session_id)

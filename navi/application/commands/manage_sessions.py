@@ -1,5 +1,7 @@
 """Commands on sessions: create, send a message, stop, rename, pin, switch profile, delete."""
 
+from contextlib import suppress
+
 from msgspec import Struct
 
 from navi.application.agent.actor_profile import ServedProfiles, profile_of
@@ -20,9 +22,10 @@ from navi.domain.commands import (
     RenameSession,
     RequestStop,
     SwitchProfile,
+    TakeInConversation,
     TurnStart,
 )
-from navi.domain.errors import BadInput, ConcurrentAppend
+from navi.domain.errors import BadInput, ConcurrentAppend, TurnUnderway
 from navi.domain.events import Mode, UserMessageReceived
 from navi.domain.ids import LOCAL_OWNER, MessageId, NodeId, Owner, SessionId, TurnId
 from navi.domain.principal import Principal
@@ -75,17 +78,35 @@ class ManageSessions:
         self._secrets = secrets
 
     async def create(
-        self, *, profile_id: str, name: str | None, owner: Owner = LOCAL_OWNER
+        self,
+        *,
+        profile_id: str,
+        name: str | None,
+        owner: Owner = LOCAL_OWNER,
+        plain: bool = False,
     ) -> Session:
-        """A new session.
+        """A new session; a ``plain`` one answers without tools and memories, and nothing follows.
 
         Raises:
             BadInput: there is no such profile.
         """
         await self._require_profile(profile_id)
         record = await self._records.open(SessionId(self._ids.uuid()))
-        await record.execute(CreateSession(profile_id=profile_id, owner=owner, name=name))
+        await record.execute(
+            CreateSession(profile_id=profile_id, owner=owner, name=name, plain=plain)
+        )
         return record.session
+
+    async def take_in(self, session_id: SessionId, taken: TakeInConversation) -> None:
+        """Take in what another program has kept of a conversation; nothing while a turn is open.
+
+        Raises:
+            NotFound: no such session.
+            EventTooLarge: it is too much for one event.
+        """
+        record = await conversation(self._records, session_id)
+        with suppress(TurnUnderway):  # its instructions come again with the next message
+            await record.execute(taken)
 
     async def find(self, session_id: SessionId) -> Session:
         """The session's present state.

@@ -16,7 +16,7 @@ from navi.domain.comparison import (
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import TodoItem
 from navi.domain.ids import EventId, SessionId
-from navi.domain.messages import Message
+from navi.domain.messages import Message, one_by_one
 from navi.ports.event_log import EventLog, Recorded
 from navi.projections.context import Context
 from navi.projections.messages import Messages
@@ -75,8 +75,8 @@ async def compare_moments(log: EventLog, a: Moment, b: Moment) -> Comparison:
         a=a,
         b=b,
         common=common,
-        messages=differences_of_messages(heard[0].rows, heard[1].rows),
-        context=differences_of_messages(saw[0].rows, saw[1].rows),
+        messages=differences_of_messages(*(tuple(one_by_one(view.rows)) for view in heard)),
+        context=differences_of_messages(*(tuple(one_by_one(view.rows)) for view in saw)),
         context_token_count=(saw[0].state.token_count, saw[1].state.token_count),
         todo=differences_by_key(
             {item.id: item for item in lists[0].state.items},

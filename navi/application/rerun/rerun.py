@@ -20,6 +20,7 @@ from navi.domain.events import (
     ApprovalDecided,
     CompressionUndone,
     ContentErased,
+    ConversationTakenIn,
     Envelope,
     FileExpired,
     FileUploaded,
@@ -190,6 +191,8 @@ class Rerun:
                 return self._put(envelope)
             case FileUploaded() | FileExpired() | ContentErased() | ModelWaiting() | UnknownEvent():
                 return self._put(envelope)
+            case ConversationTakenIn():
+                return self._put(envelope)
             case ToolOutputDelta() | ImageShown():  # of tools, whose results are given, too
                 return self._put(envelope)
             case _:
@@ -216,7 +219,10 @@ class Rerun:
     async def _create(self, created: SessionCreated) -> None:
         record = await self._node().records.open(self._session_id)
         command = CreateSession(
-            profile_id=created.profile_id, owner=created.owner, name=created.name
+            profile_id=created.profile_id,
+            owner=created.owner,
+            name=created.name,
+            plain=created.plain is True,
         )
         await record.execute(command)
 

@@ -1,9 +1,7 @@
 """Routes of the log: events, and requests to model servers."""
 
 import re
-from collections.abc import Mapping
 from contextlib import aclosing
-from typing import Any
 
 from litestar import Response, get
 from litestar.types import ASGIApp, Receive, Scope, Send
@@ -14,7 +12,7 @@ from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import JsonObject
 from navi.domain.ids import CallId, SessionId
 from navi.http.requests.access import ReadableSession
-from navi.http.requests.bodies import answer
+from navi.http.requests.bodies import answer, body_part
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AFTER, LIMIT, operation
 from navi.http.requests.services import Given, PathText
@@ -101,7 +99,7 @@ def _stream(
                 "headers": [(b"content-type", b"application/json")],
             }
         )
-        await send(_part(b'{"seq":%d,"events":[' % head))
+        await send(body_part(b'{"seq":%d,"events":[' % head))
         count = 0
         async with aclosing(log.read(session_id, after=after, until=head)) as batches:
             async for batch in batches:
@@ -110,19 +108,10 @@ def _stream(
                     wires = wires[: limit - count]
                 if wires:
                     comma = b"," if count else b""
-                    await send(_part(comma + b",".join(wires)))
+                    await send(body_part(comma + b",".join(wires)))
                 count += len(wires)
                 if count == limit:
                     break
-        await send(_part(b"]}", more=False))
+        await send(body_part(b"]}", more=False))
 
     return respond
-
-
-def _part(body: bytes, *, more: bool = True) -> Any:
-    message: Mapping[str, object] = {
-        "type": "http.response.body",
-        "body": body,
-        "more_body": more,
-    }
-    return message

@@ -19,11 +19,11 @@ from navi.application.reading.read_session import View, read_session, replay_ses
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import Mode, TodoItem
 from navi.domain.ids import MessageId, SessionId, SubagentId
-from navi.domain.messages import Message
+from navi.domain.messages import Message, one_by_one
 from navi.domain.session import undecided_calls
 from navi.http.api.sessions import WaitingCall, waiting_calls
 from navi.http.requests.access import OwnSession, ReadableSession
-from navi.http.requests.bodies import answer, read_json
+from navi.http.requests.bodies import answer, client_gone, read_json
 from navi.http.requests.errors import RETRY_SECONDS, Edge, RequestRefused
 from navi.http.requests.operation import AFTER, AT, LIMIT, operation
 from navi.http.requests.services import Given, Services
@@ -164,8 +164,7 @@ _Ending = TurnOutcome | TurnWaits | ClientGone | NodeGoing
 
 
 async def _client_gone(request: Edge) -> _Ending:
-    while (await request.receive())["type"] == "http.request":
-        pass
+    await client_gone(request.receive)
     return ClientGone()
 
 
@@ -203,7 +202,7 @@ async def get_messages(
         after=seq_in(query, "after"),
         limit=limit_in(query),
     )
-    return answer(MessageList(seq=view.seq, messages=view.rows))
+    return answer(MessageList(seq=view.seq, messages=tuple(one_by_one(view.rows))))
 
 
 @get(
@@ -226,7 +225,9 @@ async def get_context(request: Edge, readable: ReadableSession, services: Given)
     else:
         view = await _context_of_subagent(services, readable.id, wanted, at=at)
     return answer(
-        ContextAnswer(seq=view.seq, token_count=view.state.token_count, messages=view.rows)
+        ContextAnswer(
+            seq=view.seq, token_count=view.state.token_count, messages=tuple(one_by_one(view.rows))
+        )
     )
 
 

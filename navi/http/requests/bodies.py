@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -142,3 +142,14 @@ def answer(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response[byt
         media_type=MediaType.JSON,
         headers={"Cache-Control": NO_STORE},
     )
+
+
+def body_part(body: bytes, *, more: bool = True) -> Any:
+    """A piece of a body, as ASGI sends it."""
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def client_gone(receive: Callable[[], Awaitable[Any]]) -> None:
+    """Wait until whoever sent a request is gone; its body has been read, or is not wanted."""
+    while (await receive())["type"] == "http.request":
+        pass

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import structlog
-from litestar import Request, Response
+from litestar import MediaType, Request, Response
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from litestar.types import Scope, Send
@@ -27,6 +27,7 @@ from navi.domain.errors import (
     Unavailable,
     UploadsFull,
 )
+from navi.http.requests import openai_form
 
 log = structlog.get_logger()
 
@@ -37,13 +38,23 @@ Edge = Request[Any, Any, State]  # nobody is authenticated, so users and tokens 
 
 
 class RequestRefused(NaviError):
-    """A request that the edge refuses before it reaches the application."""
+    """A request that the edge refuses before it reaches the application.
+
+    Args:
+        slug: by which programs tell it from others of its status.
+    """
 
     def __init__(
-        self, status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None
+        self,
+        status: HTTPStatus,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        slug: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
+        self.slug = slug or _slug(status)
         self.headers = dict(headers or {})
 
 
@@ -73,8 +84,8 @@ def answer_of(error: Exception) -> ErrorAnswer:
     match error:
         case BadInput(field=field):
             return _problem(HTTPStatus.BAD_REQUEST, "bad-input", str(error), field=field)
-        case RequestRefused(status=status, headers=headers):
-            return _problem(status, _slug(status), str(error), headers=headers)
+        case RequestRefused(status=status, slug=slug, headers=headers):
+            return _problem(status, slug, str(error), headers=headers)
         case Erased():
             return _problem(HTTPStatus.GONE, "erased", str(error))
         case NotFound():
@@ -179,12 +190,26 @@ def _answer(request: Edge, error: Exception) -> Response[bytes]:
     answer = answer_of(error)
     if answer.problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
         log.error("request_broke", method=request.method, path=request.url.path, exc_info=error)
+    body, media_type = _encoded(answer.problem, request.scope["path"])
     return Response(
-        msgspec.json.encode(answer.problem),
+        body,
         status_code=answer.problem.status,
-        media_type=PROBLEM_JSON,
+        media_type=media_type,
         headers=answer.headers,
     )
+
+
+def _encoded(problem: Problem, path: str) -> tuple[bytes, str]:
+    """The body of an error answer and its media type: a problem, or what clients of OpenAI expect."""
+    if not path.startswith(openai_form.PREFIX):
+        return msgspec.json.encode(problem), PROBLEM_JSON
+    error = openai_form.openai_error(
+        HTTPStatus(problem.status),
+        problem.detail,
+        code=problem.type.rpartition(":")[2],
+        param=None if problem.field is UNSET else problem.field,
+    )
+    return msgspec.json.encode(error), MediaType.JSON
 
 
 EXCEPTION_HANDLERS: dict[int | type[Exception], Callable[[Edge, Exception], Response[Any]]] = {
@@ -204,9 +229,9 @@ async def send_problem(scope: Scope, send: Send, error: RequestRefused | BadInpu
     """Send a problem outside of routes: to an HTTP request, or a WebSocket before it is accepted."""
     answer = answer_of(error)
     prefix = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
-    body = msgspec.json.encode(answer.problem)
+    body, media_type = _encoded(answer.problem, scope["path"])
     headers = [
-        (b"content-type", PROBLEM_JSON.encode()),
+        (b"content-type", media_type.encode()),
         (b"content-length", str(len(body)).encode()),
         *((name.lower().encode(), value.encode()) for name, value in answer.headers.items()),
     ]

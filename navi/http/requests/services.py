@@ -11,6 +11,7 @@ from navi.application.commands.decide_approval import ApprovalDecider
 from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions
+from navi.application.doors.take_message import TakeMessage
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.ports.language_model import Renderers
@@ -56,6 +57,7 @@ class Services(Struct, frozen=True, kw_only=True):
     fork_session: SessionForker
     contexts: ManageContext
     decide_approval: ApprovalDecider
+    take_message: TakeMessage
     memories: ManageMemories
     uploads: ManageUploads
     profiles: Profiles

@@ -8,7 +8,9 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from msgspec import Struct
 
 from navi.domain.events import JsonObject
+from navi.http.requests import openai_form
 from navi.http.requests.errors import PROBLEM_JSON, Problem
+from navi.http.requests.openai_form import OpenAIError
 from navi.http.requests.operation import Operation, operation_of
 from navi.http.schemas.event_schema import envelope_schema, event_definitions, strict
 
@@ -54,7 +56,9 @@ def openapi(version: str, handlers: Iterable[BaseRouteHandler]) -> JsonObject:
         kind for operation in operations for kind in operation.answers.values()
     }
     kinds = sorted((kind for kind in bodies if kind is not None), key=lambda kind: kind.__name__)
-    _, components = msgspec.json.schema_components([*kinds, Problem], ref_template=SCHEMAS)
+    _, components = msgspec.json.schema_components(
+        [*kinds, Problem, OpenAIError], ref_template=SCHEMAS
+    )
     schemas = strict(components)
     schemas["EventList"]["properties"]["events"] = {
         "type": "array",
@@ -90,7 +94,7 @@ def _operation(route: Route, operation: Operation) -> dict[str, Any]:
         "responses": {
             **{str(status): _answer(kind) for status, kind in operation.answers.items()},
             **{
-                str(status): _problem()
+                str(status): _problem(route.path)
                 for status in (*operation.errors, 403, 405, 500, 503)
                 if status not in operation.answers
             },
@@ -99,7 +103,8 @@ def _operation(route: Route, operation: Operation) -> dict[str, Any]:
     if operation.body_content is not None:
         described["requestBody"] = {"content": operation.body_content, "required": True}
     if operation.answer_content is not None:
-        described["responses"]["200"]["content"] = operation.answer_content
+        usual = described["responses"]["200"].get("content", {})
+        described["responses"]["200"]["content"] = {**usual, **operation.answer_content}
     if operation.body is not None:
         described["requestBody"] = {
             "content": {"application/json": {"schema": _reference(operation.body.__name__)}},
@@ -128,7 +133,9 @@ def _answer(kind: type | None) -> dict[str, Any]:
     }
 
 
-def _problem() -> dict[str, Any]:
+def _problem(path: str) -> dict[str, Any]:
+    if path.startswith(openai_form.PREFIX):
+        return _answer(OpenAIError)
     return {
         "description": "a problem (RFC 9457)",
         "content": {PROBLEM_JSON: {"schema": _reference("Problem")}},

@@ -41,6 +41,8 @@ def test_every_event_of_every_release_fits() -> None:
     later = {
         *("content_erased", "model_waiting"),
         *("approval_requested", "approval_decided", "tool_output_delta", "image_shown"),
+        "conversation_taken_in",
+        "tool_allowed",
     }
     assert {event["type"] for event in events} >= EVENT_TYPES.keys() - later
     for event in events:

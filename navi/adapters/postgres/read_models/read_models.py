@@ -83,6 +83,15 @@ _UNFINISHED = """
       select number from navi.serving_build where projection = $1 and version = $2) and unfinished
     order by session_id"""
 
+# The projection by name, and not as a parameter: the index is of its rows alone.
+_FIND_MARKS = """
+    select distinct r.session_id::text, r.row ->> 'mark' as mark
+    from navi.read_row r
+    join navi.read_state s using (projection, version, session_id)
+    where r.projection = 'conversation' and r.version = (
+      select number from navi.serving_build where projection = 'conversation' and version = $1)
+      and r.row ->> 'mark' = any($3::text[]) and s.owner = $2"""
+
 _PARKED = """
     select session_id::text, seq, type, error from navi.parked_event
     where projection = $1 and build = (
@@ -199,6 +208,12 @@ class PostgresReadModels(PostgresBuilds):
         self, projection: str, version: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
         return _listed(await fetch(self._pool, _UNFINISHED, projection, version))
+
+    async def find_marks(
+        self, version: int, *, owner: Owner, marks: Sequence[str]
+    ) -> Sequence[tuple[SessionId, str]]:
+        rows = await fetch(self._pool, _FIND_MARKS, version, owner, list(marks))
+        return tuple((SessionId(row["session_id"]), row["mark"]) for row in rows)
 
     async def parked(
         self, projection: str, version: int, *, limit: int | None = None

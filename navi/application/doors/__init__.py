@@ -1,0 +1,1 @@
+"""What other programs do with sessions, which keep conversations in their own form."""

@@ -1,0 +1,152 @@
+"""Take a message from a program that keeps conversations by itself into the session it belongs to."""
+
+import asyncio
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from navi.application.commands.fork_session import SessionForker
+from navi.application.commands.manage_sessions import Change, ManageSessions
+from navi.application.doors.find_continuation import find_continuation
+from navi.application.reading.read_session import open_fold
+from navi.domain.commands import TakeInConversation
+from navi.domain.conversation import beginning
+from navi.domain.events import Said
+from navi.domain.ids import MessageId, Owner, SessionId
+from navi.domain.principal import Principal
+from navi.domain.secrets import Secrets
+from navi.ports.log_partitions import PartitionedLog
+from navi.ports.read_models import ReadModels
+from navi.projections.conversation import Conversation
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a program asks.
+
+    Attributes:
+        profile_id: of one that there is.
+        history: what was said before, as the program has kept it.
+        content: the message that is to be answered.
+        instructions: what its system messages say; empty where it sends none.
+        conversation_id: by which it knows the conversation; None where it does not say.
+        planning: whether the turn may plan, where the profile does.
+        plain: it wants the answer for itself, as a title for its list: in a session for that alone.
+    """
+
+    profile_id: str
+    history: tuple[Said, ...]
+    content: str
+    instructions: str
+    conversation_id: str | None
+    planning: bool
+    plain: bool = False
+
+
+class Taken(Struct, frozen=True, kw_only=True):
+    """The message is in the log; ``seq`` is of its event."""
+
+    session_id: SessionId
+    message_id: MessageId
+    seq: int
+
+
+class TakeMessage:
+    """Takes messages in, each into the session whose conversation it continues."""
+
+    def __init__(
+        self,
+        event_log: PartitionedLog,
+        read_models: ReadModels,
+        sessions: ManageSessions,
+        fork_session: SessionForker,
+        secrets: Secrets,
+    ) -> None:
+        self._log = event_log
+        self._read_models = read_models
+        self._sessions = sessions
+        self._fork_session = fork_session
+        self._secrets = secrets
+        # Two messages at once that go on from the same words: the second finds what the first has made.
+        self._locks: WeakValueDictionary[Owner, asyncio.Lock] = WeakValueDictionary()
+
+    async def __call__(
+        self, principal: Principal, asked: Asked, *, session_id: SessionId | None
+    ) -> Taken:
+        """Take a message in.
+
+        Args:
+            session_id: the session that the program names; None where its conversation tells.
+
+        Raises:
+            NotFound: no such session, or not theirs.
+            TooManyWaiting: the session's queue is full.
+            EventTooLarge: the conversation is too much to be taken in.
+        """
+        # As the log has it: what is masked there is compared with what the program still knows.
+        history = tuple(
+            replace(said, content=self._secrets.mask(said.content).text) for said in asked.history
+        )
+        instructions = self._secrets.mask(asked.instructions).text or None
+        asked = replace(asked, history=history, instructions=instructions or "")
+        lock = self._locks.setdefault(principal.user_id, asyncio.Lock())
+        async with lock:
+            if session_id is not None:
+                known = await self._sessions.own(principal, session_id)
+                await self._take_in(known, asked, ())
+            elif asked.plain:
+                known = await self._begin(principal, asked)
+            else:
+                known = await self._continued(principal, asked)
+            received = await self._sessions.receive(
+                known,
+                content=asked.content,
+                files=(),
+                mode="queue",
+                message_id=None,
+                planning=asked.planning,
+            )
+        return Taken(session_id=known, message_id=received.message_id, seq=received.seq)
+
+    async def _begin(self, principal: Principal, asked: Asked) -> SessionId:
+        session = await self._sessions.create(
+            profile_id=asked.profile_id, name=None, owner=principal.user_id, plain=asked.plain
+        )
+        await self._sessions.take_in(
+            session.id,
+            TakeInConversation(
+                messages=asked.history,
+                instructions=asked.instructions,
+                conversation_id=None if asked.plain else asked.conversation_id,
+            ),
+        )
+        return session.id
+
+    async def _continued(self, principal: Principal, asked: Asked) -> SessionId:
+        """The session that the conversation goes on in: one that knows it, a fork of one, or a new one."""
+        place = await find_continuation(
+            self._log,
+            self._read_models,
+            owner=principal.user_id,
+            start=beginning(principal.user_id, asked.conversation_id),
+            history=asked.history,
+        )
+        if place is None:
+            return await self._begin(principal, asked)
+        session_id = await self._sessions.own(principal, place.session_id)
+        if place.fork_at is not None:
+            forked = await self._fork_session(session_id, at=place.fork_at)
+            session_id = forked.session.id
+        await self._take_in(session_id, asked, asked.history[place.known :])
+        return session_id
+
+    async def _take_in(
+        self, session_id: SessionId, asked: Asked, unknown: tuple[Said, ...]
+    ) -> None:
+        """What the session does not know yet: words, instructions, another profile."""
+        taken = TakeInConversation(messages=unknown, instructions=asked.instructions)
+        await self._sessions.take_in(session_id, taken)
+        fold = await open_fold(self._log, self._read_models, Conversation(), session_id, rows=False)
+        # The agent itself may have switched since: the program names the same profile all along.
+        if fold.state.profile_id != asked.profile_id:
+            await self._sessions.change(session_id, Change(profile_id=asked.profile_id))

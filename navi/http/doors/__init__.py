@@ -1,0 +1,1 @@
+"""Doors for programs that speak a protocol of their own."""

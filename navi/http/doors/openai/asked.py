@@ -1,0 +1,135 @@
+"""Read what a client asks: conversation, instructions, what navi cannot do."""
+
+from collections.abc import Mapping, Sequence
+
+from navi.application.doors.take_message import Asked
+from navi.domain.errors import BadInput
+from navi.domain.events import Said
+from navi.http.doors.openai.wire import ChatMessage, ChatRequest
+from navi.http.requests.validation import check_words, validated_message
+
+MAX_MESSAGES = 10_000
+MAX_INSTRUCTIONS = 64 * 1024  # characters of system messages: they stand in every prompt
+MAX_CONVERSATION_ID = 200  # characters
+
+CONVERSATION_HEADERS = ("X-OpenWebUI-Chat-Id", "X-Chat-Id")
+TASK_HEADER = "X-OpenWebUI-Task"
+# With which chat pages begin what they ask for themselves, such as titles and tags, and do not mark:
+# Open WebUI, then LibreChat.
+TASK_BEGINNINGS = (
+    "### Task:",
+    "Provide a concise, 5-word-or-less title for the conversation",
+    "Analyze this conversation and provide:\n1. The detected language of the conversation",
+)
+
+_SYSTEM = ("system", "developer")
+_TEXT_PARTS = ("text", "input_text", "output_text")
+_NOT_SAID = (
+    "thinking",
+    "reasoning",
+    "think",
+    "refusal",
+)  # parts of an answer that are not its text
+
+
+def asked_by(request: ChatRequest, headers: Mapping[str, str]) -> Asked:
+    """What is asked.
+
+    Raises:
+        BadInput: it cannot be answered here, or is malformed; names the part that is to blame.
+    """
+    _refuse_what_is_not_offered(request)
+    if not 1 <= len(request.messages) <= MAX_MESSAGES:
+        raise BadInput("messages", f"are {len(request.messages)}, 1 to {MAX_MESSAGES} are allowed")
+    *before, last = request.messages
+    place = f"messages[{len(before)}]"
+    if last.role != "user":
+        raise BadInput(f"{place}.role", "has to be 'user': that is what is answered")
+    _refuse_what_is_no_text(place, last)
+    content = validated_message(
+        content=_text_of(last), files=(), mode="queue", message_id=None
+    ).content
+    history = [
+        Said(role="user" if each.role == "user" else "assistant", content=_words(place, each))
+        for place, each in _placed(before)
+        if each.role in ("user", "assistant")
+    ]
+    plain = _header(headers, TASK_HEADER) is not None or (
+        not history and content.lstrip().startswith(TASK_BEGINNINGS)
+    )
+    return Asked(
+        profile_id=request.model,
+        # Of an answer that never came a client keeps an empty one.
+        history=tuple(said for said in history if said.content.strip()),
+        content=content,
+        instructions=_instructions(before),
+        conversation_id=next(
+            (id_ for name in CONVERSATION_HEADERS if (id_ := _header(headers, name))), None
+        ),
+        planning=bool(request.stream) and not plain,
+        plain=plain,
+    )
+
+
+def _refuse_what_is_not_offered(request: ChatRequest) -> None:
+    if request.tools or request.functions:
+        raise BadInput(
+            "tools" if request.tools else "functions",
+            "are not taken: the agent has tools of its own, and runs them itself",
+        )
+    if request.n is not None and request.n != 1:
+        raise BadInput("n", "has to be 1: an agent answers once")
+    if request.logprobs or request.top_logprobs:
+        raise BadInput("logprobs", "are not there")
+    if request.response_format is not None and request.response_format.type != "text":
+        raise BadInput("response_format", "has to be 'text'")
+
+
+def _refuse_what_is_no_text(place: str, message: ChatMessage) -> None:
+    if isinstance(message.content, str | None):
+        return
+    for number, part in enumerate(message.content):
+        if part.type not in _TEXT_PARTS:
+            raise BadInput(
+                f"{place}.content[{number}]",
+                f"is {part.type[:50]!r}, and only text is taken here; "
+                "files and pictures go to POST /sessions/{id}/files",
+            )
+
+
+def _text_of(message: ChatMessage) -> str:
+    """The words of a message; what else was in an earlier one, such as pictures, is left out."""
+    match message.content:
+        case None:
+            return ""
+        case str(text):
+            return text
+        case parts:
+            return "\n".join(p.text or "" for p in parts if p.type not in _NOT_SAID and p.text)
+
+
+def _placed(messages: Sequence[ChatMessage]) -> Sequence[tuple[str, ChatMessage]]:
+    return [(f"messages[{n}]", each) for n, each in enumerate(messages)]
+
+
+def _words(place: str, message: ChatMessage) -> str:
+    text = _text_of(message)
+    check_words(f"{place}.content", text)
+    return text
+
+
+def _instructions(messages: Sequence[ChatMessage]) -> str:
+    texts = [_words(place, each) for place, each in _placed(messages) if each.role in _SYSTEM]
+    text = "\n\n".join(stripped for each in texts if (stripped := each.strip()))
+    if len(text) > MAX_INSTRUCTIONS:
+        raise BadInput(
+            "messages",
+            f"have {len(text)} characters in system messages, {MAX_INSTRUCTIONS} are allowed",
+        )
+    return text
+
+
+def _header(headers: Mapping[str, str], name: str) -> str | None:
+    """A header of a chat page; None where it is empty, or holds a template that nobody filled in."""
+    value = headers.get(name, "").strip()[:MAX_CONVERSATION_ID]
+    return None if not value or value.startswith("{{") else value

@@ -1,0 +1,187 @@
+"""Routes as OpenAI has them: models, chat completions."""
+
+from contextlib import aclosing, suppress
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from litestar import Response, get, post
+from litestar.types import ASGIApp, Receive, Scope, Send
+from msgspec import Struct
+
+from navi.application.doors.answer_pieces import answer_pieces
+from navi.application.doors.take_message import Asked, Taken
+from navi.domain.errors import NotFound, Unavailable
+from navi.domain.events import MessageDelivered, MessageWithdrawn, SessionDeleted
+from navi.domain.ids import TurnId, seconds_of
+from navi.domain.turn import turn_waits
+from navi.http.api.tools_and_profiles import require_log
+from navi.http.doors.openai.answering import Reply, whole_answer, write_stream
+from navi.http.doors.openai.asked import asked_by
+from navi.http.doors.openai.wire import ChatCompletion, ChatRequest, ModelAnswer, ModelList
+from navi.http.requests.access import Caller
+from navi.http.requests.bodies import NO_STORE, answer, body_part, client_gone, read_json
+from navi.http.requests.errors import Edge, RequestRefused
+from navi.http.requests.operation import operation
+from navi.http.requests.services import Given, PathText, Services
+from navi.http.requests.validation import session_of
+from navi.race import race
+
+SESSION_HEADER = "X-Navi-Session"
+
+
+class Gone(Struct, frozen=True, kw_only=True):
+    """Nobody waits for the answer any more."""
+
+
+class Written(Struct, frozen=True, kw_only=True):
+    """The whole answer was sent."""
+
+
+class NoSuchModel(RequestRefused):
+    """A client names a model that no profile is."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            HTTPStatus.NOT_FOUND,
+            f"the model {name[:200]!r} does not exist: the models are navi's profiles",
+            slug="model-not-found",
+        )
+
+
+@get("/v1/models", opt=operation(access="read", answers={200: ModelList}))
+async def get_models(services: Given) -> Response[bytes]:
+    """The profiles, as models."""
+    await require_log(services)
+    entries = await services.profiles.all()
+    models = tuple(ModelAnswer(id=entry.id) for entry in entries if entry.profile is not None)
+    return answer(ModelList(data=models))
+
+
+@get(
+    "/v1/models/{name:str}",
+    opt=operation(access="read", answers={200: ModelAnswer}, errors=(404,)),
+)
+async def get_model(name: PathText, services: Given) -> Response[bytes]:
+    """One profile, as a model."""
+    await require_log(services)
+    if await services.profiles.get(name) is None:
+        raise NoSuchModel(name)
+    return answer(ModelAnswer(id=name))
+
+
+@post(
+    "/v1/chat/completions",
+    opt=operation(
+        access="chat",
+        body=ChatRequest,
+        answers={200: ChatCompletion},
+        answer_content={"text/event-stream": {"schema": {"type": "string"}}},
+        errors=(400, 404, 408, 409, 413, 415, 429, 502),
+    ),
+)
+async def complete_chat(request: Edge, services: Given, principal: Caller) -> ASGIApp:
+    """An answer to the last message of a conversation; as server-sent events with `stream`."""
+    wanted = await read_json(request, ChatRequest)
+    asked = asked_by(wanted, request.headers)
+    if await services.profiles.get(asked.profile_id) is None:
+        raise NoSuchModel(asked.profile_id)
+    named = request.headers.get(SESSION_HEADER)
+    taken = await services.take_message(
+        principal, asked, session_id=None if named is None else session_of(named)
+    )
+    options = wanted.stream_options
+    return _answer(
+        services,
+        asked,
+        taken,
+        Reply(
+            id=f"chatcmpl-{taken.message_id}",
+            created=seconds_of(taken.message_id),
+            model=wanted.model,
+            headers={} if asked.plain else {SESSION_HEADER: taken.session_id},
+            session_link=f"{request.base_url}s/{taken.session_id}",
+            include_usage=options is not None and options.include_usage is True,
+        ),
+        stream=wanted.stream is True,
+    )
+
+
+def _answer(
+    services: Services, asked: Asked, taken: Taken, reply: Reply, *, stream: bool
+) -> ASGIApp:
+    """The answer to a message that was taken in; who leaves before its end stops its turn."""
+    over = services.draining.over
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        pieces = answer_pieces(
+            services.event_log, services.sessions.find, taken.session_id, message_seq=taken.seq
+        )
+
+        async def written() -> Gone | Written:
+            if stream:
+                await write_stream(pieces, reply, over, send)
+            else:
+                await _send_whole(await whole_answer(pieces, reply, over), reply, send)
+            return Written()
+
+        async def gone() -> Gone | Written:
+            await client_gone(receive)
+            return Gone()
+
+        try:
+            ending = await race(written(), gone())
+            if isinstance(ending, Gone) and not asked.plain:
+                await race(_stop_turn(services, taken), over.wait())
+        finally:
+            if asked.plain:
+                with suppress(NotFound, Unavailable):
+                    await services.sessions.delete(taken.session_id)
+
+    return respond
+
+
+async def _send_whole(completion: ChatCompletion, reply: Reply, send: Send) -> None:
+    body = msgspec.json.encode(completion)
+    headers = {
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "cache-control": NO_STORE,
+        **reply.headers,
+    }
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    start: Any = {"type": "http.response.start", "status": HTTPStatus.OK, "headers": raw}
+    await send(start)
+    await send(body_part(body, more=False))
+
+
+async def _stop_turn(services: Services, taken: Taken) -> bool:
+    """Stop the turn of a message, once it has begun; whether there was one to stop.
+
+    One that waits for a person waits on: it is answered elsewhere.
+    """
+    with suppress(NotFound, Unavailable):
+        turn_id = await _begun(services, taken)
+        session = await services.sessions.find(taken.session_id)
+        if session.turn is not None and session.turn.id == turn_id and not turn_waits(session.turn):
+            return await services.sessions.stop(taken.session_id, by="client")
+    return False
+
+
+async def _begun(services: Services, taken: Taken) -> TurnId | None:
+    """The turn that delivers a message; None where it never will be."""
+    watching = services.event_log.watch(taken.session_id, after=taken.seq - 1)
+    async with aclosing(watching) as batches:
+        async for batch in batches:
+            for row in batch:
+                match row.readable:
+                    case MessageDelivered(message_seq=seq) if seq == taken.seq:
+                        return row.envelope.turn_id
+                    case MessageWithdrawn(message_seq=seq) if seq == taken.seq:
+                        return None
+                    case SessionDeleted():
+                        return None
+                    case _:
+                        pass
+    raise AssertionError("a watch of the log has no end")

@@ -1,0 +1,168 @@
+"""The projection ``conversation``: by which marks a conversation of another program is known again.
+
+What people see of a session, as a program that took part in it from outside has seen it: the messages
+that opened turns, and the text of each turn's answer.
+"""
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from navi.domain.conversation import AnswerText, Known, Mark, beginning, followed_by
+from navi.domain.events import (
+    ApprovalRequested,
+    ConversationTakenIn,
+    Envelope,
+    MessageDelivered,
+    MessageWithdrawn,
+    ModelCalled,
+    ModelCallFailed,
+    ModelReplied,
+    ProfileSwitched,
+    Said,
+    SessionCreated,
+    SessionDeleted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+    TurnStopped,
+    UserMessageReceived,
+)
+from navi.domain.ids import LOCAL_OWNER, CallId, Owner, SessionId
+from navi.domain.projection import Change, Put
+from navi.projections.json_form import JsonForm
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """A mark that a session has come by."""
+
+    mark: Mark
+
+
+class ConversationState(Struct, frozen=True, kw_only=True):
+    """The last answer, and what is open; the marks are as in ``Known``.
+
+    Attributes:
+        profile_id: that people have chosen last; the agent itself may have switched since.
+        delivered: the open turn has been given the message that opened it.
+        waiting: texts of messages that were not delivered yet, by the seq of the receipt.
+        calls: those of the open turn that write its answer.
+    """
+
+    owner: Owner = LOCAL_OWNER
+    profile_id: str = ""
+    mark: Mark = ""
+    asked_mark: Mark = ""
+    answer: AnswerText = AnswerText()
+    unsettled: bool = False
+    delivered: bool = False
+    deleted: bool = False
+    waiting: dict[int, str] = {}
+    calls: tuple[CallId, ...] = ()
+
+
+class Conversation(JsonForm[ConversationState]):
+    """Rows: points by the seq of the event that led there."""
+
+    name = "conversation"
+    version = 1
+
+    def __init__(self) -> None:
+        super().__init__(ConversationState, Point)
+
+    def initial(self) -> ConversationState:
+        """Nothing was said yet."""
+        return ConversationState()
+
+    def fold(
+        self, state: ConversationState, envelope: Envelope
+    ) -> tuple[ConversationState, tuple[Change, ...]]:
+        """The conversation after an event; what subagents do is not in it."""
+        match envelope.event:
+            case SessionCreated() as created:
+                mark = state.mark or beginning(created.owner, None)
+                profile_id = created.profile_id
+                return replace(state, owner=created.owner, mark=mark, profile_id=profile_id), ()
+            case ProfileSwitched(to_profile=profile_id, by="user"):
+                return replace(state, profile_id=profile_id), ()
+            case SessionDeleted():
+                return replace(state, deleted=True), ()
+            case ConversationTakenIn() as taken:
+                return _taken_in(state, envelope, taken)
+            case UserMessageReceived(content=content):
+                return replace(state, waiting={**state.waiting, envelope.seq: content}), ()
+            case MessageWithdrawn(message_seq=seq):
+                return replace(state, waiting=_without(state.waiting, seq)), ()
+            case TurnStarted():
+                return replace(state, delivered=False, unsettled=False, calls=()), ()
+            case MessageDelivered(message_seq=seq) if envelope.subagent_id is None:
+                text = state.waiting.get(seq)
+                state = replace(state, waiting=_without(state.waiting, seq))
+                if text is None or state.delivered:  # said into the turn: part of no exchange
+                    return state, ()
+                mark = followed_by(state.mark, Said(role="user", content=text))
+                after = replace(
+                    state, mark=mark, asked_mark=mark, answer=AnswerText(), delivered=True
+                )
+                return _point(after, envelope)
+            case ModelCalled(call_id=call_id, purpose="turn") if envelope.subagent_id is None:
+                return replace(state, calls=(*state.calls, call_id)), ()
+            case ModelReplied(call_id=call_id) as reply if call_id in state.calls:
+                return replace(state, answer=state.answer.with_reply(reply)), ()
+            case ModelCallFailed(call_id=call_id) as failed if call_id in state.calls:
+                return replace(state, answer=state.answer.with_failure(failed)), ()
+            case ApprovalRequested():
+                return replace(state, unsettled=True), ()
+            case TurnCompleted():
+                return _ended(state, envelope)
+            case TurnStopped() | TurnFailed():
+                return _ended(replace(state, unsettled=True), envelope)
+            case _:
+                return state, ()
+
+
+def known_to(session_id: SessionId, state: ConversationState, points: dict[Mark, int]) -> Known:
+    """What a session knows of conversations."""
+    return Known(
+        session_id=session_id,
+        places=points,
+        mark=state.mark,
+        asked_mark=state.asked_mark,
+        answer=state.answer.text,
+        unsettled=state.unsettled,
+    )
+
+
+def _taken_in(
+    state: ConversationState, envelope: Envelope, taken: ConversationTakenIn
+) -> tuple[ConversationState, tuple[Change, ...]]:
+    mark, asked_mark = state.mark, state.asked_mark
+    if taken.conversation_id is not UNSET and not asked_mark:
+        mark = beginning(state.owner, taken.conversation_id)
+    elif not taken.messages:
+        return state, ()
+    for said in taken.messages:
+        mark = followed_by(mark, said)
+        asked_mark = mark if said.role == "user" else asked_mark
+    after = replace(state, mark=mark, asked_mark=asked_mark, answer=AnswerText(), unsettled=False)
+    return _point(after, envelope)
+
+
+def _ended(
+    state: ConversationState, envelope: Envelope
+) -> tuple[ConversationState, tuple[Change, ...]]:
+    """The turn is over; one without any words leaves the message unanswered."""
+    state = replace(state, calls=(), delivered=False)
+    said = Said(role="assistant", content=state.answer.text)
+    if not said.content.strip() or state.mark != state.asked_mark:
+        return state, ()
+    return _point(replace(state, mark=followed_by(state.mark, said)), envelope)
+
+
+def _point(
+    state: ConversationState, envelope: Envelope
+) -> tuple[ConversationState, tuple[Change, ...]]:
+    return state, (Put(key=envelope.seq, row=Point(mark=state.mark)),)
+
+
+def _without(waiting: dict[int, str], seq: int) -> dict[int, str]:
+    return {key: text for key, text in waiting.items() if key != seq}

@@ -1,0 +1,121 @@
+"""What programs outside are shown of a turn is what their next message is known by."""
+
+from pathlib import Path
+
+import pytest
+
+from navi.application.doors.answer_pieces import Ended, Text, answer_pieces
+from navi.application.doors.take_message import Asked, Taken
+from navi.domain.conversation import notice_of_waiting
+from navi.domain.events import Said
+from navi.domain.principal import LOCAL_PRINCIPAL
+from navi.domain.secrets import Secrets
+from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.model_server import ModelServer
+from tests.support.model_wire import Cut, Done, Part, Say, calls
+
+LOOK = ("todo", {"action": "list"})
+ASKED = Said(role="user", content="Look, please")
+
+
+def asked(*history: Said, content: str = ASKED.content, instructions: str = "") -> Asked:
+    return Asked(
+        profile_id="assistant",
+        history=history,
+        content=content,
+        instructions=instructions,
+        conversation_id=None,
+        planning=False,
+    )
+
+
+async def take(node: AgentNode, message: Asked) -> Taken:
+    return await node.take_message(LOCAL_PRINCIPAL, message, session_id=None)
+
+
+async def shown(node: AgentNode, taken: Taken) -> tuple[str, Ended]:
+    """The text that was shown of an answer, and its end."""
+    text = ""
+    pieces = answer_pieces(
+        node.world.log, node.sessions.find, taken.session_id, message_seq=taken.seq
+    )
+    async for piece in pieces:
+        match piece:
+            case Text(text=more):
+                text += more
+            case Ended():
+                return text, piece
+            case _:
+                pass
+    raise AssertionError("an answer has an end")
+
+
+@pytest.mark.parametrize(
+    ("answers", "text"),
+    [
+        (((Say("One"), Done()),), "One"),
+        (((Say("Let "), Say("me"), calls(LOOK), Done()), (Say("Done"), Done())), "Let me\n\nDone"),
+        (((Say("Ha"), Cut()), (Say("Whole"), Done())), "Ha\n\nWhole"),
+        (((Say("It is "), Done(reason="length")), (Say("tea"), Done())), "It is tea"),
+        (((calls(LOOK), Done()), (Say("Only this"), Done())), "Only this"),
+        (((Say('{"name": "todo", "arguments": {}}'), Done()), (Say("Ran"), Done())), "Ran"),
+    ],
+)
+async def test_an_answer_is_known_by_what_was_shown_of_it(
+    tmp_path: Path, answers: tuple[tuple[Part, ...], ...], text: str
+) -> None:
+    async with ModelServer() as server, agent_node(World(), tmp_path, [server.url]) as node:
+        for answer in answers:
+            server.answer(*answer)
+        first = await take(node, asked())
+        seen, end = await shown(node, first)
+
+        again = await take(node, asked(ASKED, Said(role="assistant", content=seen), content="On"))
+
+        assert (seen, end.how) == (text, "completed")
+        assert again.session_id == first.session_id
+        await shown(node, again)
+
+
+async def test_secrets_in_what_comes_back_are_what_they_were(tmp_path: Path) -> None:
+    world = World()
+    world.secrets = Secrets({"TEA_TOKEN": "Xy7-Darjeeling-99"})
+    said = Said(role="user", content="!say The word is Xy7-Darjeeling-99")
+    async with ModelServer() as server, agent_node(world, tmp_path, [server.url]) as node:
+        first = await take(node, asked(content=said.content))
+        seen, _ = await shown(node, first)
+        again = await take(
+            node, asked(said, Said(role="assistant", content=seen), content="!say x")
+        )
+        await shown(node, again)
+
+    assert "***" in seen
+    assert again.session_id == first.session_id
+
+
+async def test_after_a_restart_a_conversation_goes_on_in_its_session(tmp_path: Path) -> None:
+    world = World()
+    async with ModelServer() as server:
+        async with agent_node(world, tmp_path, [server.url]) as node:
+            first = await take(node, asked(content="!say One", instructions="Be brief."))
+            await shown(node, first)
+        history = (Said(role="user", content="!say One"), Said(role="assistant", content="One"))
+        async with agent_node(world, tmp_path, [server.url]) as other:
+            again = await take(other, asked(*history, content="!say Two", instructions="Be brief."))
+            await shown(other, again)
+
+    assert again.session_id == first.session_id
+    assert (await world.types(first.session_id)).count("conversation_taken_in") == 1
+
+
+async def test_a_notice_that_it_waits_does_not_count(tmp_path: Path) -> None:
+    notice = notice_of_waiting(["todo"], "http://127.0.0.1:8000/s/x")
+    async with ModelServer() as server, agent_node(World(), tmp_path, [server.url]) as node:
+        first = await take(node, asked(content="!say One"))
+        await shown(node, first)
+        seen = Said(role="assistant", content=f"One\n\n{notice}")
+        history = (Said(role="user", content="!say One"), seen)
+        again = await take(node, asked(*history, content="!say Two"))
+        await shown(node, again)
+
+    assert again.session_id == first.session_id

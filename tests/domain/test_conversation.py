@@ -1,0 +1,119 @@
+"""By what a conversation that another program keeps is known again, and where it goes on."""
+
+import pytest
+from msgspec.structs import replace
+
+from navi.domain.conversation import (
+    Continuation,
+    Known,
+    beginning,
+    continuation,
+    marks_of,
+    notice_of_waiting,
+    plain_words,
+)
+from navi.domain.events import Said
+from navi.domain.ids import LOCAL_OWNER, Owner, SessionId
+
+A, B = (
+    SessionId("01990000-0000-7000-8000-00000000000a"),
+    SessionId("01990000-0000-7000-8000-00000000000b"),
+)
+START = beginning(LOCAL_OWNER, None)
+ASKED, ANSWERED = Said(role="user", content="Which tea?"), Said(role="assistant", content="Assam.")
+AGAIN = Said(role="user", content="And then?")
+MORE = Said(role="assistant", content="Then milk, of course.")
+TALK = (ASKED, ANSWERED, AGAIN, MORE)
+
+
+def known(*said: Said, session_id: SessionId = A, until: int | None = None) -> Known:
+    """A session with these exchanges; the place of each message is ten times its number."""
+    marks = marks_of(START, said)
+    asked = max((n for n, one in enumerate(said, start=1) if one.role == "user"), default=0)
+    return Known(
+        session_id=session_id,
+        places={mark: 10 * n for n, mark in enumerate(marks[:until]) if n},
+        mark=marks[-1],
+        asked_mark=marks[asked] if asked else "",
+        answer=said[-1].content if said and said[-1].role == "assistant" else "",
+    )
+
+
+def goes_on(history: tuple[Said, ...], *sessions: Known) -> Continuation | None:
+    return continuation(marks_of(START, history), history, sessions)
+
+
+def here(count: int, session_id: SessionId = A) -> Continuation:
+    return Continuation(session_id=session_id, known=count, fork_at=None)
+
+
+def fork(count: int, session_id: SessionId = A) -> Continuation:
+    return Continuation(session_id=session_id, known=count, fork_at=10 * count)
+
+
+def test_it_goes_on_in_the_session_that_ends_with_it() -> None:
+    assert goes_on(TALK, known(*TALK)) == here(4)
+
+
+def test_what_no_session_knows_is_new() -> None:
+    assert goes_on(TALK, known(AGAIN, MORE)) is None
+    assert goes_on((), known(*TALK)) is None
+
+
+def test_an_edited_message_or_another_answer_wanted_is_a_fork_before_it() -> None:
+    assert goes_on((ASKED, ANSWERED), known(*TALK)) == fork(2)
+
+
+def test_an_edited_answer_is_a_fork_behind_the_question() -> None:
+    edited = replace(MORE, content="Sugar.")
+
+    assert goes_on((ASKED, ANSWERED, AGAIN, edited), known(*TALK)) == fork(3)
+
+
+def test_of_several_the_one_that_knows_most_counts_then_one_that_came_no_further() -> None:
+    first = known(ASKED, ANSWERED, session_id=B)
+
+    assert goes_on(TALK, first, known(*TALK)) == here(4)
+    assert goes_on((ASKED, ANSWERED), known(*TALK), first) == here(2, B)
+
+
+@pytest.mark.parametrize("seen", ["Then", "Then milk, of course.", "Then\n milk,", ""])
+def test_of_an_answer_that_was_stopped_a_part_is_enough(seen: str) -> None:
+    stopped = replace(known(*TALK), unsettled=True)
+    part = Said(role="assistant", content=seen)
+    history = (ASKED, ANSWERED, AGAIN, *((part,) if seen else ()))
+
+    assert goes_on(history, stopped) == here(len(history))
+
+
+def test_of_an_answer_that_was_not_stopped_a_part_is_another_one() -> None:
+    part = Said(role="assistant", content="Then")
+
+    assert goes_on((ASKED, ANSWERED, AGAIN, part), known(*TALK)) == fork(3)
+
+
+def test_another_owner_and_another_conversation_have_other_marks() -> None:
+    starts = {
+        beginning(LOCAL_OWNER, None),
+        beginning(Owner("ada"), None),
+        beginning(LOCAL_OWNER, "c"),
+    }
+
+    assert len({marks_of(start, TALK)[-1] for start in starts}) == 3
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "  It is\n\n tea. ",
+        '<details type="reasoning" done="true">\n> hm\n</details>\nIt is tea.',
+        "<think>hm\n</think>It is tea.",
+        f"It is tea.\n\n{notice_of_waiting(['ssh', 'ssh'], 'http://127.0.0.1:8000/s/1')}",
+    ],
+)
+def test_what_a_chat_page_keeps_around_an_answer_does_not_count(kept: str) -> None:
+    assert plain_words(Said(role="assistant", content=kept)) == "It is tea."
+
+
+def test_of_a_user_only_blanks_do_not_count() -> None:
+    assert plain_words(Said(role="user", content=" <think>x</think>\n y")) == "<think>x</think> y"
