@@ -79,6 +79,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     code_packages_dir: Path | None
     skills_dir: Path
     mcp_file: Path
+    ssh_file: Path
     web_allow: str
     searxng_url: str | None
     allowed_hosts: tuple[str, ...]
@@ -163,6 +164,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         code_packages_dir=read.one("NAVI_CODE_PACKAGES_DIR", Path, default=None),
         skills_dir=read.one("NAVI_SKILLS_DIR", Path, default=data_dir / "skills"),
         mcp_file=read.one("NAVI_MCP_FILE", Path, default=data_dir / "mcp.json"),
+        ssh_file=read.one("NAVI_SSH_FILE", Path, default=data_dir / "ssh.json"),
         web_allow=read.one("NAVI_WEB_ALLOW", _web_allow, default=""),
         searxng_url=read.one("SEARXNG_URL", _url("http", "https"), default=None),
         allowed_hosts=read.one("NAVI_ALLOWED_HOSTS", _names, default=()),

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from msgspec import Struct
@@ -33,6 +34,7 @@ from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.mcp.servers import McpServers
 from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTools
+from navi.adapters.tools.ssh.source import SshTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.application.agent.allowed_tools import AllowedInLog
 from navi.application.agent.compress import CompressSettings
@@ -50,6 +52,7 @@ from navi.application.followers.project import Projector
 from navi.application.followers.relay import Following, Relay, RelayDelays, RelayState, StandingBy
 from navi.application.followers.take_gauges import TakeGauges
 from navi.application.memory.manage_memories import AgentMemories
+from navi.application.session.deletion import await_deletion
 from navi.application.uploads.expire_uploads import ExpireUploads
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.bootstrap.log_ports import log_ports, relay_stream
@@ -238,6 +241,12 @@ async def open_node(
                 environment=environment,
             )
         )
+        ssh = await stack.enter_async_context(
+            SshTools(
+                settings.ssh_file,
+                deleted=partial(await_deletion, records, services.ports.event_log),
+            )
+        )
         tools = await stack.enter_async_context(
             Tools(
                 ToolPorts(
@@ -246,7 +255,7 @@ async def open_node(
                 ),
                 own_tools=settings.tools_dir,
                 environment=environment,
-                sources=(CodeTools(sandbox), SkillTools(skills), mcp_servers),
+                sources=(CodeTools(sandbox), ssh, SkillTools(skills), mcp_servers),
             )
         )
         profiles = ProfilesWithSkills(FolderProfiles(settings.profiles_dir, model=model), skills)

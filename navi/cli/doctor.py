@@ -30,6 +30,7 @@ from navi.adapters.tools.mcp.tool import SOURCE
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTools
+from navi.adapters.tools.ssh.source import SshTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.bootstrap.node import sandbox_of
 from navi.bootstrap.store import Attached, attached_servers
@@ -49,7 +50,7 @@ from navi.cli.model import model_of
 from navi.cli.offered_tools import Offered, counted, mcp_servers, of_mcp, offered_tools
 from navi.cli.running import find_running
 from navi.domain.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
-from navi.domain.ids import Owner
+from navi.domain.ids import Owner, SessionId
 from navi.domain.memory import Memory
 from navi.ports.profiles import ProfileEntry, profile_error
 from navi.ports.tools import AllowedDescription, ToolContext, ToolDescription, UnavailableTool
@@ -301,12 +302,15 @@ async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
     await sandbox.prove()
     skills = FolderSkills(settings.skills_dir)
     await asyncio.to_thread(skills.look)
-    async with Tools(
-        ports,
-        own_tools=settings.tools_dir,
-        environment=environment(),
-        sources=(CodeTools(sandbox), SkillTools(skills)),
-    ) as tools:
+    async with (
+        SshTools(settings.ssh_file, deleted=_nobody_deletes) as ssh,
+        Tools(
+            ports,
+            own_tools=settings.tools_dir,
+            environment=environment(),
+            sources=(CodeTools(sandbox), ssh, SkillTools(skills)),
+        ) as tools,
+    ):
         problems, loaded = tools.problems, tuple(tool.description for tool in tools.all())
         unavailable = tools.unavailable()
     running = await find_running(settings)
@@ -328,6 +332,11 @@ async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
         *mcp_findings(of_servers),
         *await _profiles(settings, {one.name for one in there}),
     ]
+
+
+async def _nobody_deletes(session_id: SessionId) -> None:
+    """Never asked: no command is run."""
+    raise NotImplementedError
 
 
 async def _tools_of_servers(settings: Settings) -> Offered:

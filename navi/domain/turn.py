@@ -38,7 +38,8 @@ from navi.domain.guidance import Progress, evolve_progress
 from navi.domain.ids import CallId, NodeId, SubagentId, TurnId
 from navi.domain.repetition import FOR_FOLLOW_UPS, repetition_in
 
-SPAWN_AGENT, CODE_EXEC = "spawn_agent", "code_exec"  # tools that have a time of their own
+# Tools that have a time of their own.
+SPAWN_AGENT, CODE_EXEC, SSH = "spawn_agent", "code_exec", "ssh"
 MAX_SIDE_BY_SIDE = 4  # subagents of one reply that are at work at the same time
 MAX_DEPTH = 2  # a subagent of a subagent is the last
 MAX_SPAWNED = 32  # subagents a turn may have in all

@@ -66,8 +66,7 @@ class CodeExecTool(TypedTool[CodeExecArguments]):
             ended = fault
         finally:
             context.show(await output.finish())
-        text = output.text()
-        said = f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}[{_words(ended, arguments)}]"
+        said = output.text_with(_words(ended, arguments))
         well = isinstance(ended, CodeEnded) and ended.status == 0
         return ToolResult(
             outcome="ok" if well else "error", output=said, truncated=output.truncated

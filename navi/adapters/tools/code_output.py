@@ -1,4 +1,4 @@
-"""The output of code: its beginning and its end for the model, the whole in a session file."""
+"""The output of code and of commands: its beginning and its end for the model, the whole in a session file."""
 
 import asyncio
 import codecs
@@ -59,6 +59,11 @@ class CodeOutput:
         shown = self._end[-END:]
         left_out = self._taken - len(self._beginning.encode()) - len(shown.encode())
         return f"{self._beginning}\n[... {left_out:,} bytes left out; {self._where()} ...]\n{shown}"
+
+    def text_with(self, end: str) -> str:
+        """What the model reads, with a last line that says how it ended."""
+        text = self.text()
+        return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}[{end}]"
 
     def _where(self) -> str:
         if self._lost is not None:

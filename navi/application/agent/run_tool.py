@@ -25,7 +25,7 @@ from navi.domain.fold import Fold
 from navi.domain.guidance import check_todo
 from navi.domain.profile import Profile
 from navi.domain.secrets import Secrets
-from navi.domain.turn import CODE_EXEC, INVALID_ARGUMENTS, SPAWN_AGENT, ToolRun, is_broken
+from navi.domain.turn import CODE_EXEC, INVALID_ARGUMENTS, SPAWN_AGENT, SSH, ToolRun, is_broken
 from navi.failpoints import failpoint
 from navi.ports.clock import Clock
 from navi.ports.tools import AgentActions, Outputs, Tool, ToolBox, ToolContext, ToolResult
@@ -38,8 +38,8 @@ CUT_OFF = "The call was cut off for length before its arguments were complete: i
 ROLE = "admin"  # without accounts there is one person, who may do everything
 STOP_GRACE = 0.8  # seconds a tool has to end by itself once the turn is to halt
 TOOL_TIMEOUT = 900.0  # seconds; most tools have shorter limits of their own
-# A little more than a subagent and than code have by themselves.
-TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0, CODE_EXEC: 960.0}
+# A little more than a subagent, code and commands on hosts have by themselves.
+TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0, CODE_EXEC: 960.0, SSH: 960.0}
 
 
 class WaitsForApproval(Exception):

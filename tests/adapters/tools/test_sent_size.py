@@ -7,6 +7,10 @@ import pytest
 
 from navi.adapters.sandbox.proof import ProvenSandbox
 from navi.adapters.tools.code_exec import CodeExecTool
+from navi.adapters.tools.ssh.connections import Connections
+from navi.adapters.tools.ssh.delays import SshDelays
+from navi.adapters.tools.ssh.hosts import SshHost
+from navi.adapters.tools.ssh.tool import SshTool
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.adapters.tools.web.process import WebAccess, WebProcesses
 from navi.domain.prompt import ToolSchema
@@ -23,6 +27,7 @@ MOST = {
     "web_fetch": 190,
     "web_search": 220,
     "code_exec": 330,
+    "ssh": 290,  # with one host; each further one is a word
 }
 
 
@@ -33,11 +38,19 @@ def sent(tmp_path: Path) -> dict[str, int]:
     ports = ToolPorts(remembering=Notebook(), web=web)
     tools = Tools(ports, own_tools=tmp_path, environment={})
     sandbox = ProvenSandbox(wanted=True, packages=None, proof=tmp_path / "proof.json")
-    shown = (tool.description for tool in (*tools.all(), CodeExecTool(sandbox)))
+    web_host = SshHost(
+        name="web", host="", port=22, user="", key_file=tmp_path, known_hosts=tmp_path
+    )
+    ssh = SshTool((web_host,), Connections(_nobody_deletes, SshDelays()))
+    shown = (tool.description for tool in (*tools.all(), CodeExecTool(sandbox), ssh))
     schemas = (
         ToolSchema(name=d.name, description=d.description, parameters=d.parameters) for d in shown
     )
     return {schema.name: len(msgspec.json.encode(schema)) for schema in schemas}
+
+
+async def _nobody_deletes(session_id: object) -> None:
+    """Never asked: nothing is run."""
 
 
 def test_every_built_in_tool_has_a_bound(sent: dict[str, int]) -> None:

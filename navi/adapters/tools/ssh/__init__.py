@@ -1,0 +1,1 @@
+"""The tool ``ssh``: commands on the hosts that a file names."""

@@ -1,0 +1,7 @@
+"""What keeps a command from being run on a host."""
+
+from navi.domain.errors import NaviError
+
+
+class SshFault(NaviError):
+    """The command was not started; the message says why, in words for the model."""
