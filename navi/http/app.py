@@ -26,6 +26,7 @@ from navi.http.api.sessions import (
 )
 from navi.http.api.tools_and_profiles import get_profiles, get_tools
 from navi.http.doors.openai.routes import complete_chat, get_model, get_models
+from navi.http.live.stream_events import stream_events
 from navi.http.live.watch_session import watch_session
 from navi.http.requests.access import DEPENDENCIES, check_access
 from navi.http.requests.bodies import MAX_BODY_BYTES, answer
@@ -84,6 +85,7 @@ ROUTES = (
     get_models,
     get_model,
     complete_chat,
+    stream_events,
     get_request,
     get_profiles,
     get_tools,

@@ -1,6 +1,7 @@
 """One server for the tests of a module that leave it as it was."""
 
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -28,3 +29,10 @@ def forget_requests(models: ModelServer) -> None:
     """The model server as at first."""
     models.requests.clear()
     models.otherwise = demo_parts
+
+
+@pytest_asyncio.fixture
+async def own_navi(tmp_path: Path) -> AsyncGenerator[NaviProcess, None]:
+    """A navi of a test's own, to kill."""
+    async with running_navi(tmp_path / "data") as running:
+        yield running

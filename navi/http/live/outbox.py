@@ -1,4 +1,4 @@
-"""The bounded queue of frames of one WebSocket, written in bursts."""
+"""The bounded queue of frames of one WebSocket or event stream, written in bursts."""
 
 import asyncio
 from collections import deque
@@ -34,6 +34,11 @@ class Outbox:
     def full(self) -> bool:
         """Whether the queue is full: the client is too far behind."""
         return len(self._frames) > MAX_FRAMES or self._bytes > MAX_BYTES
+
+    @property
+    def last(self) -> int:
+        """The seq of the last event that was put in, or that the client had."""
+        return self._reached
 
     @property
     def ending(self) -> Close | None:

@@ -6,7 +6,7 @@ one waits for the process to drain and then for the end of the turn that it runs
 """
 
 import asyncio
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any
 
 import structlog
@@ -15,13 +15,13 @@ from litestar.datastructures import State
 from litestar.exceptions import WebSocketDisconnect
 
 from navi.domain.errors import BadInput, NaviError, NotFound, Unavailable
-from navi.domain.events import SessionDeleted, TurnStarted
+from navi.domain.events import TurnStarted
 from navi.domain.ids import CallId, SessionId
 from navi.domain.principal import Principal
 from navi.domain.session import Session
+from navi.http.live.follow_session import follow, settles, wait_for_drain, wire
 from navi.http.live.frames import (
     BROKEN,
-    DRAINING,
     NO_LOG,
     TOO_SLOW,
     UNKNOWN_SESSION,
@@ -52,10 +52,6 @@ from navi.ports.event_log import EventLog
 from navi.race import race
 
 log = structlog.get_logger()
-
-NEAR_HEAD = 100  # events: from here on a client is live
-LAST_WORD_SECONDS = 5.0  # for a client of a node that drains to take what is there for it
-SETTLE_SECONDS = 1.0  # in which a burst of live events may drain, before a client counts as behind
 
 Socket = WebSocket[Any, Any, State]
 
@@ -102,10 +98,10 @@ async def _serve(
     ready = ReadyFrame(session_id=session.id, seq=session.seq, running=session.turn is not None)
     outbox.put(encode_frame(ready))
     return await race(
-        _follow(services.event_log, session.id, outbox, after=after, head=session.seq),
+        follow(services.event_log, session.id, outbox, after=after, head=session.seq, frame=wire),
         _write(socket, outbox),
         _listen(socket, services, principal, session.id, outbox, executing),
-        _wait_for_drain(services, session.id, outbox, executing),
+        wait_for_drain(services, session.id, outbox, executing),
     )
 
 
@@ -125,42 +121,6 @@ async def _before_open_turn(event_log: EventLog, session: Session) -> int:
     return session.seq
 
 
-async def _follow(
-    event_log: EventLog, session_id: SessionId, outbox: Outbox, *, after: int, head: int
-) -> Close:
-    """Fill the outbox with every event behind ``after``, at the client's pace until it is live.
-
-    History waits in the log. What is live waits in the outbox, and a client that lets it fill up is
-    sent away.
-    """
-    live = after >= head
-    async with aclosing(event_log.watch(session_id, after=after)) as batches:
-        async for batch in batches:
-            for row in batch:
-                if not live:
-                    await outbox.room()
-                outbox.put(row.wire, seq=row.seq)
-                if outbox.full and not await _settles(outbox):
-                    return TOO_SLOW
-                if row.type == SessionDeleted.TYPE:
-                    outbox.finish(UNKNOWN_SESSION)
-                    await asyncio.Event().wait()  # until all of it is written
-            if not live and batch[-1].seq >= head:
-                head = await event_log.head(session_id)
-                live = head - batch[-1].seq <= NEAR_HEAD
-    raise AssertionError("a watch of the log has no end")
-
-
-async def _settles(outbox: Outbox) -> bool:
-    """Whether the client makes room in the outbox within the time-out."""
-    try:
-        async with asyncio.timeout(SETTLE_SECONDS):
-            await outbox.room()
-    except TimeoutError:
-        return False
-    return True
-
-
 async def _write(socket: Socket, outbox: Outbox) -> Close | None:
     """Write the outbox to the socket until it is finished."""
     scope: Any = socket.scope
@@ -176,24 +136,6 @@ async def _write(socket: Socket, outbox: Outbox) -> Close | None:
     except OSError:
         return None  # what ASGI servers raise where the client has gone
     return outbox.ending
-
-
-async def _wait_for_drain(
-    services: Services, session_id: SessionId, outbox: Outbox, executing: asyncio.Lock
-) -> Close:
-    """Close the socket when draining, once the turn on this node has ended and all is written.
-
-    What the client said before that is in the log, and it sees the receipt; what comes later is not
-    taken, and comes again on its next connection.
-    """
-    await services.draining.begun.wait()
-    await services.sessions.ended_here(session_id)
-    with suppress(TimeoutError, Unavailable):
-        async with asyncio.timeout(LAST_WORD_SECONDS), executing:
-            await outbox.reached(await services.event_log.head(session_id))
-            outbox.finish(DRAINING)
-            await asyncio.Event().wait()  # until all of it is written
-    return DRAINING
 
 
 # --- the other way ------------------------------------------------------------------------------
@@ -217,7 +159,7 @@ async def _listen(
                 await _execute(message.get("text"), services, principal, session_id, outbox)
         except NaviError as error:
             outbox.put(encode_frame(error_frame(error)))
-        if outbox.full and not await _settles(outbox):
+        if outbox.full and not await settles(outbox):
             return TOO_SLOW
 
 

@@ -24,6 +24,9 @@ LIMIT: Parameter = (
 AT: Parameter = ("at", SEQ, "read the past: the fold of the events 1 to `at`")
 AFTER: Parameter = ("after", SEQ, "only what has a larger seq")
 
+# Of an answer that is a stream of server-sent events.
+EVENT_STREAM: JsonObject = {"text/event-stream": {"schema": {"type": "string"}}}
+
 
 class Operation(Struct, frozen=True, kw_only=True):
     """A method of a route; its summary is the first line of the handler's docstring.
@@ -32,6 +35,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         answers: the class of the body by status; None for no body or one that is a document.
         body_content: of a body that is not JSON, by media type.
         answer_content: of a 200 that is not JSON, likewise.
+        headers: that are read, besides those of every request.
         errors: statuses of problems besides 403, 500 and 503, which every route has.
     """
 
@@ -40,6 +44,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     body_content: JsonObject | None = None
     answer_content: JsonObject | None = None
     query: tuple[Parameter, ...] = ()
+    headers: tuple[Parameter, ...] = ()
     errors: tuple[int, ...] = ()
 
 
@@ -51,6 +56,7 @@ def operation(
     body_content: JsonObject | None = None,
     answer_content: JsonObject | None = None,
     query: tuple[Parameter, ...] = (),
+    headers: tuple[Parameter, ...] = (),
     errors: tuple[int, ...] = (),
 ) -> dict[str, Any]:
     """The ``opt`` of a route handler: who may call it, and the fields of ``Operation``."""
@@ -60,6 +66,7 @@ def operation(
         body_content=body_content,
         answer_content=answer_content,
         query=query,
+        headers=headers,
         errors=errors,
     )
     return {_KEY: described, **declared(access)}

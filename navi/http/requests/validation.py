@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, cast
 
-from litestar.datastructures import MultiDict
+from litestar.datastructures import Headers, MultiDict
 from msgspec import Meta, Struct
 
 from navi.domain import uploads
@@ -203,6 +203,19 @@ def seq_in(query: Query, name: str) -> int | None:
     return _whole_in(query, name, lowest=0, highest=MAX_SEQ)
 
 
+def seq_in_header(headers: Headers, name: str) -> int | None:
+    """A header that is a seq; None where it is not sent, or empty.
+
+    Raises:
+        BadInput: it is malformed or sent twice.
+    """
+    values: list[str] = headers.getall(name, [])
+    if len(values) > 1:
+        raise BadInput(name, "is sent more than once")
+    text = values[0].strip() if values else ""
+    return _whole(name, text, lowest=0, highest=MAX_SEQ) if text else None
+
+
 def limit_in(query: Query) -> int | None:
     """The parameter ``limit``; None for all.
 
@@ -244,8 +257,10 @@ def text_in(query: Query, name: str) -> str | None:
 
 def _whole_in(query: Query, name: str, *, lowest: int, highest: int) -> int | None:
     text = text_in(query, name)
-    if text is None:
-        return None
+    return None if text is None else _whole(name, text, lowest=lowest, highest=highest)
+
+
+def _whole(name: str, text: str, *, lowest: int, highest: int) -> int:
     if _WHOLE.fullmatch(text) is None or not lowest <= int(text) <= highest:
         raise BadInput(name, f"has to be a whole number from {lowest} to {highest}")
     return int(text)

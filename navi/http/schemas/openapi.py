@@ -90,6 +90,7 @@ def _operation(route: Route, operation: Operation) -> dict[str, Any]:
         "parameters": [
             *(_parameter("path", name, _schema_of(name)) for name in _names_in(route.path)),
             *(_parameter("query", *parameter) for parameter in operation.query),
+            *(_parameter("header", *parameter) for parameter in operation.headers),
         ],
         "responses": {
             **{str(status): _answer(kind) for status, kind in operation.answers.items()},
@@ -147,7 +148,8 @@ def _reference(name: str) -> dict[str, str]:
 
 
 def _schema_of(name: str) -> JsonObject:
-    return _UUID if name.endswith("_id") else {"type": "string", "minLength": 1}
+    is_uuid = name.endswith("_id") and name != "profile_id"
+    return _UUID if is_uuid else {"type": "string", "minLength": 1}
 
 
 def _names_in(path: str) -> list[str]:

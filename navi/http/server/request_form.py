@@ -17,6 +17,7 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from navi.http.requests.access import access
 from navi.http.requests.errors import RequestRefused, send_problem, with_head
+from navi.http.requests.head_only import HEAD_ONLY
 
 _SCHEMES = (b"http://", b"https://")
 
@@ -49,7 +50,7 @@ class RequestForm:
             request = _in_origin_form(request, raw_path)
         if request["method"] == "HEAD":
             # The server sends no body to a HEAD, whatever the application gives it.
-            request = cast("HTTPScope", {**request, "method": "GET"})
+            request = cast("HTTPScope", {**request, "method": "GET", HEAD_ONLY: True})
         await self._app(request, receive, send)
 
 

@@ -12,7 +12,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from navi.domain.ids import SessionId
-from navi.http.live import watch_session
+from navi.http.live import follow_session
 from navi.http.server import websocket_protocol
 from tests.support.app import RunningApp, next_frame
 
@@ -350,7 +350,7 @@ async def write_much(app: RunningApp, session_id: SessionId, *, mebibytes: int) 
 async def test_a_reader_that_stands_still_is_sent_away_and_comes_back(
     app: RunningApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch_session, "SETTLE_SECONDS", 0)
+    monkeypatch.setattr(follow_session, "SETTLE_SECONDS", 0)
     session_id = await app.session()
 
     async with app.socket(session_id, **stalled(app)) as socket:
@@ -385,7 +385,7 @@ async def test_a_reader_that_takes_nothing_of_the_past_is_sent_away(
 async def test_a_reader_that_does_not_even_take_its_close_is_cut(
     app: RunningApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch_session, "SETTLE_SECONDS", 0)
+    monkeypatch.setattr(follow_session, "SETTLE_SECONDS", 0)
     monkeypatch.setattr(websocket_protocol, "CLOSE_SECONDS", 0.2)
     session_id = await app.session()
 

@@ -1,0 +1,85 @@
+"""Answer a request with server-sent events, out of an outbox that bounds what waits for the client.
+
+Tasks as of a WebSocket: some fill the outbox, one empties it into the answer, one waits for the client
+to go, and the first to end ends the answer. The format is that of HTML, section 9.2.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from navi.domain.errors import NaviError
+from navi.http.live.frames import Close
+from navi.http.live.outbox import Outbox
+from navi.http.requests.bodies import NO_STORE, body_part, client_gone
+from navi.http.requests.head_only import is_head_only
+from navi.race import race
+
+log = structlog.get_logger()
+
+COMMENT = b": navi\n\n"
+COMMENT_SECONDS = 10.0  # between comments: proxies cut what is silent, and 15 are promised
+OUTAGE_SECONDS = 0.5  # between looks for Postgres: a client that met a 503 would not come back
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", NO_STORE.encode()),
+    (b"x-accel-buffering", b"no"),
+]
+
+Fill = Callable[[], Awaitable[Close]]
+
+
+def event_stream(outbox: Outbox, *fill: Fill) -> ASGIApp:
+    """The answer: what is put into the outbox, until it is finished or one of ``fill`` ends."""
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        start: Any = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
+        await send(start)
+        if not is_head_only(scope):
+            outbox.put(COMMENT)
+            try:
+                await race(
+                    *(_fill(one) for one in fill),
+                    _write(send, outbox),
+                    _client_gone(receive),
+                    _comment(outbox),
+                )
+            except NaviError:  # the status is sent: all that is left is to end, and be asked again
+                log.exception("event_stream_broke", path=scope["path"])
+        await send(body_part(b"", more=False))
+
+    return respond
+
+
+def data_frame(data: bytes, *, seq: int | None = None) -> bytes:
+    """An event of the stream, with the ``id`` by which a client goes on where it is one of the log."""
+    # A line end in JSON is white space; here it would end the field.
+    lines = b"\ndata: ".join(data.splitlines())
+    return b"data: %b\n\n" % lines if seq is None else b"id: %d\ndata: %b\n\n" % (seq, lines)
+
+
+async def _fill(fill: Fill) -> Close | None:
+    return await fill()
+
+
+async def _write(send: Send, outbox: Outbox) -> Close | None:
+    while frames := await outbox.take():
+        await send(body_part(b"".join(frames)))
+    return outbox.ending
+
+
+async def _client_gone(receive: Receive) -> Close | None:
+    await client_gone(receive)
+    return None
+
+
+async def _comment(outbox: Outbox) -> Close | None:
+    """Put in a comment now and then; a client that takes nothing needs none."""
+    while True:
+        await asyncio.sleep(COMMENT_SECONDS)
+        if not outbox.full:
+            outbox.put(COMMENT)

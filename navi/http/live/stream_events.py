@@ -1,0 +1,67 @@
+"""The events of a session as server-sent events: the WebSocket's, for those who only read."""
+
+import asyncio
+
+from litestar import get
+from litestar.types import ASGIApp
+
+from navi.domain.errors import Unavailable
+from navi.domain.session import Session
+from navi.http.live import event_stream
+from navi.http.live.follow_session import follow, wait_for_drain
+from navi.http.live.frames import Close
+from navi.http.live.outbox import Outbox
+from navi.http.requests.access import ReadableSession
+from navi.http.requests.errors import Edge
+from navi.http.requests.operation import AFTER, EVENT_STREAM, SEQ, operation
+from navi.http.requests.services import Given, Services
+from navi.http.requests.validation import seq_in, seq_in_header
+from navi.ports.event_log import Recorded
+
+LAST_EVENT_ID = "Last-Event-ID"
+
+
+@get(
+    "/sessions/{session_id:str}/events/stream",
+    opt=operation(
+        access="read",
+        query=(AFTER,),
+        headers=((LAST_EVENT_ID, SEQ, "goes before `after`"),),
+        answers={200: None},
+        answer_content=EVENT_STREAM,
+        errors=(400, 404),
+    ),
+)
+async def stream_events(request: Edge, readable: ReadableSession, services: Given) -> ASGIApp:
+    """Envelopes as server-sent events, `id` the seq: those behind `after`, then live."""
+    wanted = seq_in(request.query_params, "after")
+    seen = seq_in_header(request.headers, LAST_EVENT_ID)
+    outbox = Outbox(after=seen if seen is not None else wanted or 0)
+
+    async def fill() -> Close:
+        return await _follow(services, readable, outbox)
+
+    async def drain() -> Close:
+        return await wait_for_drain(services, readable.id, outbox, asyncio.Lock())
+
+    return event_stream.event_stream(outbox, fill, drain)
+
+
+async def _follow(services: Services, session: Session, outbox: Outbox) -> Close:
+    """Follow the session, through outages of Postgres too."""
+    while True:
+        try:
+            return await follow(
+                services.event_log,
+                session.id,
+                outbox,
+                after=outbox.last,
+                head=session.seq,
+                frame=_frame,
+            )
+        except Unavailable:
+            await asyncio.sleep(event_stream.OUTAGE_SECONDS)
+
+
+def _frame(row: Recorded) -> bytes:
+    return event_stream.data_frame(row.wire, seq=row.seq)
