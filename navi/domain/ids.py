@@ -26,10 +26,15 @@ def owner_stream(owner: Owner) -> SessionId:
 
     A UUIDv8 (RFC 9562, section 5.8) of the owner's name, the same for ever on every node.
     """
-    raw = bytearray(sha256(b"navi owner stream:" + owner.encode()).digest()[:16])
-    raw[6] = 0x80 | (raw[6] & 0x0F)
-    raw[8] = 0x80 | (raw[8] & 0x3F)
-    return SessionId(_dashed(raw))
+    return SessionId(_uuid8(b"navi owner stream:" + owner.encode()))
+
+
+def thread_session(thread_id: str) -> SessionId:
+    """The session that is kept for a conversation to which another program gave an id of its own.
+
+    A UUIDv8 of that id, so that nothing has to be stored, and two requests at once mean one session.
+    """
+    return SessionId(_uuid8(b"navi thread:" + thread_id.encode()))
 
 
 def is_uuid(text: str) -> bool:
@@ -58,6 +63,14 @@ def uuid7(*, milliseconds: int, random: bytes) -> str:
 def seconds_of(uuid: str) -> int:
     """When a UUIDv7 was made, in whole seconds since 1970-01-01 UTC."""
     return int(uuid.replace("-", "")[:12], 16) // 1000
+
+
+def _uuid8(name: bytes) -> str:
+    """A UUIDv8 (RFC 9562, section 5.8): the first 122 bits of the name's SHA-256."""
+    raw = bytearray(sha256(name).digest()[:16])
+    raw[6] = 0x80 | (raw[6] & 0x0F)
+    raw[8] = 0x80 | (raw[8] & 0x3F)
+    return _dashed(raw)
 
 
 def _dashed(raw: bytearray) -> str:

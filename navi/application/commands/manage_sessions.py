@@ -108,6 +108,13 @@ class ManageSessions:
         with suppress(TurnUnderway):  # its instructions come again with the next message
             await record.execute(taken)
 
+    async def begin(self, session_id: SessionId, *, profile_id: str, owner: Owner) -> None:
+        """Begin the session that is kept under an id that somebody else has made; once only."""
+        record = await self._records.open(session_id)
+        while record.session.created_at is None:
+            with suppress(ConcurrentAppend):  # another request was faster
+                await record.execute(CreateSession(profile_id=profile_id, owner=owner))
+
     async def find(self, session_id: SessionId) -> Session:
         """The session's present state.
 

@@ -22,7 +22,6 @@ log = structlog.get_logger()
 
 COMMENT = b": navi\n\n"
 COMMENT_SECONDS = 10.0  # between comments: proxies cut what is silent, and 15 are promised
-OUTAGE_SECONDS = 0.5  # between looks for Postgres: a client that met a 503 would not come back
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -33,8 +32,12 @@ _HEADERS = [
 Fill = Callable[[], Awaitable[Close]]
 
 
-def event_stream(outbox: Outbox, *fill: Fill) -> ASGIApp:
-    """The answer: what is put into the outbox, until it is finished or one of ``fill`` ends."""
+def event_stream(outbox: Outbox, *fill: Fill, last_word: Callable[[], bytes] = bytes) -> ASGIApp:
+    """The answer: what is put into the outbox, until it is finished or one of ``fill`` ends.
+
+    Args:
+        last_word: gives what the stream ends with, whatever has ended it.
+    """
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         start: Any = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
@@ -50,7 +53,7 @@ def event_stream(outbox: Outbox, *fill: Fill) -> ASGIApp:
                 )
             except NaviError:  # the status is sent: all that is left is to end, and be asked again
                 log.exception("event_stream_broke", path=scope["path"])
-        await send(body_part(b"", more=False))
+        await send(body_part(last_word(), more=False))
 
     return respond
 

@@ -13,6 +13,7 @@ from navi.http.requests.services import Services
 from navi.ports.event_log import EventLog, Recorded
 
 NEAR_HEAD = 100  # events: from here on a client is live
+OUTAGE_SECONDS = 0.5  # between looks for Postgres: a client that met a 503 would not come back
 LAST_WORD_SECONDS = 5.0  # for a client of a node that drains to take what is there for it
 SETTLE_SECONDS = 1.0  # in which a burst of live events may drain, before a client counts as behind
 
@@ -59,6 +60,24 @@ async def follow(
                 head = await event_log.head(session_id)
                 live = head - batch[-1].seq <= NEAR_HEAD
     raise AssertionError("a watch of the log has no end")
+
+
+async def follow_through_outages(
+    event_log: EventLog,
+    session_id: SessionId,
+    outbox: Outbox,
+    *,
+    head: int,
+    frame: Callable[[Recorded], bytes],
+) -> Close:
+    """``follow`` from where the outbox is, again and again while Postgres is away."""
+    while True:
+        try:
+            return await follow(
+                event_log, session_id, outbox, after=outbox.last, head=head, frame=frame
+            )
+        except Unavailable:
+            await asyncio.sleep(OUTAGE_SECONDS)
 
 
 async def settles(outbox: Outbox) -> bool:

@@ -46,7 +46,7 @@ class Outbox:
         return self._ending
 
     def put(self, frame: bytes, *, seq: int = 0) -> None:
-        """Add a frame; the caller looks at ``full`` afterwards.
+        """Add a frame; the caller looks at ``full`` afterwards. An empty one is not sent.
 
         Args:
             seq: of the event in it, if it is one.
@@ -54,6 +54,8 @@ class Outbox:
         if seq > self._reached:
             self._reached = seq
             self._advanced.set()
+        if not frame:
+            return
         self._frames.append(frame)
         self._bytes += len(frame)
         self._filled.set()

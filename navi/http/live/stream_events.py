@@ -5,16 +5,14 @@ import asyncio
 from litestar import get
 from litestar.types import ASGIApp
 
-from navi.domain.errors import Unavailable
-from navi.domain.session import Session
-from navi.http.live import event_stream
-from navi.http.live.follow_session import follow, wait_for_drain
+from navi.http.live.event_stream import data_frame, event_stream
+from navi.http.live.follow_session import follow_through_outages, wait_for_drain
 from navi.http.live.frames import Close
 from navi.http.live.outbox import Outbox
 from navi.http.requests.access import ReadableSession
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AFTER, EVENT_STREAM, SEQ, operation
-from navi.http.requests.services import Given, Services
+from navi.http.requests.services import Given
 from navi.http.requests.validation import seq_in, seq_in_header
 from navi.ports.event_log import Recorded
 
@@ -39,29 +37,15 @@ async def stream_events(request: Edge, readable: ReadableSession, services: Give
     outbox = Outbox(after=seen if seen is not None else wanted or 0)
 
     async def fill() -> Close:
-        return await _follow(services, readable, outbox)
+        return await follow_through_outages(
+            services.event_log, readable.id, outbox, head=readable.seq, frame=_frame
+        )
 
     async def drain() -> Close:
         return await wait_for_drain(services, readable.id, outbox, asyncio.Lock())
 
-    return event_stream.event_stream(outbox, fill, drain)
-
-
-async def _follow(services: Services, session: Session, outbox: Outbox) -> Close:
-    """Follow the session, through outages of Postgres too."""
-    while True:
-        try:
-            return await follow(
-                services.event_log,
-                session.id,
-                outbox,
-                after=outbox.last,
-                head=session.seq,
-                frame=_frame,
-            )
-        except Unavailable:
-            await asyncio.sleep(event_stream.OUTAGE_SECONDS)
+    return event_stream(outbox, fill, drain)
 
 
 def _frame(row: Recorded) -> bytes:
-    return event_stream.data_frame(row.wire, seq=row.seq)
+    return data_frame(row.wire, seq=row.seq)

@@ -26,20 +26,23 @@ T = TypeVar("T")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-async def read_json(request: Edge, kind: type[T]) -> T:
+async def read_json(request: Edge, kind: type[T], *, most: int = MAX_BODY_BYTES) -> T:
     """Read a JSON body as a ``kind``; an empty body counts as an empty object.
+
+    Args:
+        most: bytes of it, not above ``MAX_DROPPED_BYTES``.
 
     Raises:
         BadInput: it is not JSON or does not fit; names the field where there is one.
         Refused: it is too large, too slow, or not declared as JSON.
     """
-    body = await read_body(request)
+    body = await read_body(request, most=most)
     if body:
         _require_json(request)
     return decode_json(body or b"{}", kind, whole="body")
 
 
-async def read_body(request: Edge) -> bytes:
+async def read_body(request: Edge, *, most: int = MAX_BODY_BYTES) -> bytes:
     """Read the whole body, bounded.
 
     Raises:
@@ -47,8 +50,8 @@ async def read_body(request: Edge) -> bytes:
     """
     declared = request.headers.get("content-length", "0")
     keeps_alive = request.headers.get("connection", "").lower() != "close"
-    if int(declared) > MAX_BODY_BYTES and keeps_alive:
-        raise _too_large()  # the server drops the rest of the body behind the answer
+    if int(declared) > most and keeps_alive:
+        raise _too_large(most)  # the server drops the rest of the body behind the answer
     body = bytearray()
     size = 0
     try:
@@ -65,8 +68,8 @@ async def read_body(request: Edge) -> bytes:
                 more = message.get("more_body", False)
                 size += len(part)
                 if size > MAX_DROPPED_BYTES:
-                    raise _too_large()
-                if size <= MAX_BODY_BYTES:
+                    raise _too_large(most)
+                if size <= most:
                     body += part
     except TimeoutError:
         raise RequestRefused(
@@ -74,8 +77,8 @@ async def read_body(request: Edge) -> bytes:
             f"the body did not come within {BODY_SECONDS:g} s",
             headers={"Connection": "close"},
         ) from None
-    if size > MAX_BODY_BYTES:
-        raise _too_large()
+    if size > most:
+        raise _too_large(most)
     return bytes(body)
 
 
@@ -128,9 +131,9 @@ def _require_json(request: Edge) -> None:
         )
 
 
-def _too_large() -> RequestRefused:
+def _too_large(most: int) -> RequestRefused:
     return RequestRefused(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {MAX_BODY_BYTES} bytes at the most"
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {most} bytes at the most"
     )
 
 

@@ -217,7 +217,7 @@ class FlakyLog(InMemoryEventLog):
 async def test_outages_of_postgres_do_not_end_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_stream, "OUTAGE_SECONDS", 0)
+    monkeypatch.setattr(follow_session, "OUTAGE_SECONDS", 0)
     flaky = FlakyLog()
     async with running_app(tmp_path, world=World(flaky)) as app:
         session_id, head = await talked(app)

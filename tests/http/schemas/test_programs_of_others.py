@@ -48,6 +48,7 @@ async def test_a_fuzzer_finds_no_answer_that_openapi_does_not_tell(
         "--generation-deterministic",
         "--continue-on-failure",
         "--no-color",
+        "--exclude-path-regex=/events/stream$",  # of a session that it has found there is no end
         f"--checks={','.join(CHECKS)}",
         folder=tmp_path,
     )

@@ -71,9 +71,11 @@ async def test_answers_fit_what_openapi_says(app: RunningApp) -> None:
     for path, methods in document["paths"].items():
         if "get" not in methods or "{call_id}" in path or "{name}" in path:
             continue
+        content = methods["get"]["responses"]["200"].get("content")
+        if content and "text/event-stream" in content:
+            continue  # it has no end
         response = await app.client.get(path.format(session_id=session_id))
         assert response.status_code == 200, path
-        content = methods["get"]["responses"]["200"].get("content")
         if content and "application/json" in content:
             schema = {**content["application/json"]["schema"], **document}
             jsonschema.Draft202012Validator(schema).validate(response.json())

@@ -1,0 +1,1 @@
+"""AG-UI: a run of an agent as a stream of its events."""
