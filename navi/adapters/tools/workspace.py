@@ -278,6 +278,10 @@ class Workspace:
     def _directory(
         self, parts: tuple[str, ...], *, create: bool = False
     ) -> Generator[int, None, None]:
+        if create and len(parts) > MAX_DEPTH:
+            raise PathForbidden(
+                f"{len(parts):,} directories inside one another are too many; {MAX_DEPTH} are allowed"
+            )
         current = os.dup(self._root)
         try:
             for depth, part in enumerate(parts, start=1):

@@ -11,7 +11,7 @@ import pytest
 from navi.adapters.files.copying import copy_workspace
 from navi.adapters.files.trees import count_files, remove_tree
 from navi.adapters.tools.filesystem import SHOWN_ENTRIES, FilesystemTool
-from navi.adapters.tools.workspace import MAX_ENTRIES
+from navi.adapters.tools.workspace import MAX_DEPTH, MAX_ENTRIES
 from navi.ports.tools import ToolResult
 from tests.support.sandboxed import run_code
 from tests.support.tool_context import context_in
@@ -144,3 +144,20 @@ async def test_a_sparse_terabyte_is_read_in_part_and_not_copied(tmp_path: Path) 
     assert found.output.startswith("a.txt:1: tea")
     assert appended.outcome == "error"
     assert (left_out, [path.name for path in to.iterdir()]) == (1, ["a.txt"])
+
+
+@pytest.mark.parametrize("action", ["write", "append"])
+async def test_no_deeper_directories_are_made_than_are_looked_at(
+    tmp_path: Path, action: str
+) -> None:
+    deepest = "d/" * MAX_DEPTH + "file"
+
+    fits = await call(tmp_path, action=action, path=deepest, content="x")
+    deeper = await call(tmp_path, action=action, path=f"d/{deepest}", content="x")
+
+    assert fits.outcome == "ok"
+    assert (deeper.outcome, deeper.output) == (
+        "denied",
+        "33 directories inside one another are too many; 32 are allowed",
+    )
+    assert (await call(tmp_path, action="search", query="x")).output == f"{deepest}:1: x"
