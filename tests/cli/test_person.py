@@ -21,7 +21,12 @@ class Typing:
 
     def __init__(self, *lines: str | type[BaseException]) -> None:
         self._lines = list(lines)
+        self.person = Person(self, forget_typed=self._forget)
         self.asked: list[tuple[str, str]] = []
+
+    def _forget(self) -> None:
+        """Only before the first question: what follows belongs to its answer."""
+        assert self.asked == []
 
     async def __call__(self, question: str, text: str) -> str:
         self.asked.append((question, text))
@@ -46,12 +51,12 @@ class Typing:
     ],
 )
 async def test_a_person_decides(lines: list[str | type[BaseException]], said: Said) -> None:
-    assert await Person(Typing(*lines))(REQUESTED) == said
+    assert await Typing(*lines).person(REQUESTED) == said
 
 
 async def test_arguments_are_edited_from_what_the_model_wrote() -> None:
     typing = Typing("e", "[]", "{}")
 
-    await Person(typing)(REQUESTED)
+    await typing.person(REQUESTED)
 
     assert typing.asked[1:] == [(ARGUMENTS, '{"command":"ls"}'), (NO_OBJECT, "[]")]

@@ -146,7 +146,7 @@ async def test_with_two_questions_the_second_comes_after_the_first_was_answered(
         assert "two.txt" not in terminal.screen
         terminal.type("n\r")
         await terminal.sees("reason")
-        terminal.type("one is taken\r")
+        terminal.type("one is taken\ry\r")  # too much: no answer to what is not asked yet
         await terminal.sees("✗ filesystem denied by local: one is taken")
         await terminal.sees("+++ two.txt")
         await terminal.sees("filesystem? [y]es")

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from navi.cli.chat.conversation import Conversation
 from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
-from navi.cli.chat.person import Person, read_line
+from navi.cli.chat.person import at_terminal
 from navi.cli.chat.remote import RemoteNavi, RemoteSession, open_remote
 from navi.cli.command import (
     DOES_NOT_HOLD,
@@ -168,7 +168,7 @@ async def _ask_once(
             updates,
             console,
             lost=lost,
-            person=Person(read_line) if watched and sys.stdin.isatty() else None,
+            person=at_terminal() if watched and sys.stdin.isatty() else None,
             waits=None if watched else _tell_what_waits,
         )
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)

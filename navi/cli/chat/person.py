@@ -1,6 +1,9 @@
 """Ask whoever sits at the terminal about a tool call."""
 
+import sys
+import termios
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -22,11 +25,18 @@ NO_OBJECT = "(no JSON object) arguments: "
 class Person:
     """Asks on the terminal: yes, no with a reason, yes for the session, other arguments."""
 
-    def __init__(self, read: ReadLine) -> None:
+    def __init__(self, read: ReadLine, *, forget_typed: Callable[[], None]) -> None:
+        """Ask by reading lines.
+
+        Args:
+            forget_typed: throws away what was typed so far: it was no answer to this question.
+        """
         self._read = read
+        self._forget_typed = forget_typed
 
     async def __call__(self, requested: ApprovalRequested) -> Said:
         """The decision; ``later`` leaves it to another time or place, ``stop`` ends the turn."""
+        self._forget_typed()
         try:
             while True:
                 answer = (await self._read(f"{requested.name}? {QUESTION}", "")).strip().lower()
@@ -57,6 +67,22 @@ class Person:
                 question = NO_OBJECT
             else:
                 return DecisionBody(decision="allow", arguments=arguments)
+
+
+def at_terminal() -> Person:
+    """The person who sits at the terminal of this process."""
+    return Person(read_line, forget_typed=forget_typed)
+
+
+def forget_typed() -> None:
+    """Throw away what was typed and not read yet."""
+    # Only here, as below.
+    from prompt_toolkit.application.current import get_app_session
+    from prompt_toolkit.input.typeahead import clear_typeahead
+
+    clear_typeahead(get_app_session().input)  # what an earlier question has read beyond its line
+    with suppress(OSError, termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def read_line(question: str, text: str) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from navi.cli.chat.conversation import Conversation
 from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
-from navi.cli.chat.person import Person, read_line
+from navi.cli.chat.person import at_terminal
 from navi.cli.chat.remote import RemoteNavi, RemoteSession
 from navi.cli.command import CommandFailed
 from navi.cli.printable import come_back, one_line, printable
@@ -88,7 +88,7 @@ async def _talk_in(
     """Chat in one session until another one is wanted."""
     conversation = Conversation(session.id, locate, after=None)
     async with aclosing(conversation.updates()) as updates:
-        dialogue = Dialogue(conversation, updates, console, person=Person(read_line))
+        dialogue = Dialogue(conversation, updates, console, person=at_terminal())
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
         await dialogue.follow_open_turn()
         profile_id = session.profile_id
