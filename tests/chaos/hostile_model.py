@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +24,7 @@ import httpx
 import psutil
 from msgspec import Struct
 
+from navi.adapters.files.trees import remove_tree
 from tests.chaos.hostile_arguments import PLANT, Targets, hostile_arguments
 from tests.support.mcp_servers import small, write
 from tests.support.model_server import ModelServer, Received, demo_parts, purpose_of
@@ -34,9 +35,10 @@ from tests.support.web_server import WebServer, answer, redirect, web_server
 
 A_SESSION = 50  # calls, at most
 A_REPLY = 10  # calls
-A_REPLY_CHARACTERS = 240_000  # beyond 512 KiB, read and as written, navi refuses it as a whole
+A_REPLY_CHARACTERS = 160_000  # beyond 512 KiB, read and as written, navi refuses it as a whole
 WINDOW = 1_000_000  # tokens: no real model writes more than its window holds, this one does
 TURN_SECONDS = 600.0
+BUSY = httpx.codes.SERVICE_UNAVAILABLE
 QUIET_SECONDS = 60.0  # for processes to be gone
 SUBAGENT = "You are the subagent."
 MCP = "an MCP server"
@@ -93,6 +95,7 @@ class Attacked(Struct):
     forbidden: WebServer
     secrets: tuple[str, ...]
     seed: int
+    progress: Callable[["OfTool"], None]
     random: Random  # for what is decided and what subagents do
 
 
@@ -127,7 +130,9 @@ class Report(Struct, kw_only=True):
 
 
 @asynccontextmanager
-async def attacked(directory: Path, seed: int) -> AsyncGenerator[Attacked, None]:
+async def attacked(
+    directory: Path, seed: int, progress: Callable[["OfTool"], None] = lambda _: None
+) -> AsyncGenerator[Attacked, None]:
     """A navi with every tool that there can be, and things outside that are not its own."""
     random = Random(seed)
     outside, data, secret = directory / "outside", directory / "data", secrets.token_hex(16)
@@ -196,7 +201,7 @@ async def attacked(directory: Path, seed: int) -> AsyncGenerator[Attacked, None]
             allowed=allowed.url,
             mark=f"marked-{secrets.token_hex(8)}",
         )
-        yield Attacked(navi, model, targets, outside, forbidden, (secret,), seed, random)
+        yield Attacked(navi, model, targets, outside, forbidden, (secret,), seed, progress, random)
 
 
 async def attack(on: Attacked, *, calls_a_tool: int) -> Report:
@@ -222,6 +227,7 @@ async def attack(on: Attacked, *, calls_a_tool: int) -> Report:
             began = time.monotonic()
             report.broken += await _attack_once(on, tool, wanted, offered)
             tool.seconds += time.monotonic() - began
+            on.progress(tool)
     report.grown_mb = (psutil.Process(on.navi.pid).memory_info().rss - at_first) / 2**20
     report.broken += await _what_was_touched(on, before)
     verified = await on.navi.command("verify", "--json")
@@ -236,7 +242,7 @@ async def _attack_once(
     """One session: plant what other tools may fall over, make the calls, say one thing more."""
     random = Random(f"{on.seed} {tool.name} {tool.calls}")  # the same whatever came in between
     profile = random.choice(["asking", "hostile"])
-    session = (await on.navi.post("/sessions", {"profile_id": profile}))["id"]
+    session = (await _post(on, "/sessions", {"profile_id": profile}))["id"]
     chosen: list[tuple[str, Any]] = []
     for _ in range(wanted):
         name = tool.name
@@ -254,7 +260,7 @@ async def _attack_once(
     if on.model.plan:
         broken.append(f"{session}: the turn ended before the model had made all calls: {ended}")
         on.model.plan.clear()
-    said = await on.navi.say(session, "Are you there?")
+    said = await _post(on, f"/sessions/{session}/messages", {"content": "Are you there?"})
     if (said.get("outcome"), said.get("content")) != ("completed", "Done."):
         broken.append(f"{session}: the next message was answered with {said}")
     events = (await on.navi.get(f"/sessions/{session}/events"))["events"]
@@ -298,7 +304,7 @@ async def _through(on: Attacked, session: str) -> dict[str, Any]:
     """The turn of a message, to its end; what is asked is decided, now and then with nonsense."""
     tried: set[str] = set()
     async with on.navi.socket(session, after=0) as socket, asyncio.timeout(TURN_SECONDS):
-        await on.navi.drop(session, "Go.")
+        await _post(on, f"/sessions/{session}/messages?wait=false", {"content": "Go."})
         async for frame in socket:
             event = json.loads(frame)
             if event["type"] == "approval_requested" and event["data"]["call_id"] not in tried:
@@ -307,6 +313,15 @@ async def _through(on: Attacked, session: str) -> dict[str, Any]:
             if event["type"] in ("turn_completed", "turn_failed", "turn_stopped"):
                 return event["data"]
     raise AssertionError("the socket closed before the turn ended")
+
+
+async def _post(on: Attacked, path: str, body: dict[str, Any]) -> Any:
+    """What a route answers; where Postgres was too slow for it, as on a busy machine, again."""
+    async with on.navi.client() as client, asyncio.timeout(TURN_SECONDS):
+        while (answered := await client.post(path, json=body)).status_code == BUSY:  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(1)
+    assert answered.is_success, answered.text
+    return answered.json()
 
 
 async def _decide(on: Attacked, session: str, asked: dict[str, Any]) -> None:
@@ -382,10 +397,17 @@ def _words(process: psutil.Process) -> str:
         return ""
 
 
+def _print_progress(tool: OfTool) -> None:
+    print(f"{tool.name}: {tool.calls} calls", flush=True)
+
+
 async def _main(seed: int, calls_a_tool: int) -> Report:
-    with tempfile.TemporaryDirectory(prefix="navi-hostile-") as directory:
-        async with attacked(Path(directory), seed) as on:
+    directory = Path(tempfile.mkdtemp(prefix="navi-hostile-"))
+    try:
+        async with attacked(directory, seed, _print_progress) as on:
             return await attack(on, calls_a_tool=calls_a_tool)
+    finally:
+        remove_tree(directory)  # whatever code has left there
 
 
 def main() -> int:

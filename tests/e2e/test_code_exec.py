@@ -152,18 +152,34 @@ async def test_a_person_edits_code_and_that_is_what_is_run(navi: NaviProcess) ->
     assert result["output"].endswith("]\nyours\n[exit status 0]")
 
 
-async def test_what_code_leaves_behind_can_be_erased(navi: NaviProcess) -> None:
+async def test_what_code_leaves_behind_hinders_no_fork_export_rerun_or_erasing(
+    navi: NaviProcess,
+) -> None:
     session_id = await navi.new_session()
     left = (
-        "ln -s / root; mkfifo pipe; mkdir -p a/b; chmod 000 a/b a; "
+        "ln -s / root; mkfifo pipe; truncate -s 64M sparse; touch $(printf 'y%.0s' $(seq 255)); "
+        "echo kept > kept; mkdir -p a/b; chmod 000 a/b a; "
         "python3 -c \"import os\nfor n in range(90): os.mkdir('d'); os.chdir('d')\"; touch $'\\xff\\n'; chmod 000 ."
     )
     await navi.say(session_id, call("bash", left))
 
     listed = await navi.say(session_id, '!tool filesystem {"action": "list"}\n!then\n!results')
+    head = (await navi.get(f"/sessions/{session_id}"))["seq"]
+    fork = (await navi.post(f"/sessions/{session_id}/fork", {"at": head}))["id"]
+    uploads = await navi.get(f"/sessions/{session_id}/files")
+    exported = await navi.command("export", session_id)
+    again = await navi.command("rerun", session_id)
     erased = await navi.command("erase", session_id, "--yes")
 
     assert "pipe (a link or device: cannot be opened)" in listed["content"]
+    assert sorted(p.name for p in (navi.data_dir / "files" / fork).iterdir() if p.is_file()) == [
+        "kept",
+        "sparse",
+        "y" * 255,
+        "\udcff\n",
+    ]
+    assert uploads == {"files": []}
+    assert (exported.status, again.status) == (0, 0), exported.stderr + again.stdout
     assert erased.status == 0, erased.stderr
     assert not (navi.data_dir / "files" / session_id).exists()
 
