@@ -306,7 +306,8 @@ def _memory(targets: Targets, random: Random) -> dict[str, Any]:
 
 
 def _spawn(targets: Targets, random: Random) -> dict[str, Any]:
-    profile = random.choice([None, "hostile", "assistant", "no-such", "../x"])
+    # Subagents of others are not known as such by the model.
+    profile = random.choice([None, "hostile", "no-such", "../x"])
     return {"task": _text(targets, random)[:1_000] or "x", "profile_id": profile}
 
 

@@ -38,7 +38,7 @@ A_REPLY = 10  # calls
 A_REPLY_CHARACTERS = 160_000  # beyond 512 KiB, read and as written, navi refuses it as a whole
 WINDOW = 1_000_000  # tokens: no real model writes more than its window holds, this one does
 TURN_SECONDS = 600.0
-BUSY = httpx.codes.SERVICE_UNAVAILABLE
+BUSY = 503
 QUIET_SECONDS = 60.0  # for processes to be gone
 SUBAGENT = "You are the subagent."
 MCP = "an MCP server"
@@ -204,8 +204,12 @@ async def attacked(
         yield Attacked(navi, model, targets, outside, forbidden, (secret,), seed, progress, random)
 
 
-async def attack(on: Attacked, *, calls_a_tool: int) -> Report:
-    """Make the calls, tool by tool, and look at what holds."""
+async def attack(on: Attacked, *, calls_a_tool: int, only: Sequence[str] = ()) -> Report:
+    """Make the calls, tool by tool, and look at what holds.
+
+    Args:
+        only: names of tools; none for all.
+    """
     offered = {tool["name"]: tool["parameters"] for tool in (await on.navi.get("/tools"))["tools"]}
     own = [name for name in offered if not name.startswith("parrot__")]
     on.model.of_subagents = [
@@ -220,6 +224,8 @@ async def attack(on: Attacked, *, calls_a_tool: int) -> Report:
         report.broken.append(f"not offered: {sorted(missing)}")
     at_first = psutil.Process(on.navi.pid).memory_info().rss
     for name in (*own, MCP):
+        if only and name not in only:
+            continue
         tool = OfTool(name=name, outcomes=Counter())
         report.tools.append(tool)
         while tool.calls < calls_a_tool and not report.broken:
@@ -401,11 +407,11 @@ def _print_progress(tool: OfTool) -> None:
     print(f"{tool.name}: {tool.calls} calls", flush=True)
 
 
-async def _main(seed: int, calls_a_tool: int) -> Report:
+async def _main(seed: int, calls_a_tool: int, only: Sequence[str]) -> Report:
     directory = Path(tempfile.mkdtemp(prefix="navi-hostile-"))
     try:
         async with attacked(directory, seed, _print_progress) as on:
-            return await attack(on, calls_a_tool=calls_a_tool)
+            return await attack(on, calls_a_tool=calls_a_tool, only=only)
     finally:
         remove_tree(directory)  # whatever code has left there
 
@@ -415,9 +421,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=500, help="a tool (%(default)s)")
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(2**32))
+    parser.add_argument("--only", nargs="*", default=(), help=f"names of tools, or {MCP!r}")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
-    report = asyncio.run(_main(arguments.seed, arguments.calls))
+    report = asyncio.run(_main(arguments.seed, arguments.calls, arguments.only))
     print(report)
     return 1 if report.broken else 0
 
