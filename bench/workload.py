@@ -115,7 +115,7 @@ async def run_turn(record: Record, node: NodeId) -> None:
     for events in outcomes():
         await record.execute(RecordOutcome(runner=runner, events=events), retry=True)
     ending = Completed(limit_reached=False)
-    await record.execute(EndTurn(runner=runner, ending=ending, partial_texts={}), retry=True)
+    await record.execute(EndTurn(runner=runner, ending=ending, partial_replies={}), retry=True)
 
 
 async def fill(store: Store, session_id: SessionId, *, turns: int) -> int:

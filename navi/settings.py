@@ -95,6 +95,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         return self.data_dir / "files"
 
     @property
+    def prices_file(self) -> Path:
+        """What tokens cost, by model."""
+        return self.data_dir / "prices.json"
+
+    @property
     def keys_dir(self) -> Path:
         """Where the key that signs is, and the public keys that are trusted."""
         return self.data_dir / "keys"

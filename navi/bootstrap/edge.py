@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 
 from navi import __version__
+from navi.adapters.files.price_file import PriceFile
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.postgres.migrate import pending
 from navi.application.composition.compose_doors import compose_take_message
@@ -32,6 +33,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         profiles=node.profiles,
         tools=node.tools,
         texts=node.store.texts,
+        prices=PriceFile(node.settings.prices_file),
         renderers=KnownRenderers(),
         check=partial(_check, node),
         metrics=node.metrics,

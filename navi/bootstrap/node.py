@@ -29,6 +29,7 @@ from navi.adapters.profiles.with_skills import ProfilesWithSkills
 from navi.adapters.sandbox.proof import ProvenSandbox
 from navi.adapters.signing import open_signer
 from navi.adapters.system import RandomIds, SystemClock
+from navi.adapters.token_limits import SameForAll
 from navi.adapters.tools.code_exec import CodeTools
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.mcp.servers import McpServers
@@ -273,6 +274,7 @@ async def open_node(
                     calls=_calls(settings),
                     compression=_compression(settings),
                     search=search_in_time,
+                    token_limits=SameForAll(settings.user_limits.tokens),
                 )
             )
         )

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from navi import __version__, failpoints
 from navi.adapters.embedded.errors import EmbeddedServerError
+from navi.adapters.files.price_file import read_prices
 from navi.adapters.llm.servers import ASSUMED
 from navi.adapters.nats.examine import examine as examine_nats
 from navi.adapters.postgres.connect import OLDEST_SERVER, open_pool
@@ -327,6 +328,7 @@ async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
         own = [tool for tool in offered.tools if not tool.source.startswith(SOURCE)]
     there = (*loaded, *unavailable, *of_servers.tools, *of_servers.unavailable)
     return [
+        *await asyncio.to_thread(price_findings, settings.prices_file),
         *tool_findings(problems, loaded, own),
         *missing,
         *mcp_findings(of_servers),
@@ -365,6 +367,18 @@ def mcp_findings(offered: Offered) -> Sequence[Finding]:
             if of_mcp(one)
         ),
     ]
+
+
+def price_findings(path: Path) -> list[Finding]:
+    """What is wrong with the prices; nothing where there are none."""
+    try:
+        prices = read_prices(path)
+    except BadInput as error:
+        text = f"{path} is ignored: {error}"
+        return [Finding(name="prices", state="warn", text=text)]
+    if not prices:
+        return []
+    return [Finding(name="prices", state="ok", text=f"{len(prices)} in {path}")]
 
 
 def unavailable_findings(unavailable: Sequence[UnavailableTool]) -> Sequence[Finding]:

@@ -61,6 +61,7 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
         MenuEntry("request", "request", "Print what a model server was sent, to the byte."),
         MenuEntry("trace", "trace", "Print a session's turns as a trace."),
         MenuEntry("verify", "verify", "Check that nobody changed history."),
+        MenuEntry("usage", "usage", "Draw what model calls came to, in tokens and money."),
         MenuEntry("export", "transfer", "Write sessions as signed JSON Lines."),
         MenuEntry("import", "transfer", "Take in the sessions of an export."),
         MenuEntry("keys", "transfer", "Print who signs here, and who is trusted."),

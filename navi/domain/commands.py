@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.events import (
     ApprovalRequested,
+    BudgetReached,
     CompressionFailed,
     CompressionUndone,
     ContentErased,
@@ -39,6 +40,7 @@ from navi.domain.events import (
     ToolFinished,
     ToolOutputDelta,
     ToolStarted,
+    Usage,
     UserMessageReceived,
 )
 from navi.domain.ids import CallId, MessageId, NodeId, Owner, SubagentId, TurnId
@@ -148,8 +150,28 @@ class PinSession(Struct, frozen=True, kw_only=True):
     pinned: bool
 
 
+class PartialReply(Struct, frozen=True, kw_only=True):
+    """What came of the answer of a model call that is open, and is given up.
+
+    Attributes:
+        text: what was shown of it: this stays as the agent's words.
+        said: characters of all that came, thinking and what was held back too.
+        usage: as the server counted, where it had.
+    """
+
+    text: str = ""
+    said: int = 0
+    usage: Usage | UnsetType = UNSET
+
+
 class DeleteSession(Struct, frozen=True, kw_only=True):
-    """Take it out of sight."""
+    """Take it out of sight.
+
+    Attributes:
+        partial_replies: what came of the open model calls, by call; their words are not kept.
+    """
+
+    partial_replies: Mapping[CallId, PartialReply] = {}
 
 
 class KeepUploads(Struct, frozen=True, kw_only=True):
@@ -191,13 +213,13 @@ class ResumeTurn(Struct, frozen=True, kw_only=True):
 
     Attributes:
         handed_over: whether that process said good-bye; otherwise it died.
-        partial_texts: what the open model calls had shown, by call.
+        partial_replies: what came of the open model calls, by call.
         repeatable: running tool calls that may simply run again.
     """
 
     node: NodeId
     handed_over: bool
-    partial_texts: Mapping[CallId, str]
+    partial_replies: Mapping[CallId, PartialReply]
     repeatable: frozenset[CallId]
 
 
@@ -238,6 +260,7 @@ Outcome = (
     | PlanningPhaseCompleted
     | PlanReady
     | GuidanceGiven
+    | BudgetReached
     | ContextCompressed
     | CompressionFailed
     | MemoryRecalled
@@ -274,7 +297,7 @@ class EndSubagent(Struct, frozen=True, kw_only=True):
     subagent_id: SubagentId
     result: str
     completed_normally: bool
-    partial_texts: Mapping[CallId, str]
+    partial_replies: Mapping[CallId, PartialReply]
 
 
 class RecordAside(Struct, frozen=True, kw_only=True):
@@ -333,12 +356,12 @@ class EndTurn(Struct, frozen=True, kw_only=True):
     """Close the turn; every call that is open is answered first.
 
     Attributes:
-        partial_texts: what the open model calls had shown, by call.
+        partial_replies: what came of the open model calls, by call.
     """
 
     runner: Runner
     ending: Ending
-    partial_texts: Mapping[CallId, str]
+    partial_replies: Mapping[CallId, PartialReply]
 
 
 TurnCommand = DeliverMessages | RecordOutcome | EndSubagent | EndTurn

@@ -1,11 +1,13 @@
 """What may be asked of a session: from its state and a command, the events that follow."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import assert_never
+from typing import Literal, assert_never
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from navi.domain.approvals import DENIED
+from navi.domain.call_tokens import estimate
 from navi.domain.commands import (
     AnswerAsides,
     Aside,
@@ -22,6 +24,7 @@ from navi.domain.commands import (
     ForkSession,
     KeepUploads,
     Outcome,
+    PartialReply,
     PinSession,
     ReceiveMessage,
     RecordAside,
@@ -55,6 +58,7 @@ from navi.domain.events import (
     AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
+    BudgetReached,
     CompressionFailed,
     ContextCompressed,
     ConversationTakenIn,
@@ -109,6 +113,7 @@ from navi.domain.turn import (
     HANDED_OVER,
     MAX_DEATHS,
     WAITED,
+    OpenCall,
     OpenModelCall,
     OpenSubagent,
     OpenTool,
@@ -175,7 +180,7 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
         case ExpireUpload(seq=seq):
             return _one(*(FileExpired(name=u.name) for u in session.uploads if u.seq == seq))
         case DeleteSession():
-            return _delete(session)
+            return _delete(session, command)
         case StartTurn(start=start):
             return _start(session, start)
         case ResumeTurn():
@@ -318,7 +323,7 @@ def _switch(session: Session, command: SwitchProfile) -> tuple[Decided, ...]:
     )
 
 
-def _delete(session: Session) -> tuple[Decided, ...]:
+def _delete(session: Session, command: DeleteSession) -> tuple[Decided, ...]:
     """A deleted session owes nothing: its turn is ended, what waits is withdrawn."""
     ended: tuple[Decided, ...] = ()
     if session.turn is not None:
@@ -326,7 +331,7 @@ def _delete(session: Session) -> tuple[Decided, ...]:
             *_answers(
                 session.turn,
                 call_kind="stopped",
-                partial_texts={},
+                partial_replies=_without_text(command.partial_replies),
                 why="the session was deleted",
                 by="delete",
             ),
@@ -348,7 +353,7 @@ def _resume(session: Session, command: ResumeTurn) -> tuple[Decided, ...]:
             *_answers(
                 turn,
                 call_kind="interrupted",
-                partial_texts=command.partial_texts,
+                partial_replies=command.partial_replies,
                 why="the process died",
             ),
             *_one(
@@ -364,11 +369,11 @@ def _resume(session: Session, command: ResumeTurn) -> tuple[Decided, ...]:
     for operation in open_operations(turn):
         match operation:
             case OpenModelCall(subagent_id=subagent_id, call=call):
-                failed = ModelCallFailed(
-                    call_id=call.id,
-                    kind="interrupted",
-                    error="the process that made the call ended",
-                    partial_text=command.partial_texts.get(call.id, ""),
+                failed = _call_failed(
+                    call,
+                    "interrupted",
+                    "the process that made the call ended",
+                    partial=command.partial_replies.get(call.id),
                     will_retry=True,
                 )
                 answers.append(Decided(events=(failed,), subagent_id=subagent_id))
@@ -453,6 +458,8 @@ def _deliver(session: Session, turn: Turn) -> tuple[Decided, ...]:
 def _record(session: Session, turn: Turn, command: RecordOutcome) -> tuple[Decided, ...]:
     for event in command.events:
         _check(turn, event, command.subagent_id)
+    if turn.budget is not None and all(isinstance(e, BudgetReached) for e in command.events):
+        return ()  # subagents side by side may find out at the same time: it is said once
     if command.subagent_id is not None:
         return (Decided(events=command.events, subagent_id=command.subagent_id),)
     return (Decided(events=tuple(_timely(session, event) for event in command.events)),)
@@ -506,6 +513,7 @@ def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
             | PlanningPhaseCompleted()
             | PlanReady()
             | GuidanceGiven()
+            | BudgetReached()
             | ContextCompressed()
             | CompressionFailed()
             | MemoryRecalled()
@@ -534,7 +542,7 @@ def _end_subagent(turn: Turn, command: EndSubagent) -> tuple[Decided, ...]:
     answers = _answers(
         turn,
         call_kind="stopped",
-        partial_texts=command.partial_texts,
+        partial_replies=command.partial_replies,
         why="the subagent was ended",
         of=below | {command.subagent_id},
         but=command.subagent_id,
@@ -579,9 +587,32 @@ def _revise_recall(turn: Turn | None, command: ReviseRecall) -> tuple[Decided, .
 
 
 def _aside_failed(call: AsideCall, why: str) -> ModelCallFailed:
+    return _call_failed(call, "interrupted", why)
+
+
+def _call_failed(
+    call: OpenCall | AsideCall,
+    kind: Literal["interrupted", "stopped"],
+    error: str,
+    *,
+    partial: PartialReply | None = None,
+    will_retry: bool = False,
+) -> ModelCallFailed:
+    """The end of a call that nobody waits for any more, with what it came to."""
+    partial = partial or PartialReply()
     return ModelCallFailed(
-        call_id=call.id, kind="interrupted", error=why, partial_text="", will_retry=False
+        call_id=call.id,
+        kind=kind,
+        error=error,
+        partial_text=partial.text,
+        will_retry=will_retry,
+        usage=partial.usage,
+        estimate=estimate(partial.usage, prompt=call.prompt_estimate, said=partial.said),
     )
+
+
+def _without_text(replies: Mapping[CallId, PartialReply]) -> Mapping[CallId, PartialReply]:
+    return {call_id: replace(reply, text="") for call_id, reply in replies.items()}
 
 
 def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
@@ -592,7 +623,7 @@ def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
             answers = _answers(
                 turn,
                 call_kind="stopped",
-                partial_texts=command.partial_texts,
+                partial_replies=command.partial_replies,
                 why="the limit of iterations was reached",
             )
             completed = TurnCompleted(
@@ -606,7 +637,7 @@ def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
             answers = _answers(
                 turn,
                 call_kind="stopped",
-                partial_texts=command.partial_texts,
+                partial_replies=command.partial_replies,
                 why="the turn was stopped",
                 by="stop",
             )
@@ -615,7 +646,7 @@ def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
             answers = _answers(
                 turn,
                 call_kind="interrupted",
-                partial_texts=command.partial_texts,
+                partial_replies=command.partial_replies,
                 why="the turn failed",
             )
             return (*answers, *_one(TurnFailed(kind=kind, error=error)))
@@ -627,7 +658,7 @@ def _answers(
     turn: Turn,
     *,
     call_kind: str,
-    partial_texts: Mapping[CallId, str],
+    partial_replies: Mapping[CallId, PartialReply],
     why: str,
     by: str = "navi",
     of: Collection[str] | None = None,
@@ -649,12 +680,11 @@ def _answers(
         first: tuple[AgentEvent, ...] = ()
         match operation:
             case OpenModelCall(subagent_id=subagent_id, call=call):
-                answer: AgentEvent = ModelCallFailed(
-                    call_id=call.id,
-                    kind="stopped" if call_kind == "stopped" else "interrupted",
-                    error=why,
-                    partial_text=partial_texts.get(call.id, ""),
-                    will_retry=False,
+                answer: AgentEvent = _call_failed(
+                    call,
+                    "stopped" if call_kind == "stopped" else "interrupted",
+                    why,
+                    partial=partial_replies.get(call.id),
                 )
             case OpenTool(subagent_id=subagent_id, call=call, undecided=True):
                 first = (ApprovalDecided(call_id=call.id, decision="deny", scope="once", by=by),)

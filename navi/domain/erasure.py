@@ -36,6 +36,7 @@ _KEPT_IN = {
     "model_waiting": frozenset({"reason"}),
     "approval_decided": frozenset({"decision", "scope"}),
     "conversation_taken_in": frozenset({"role"}),
+    "budget_reached": frozenset({"scope"}),
 }
 _WITH_TOOLS = frozenset({"model_replied", "tool_started", "tool_finished", "approval_requested"})
 _WITHOUT_MARK = frozenset({MemorySaved.TYPE, MemoryRecalled.TYPE})  # no words: nothing to remember

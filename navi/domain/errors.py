@@ -13,6 +13,7 @@ NaviError
 │   ├── MessageIdReused     the id stands for another content
 │   ├── TooManyWaiting      the session's queue of messages is full
 │   ├── UploadsFull         more than a session's uploads may be
+│   ├── OutOfBudget         the tokens of a turn, a session or a day are spent
 │   └── Fenced              another process has taken the turn over
 ├── ConcurrentAppend        somebody appended to the session first
 ├── EventTooLarge           an envelope above the limit
@@ -45,6 +46,7 @@ FailureKind = Literal[
     "runaway",
     "preempted",
 ]
+BudgetScope = Literal["turn", "session", "day"]
 
 
 class NaviError(Exception):
@@ -102,6 +104,23 @@ class TooManyWaiting(RuleBroken):
 
 class UploadsFull(RuleBroken):
     """The session's uploads would be more than they may be."""
+
+
+class OutOfBudget(RuleBroken):
+    """The tokens of a turn, a session or a user's day are spent: no model is called.
+
+    Attributes:
+        retry_after: seconds until there are new ones; None where there never will be.
+    """
+
+    def __init__(
+        self, words: str, *, scope: BudgetScope, limit: int, spent: int, retry_after: int | None
+    ) -> None:
+        super().__init__(words)
+        self.scope: BudgetScope = scope
+        self.limit = limit
+        self.spent = spent
+        self.retry_after = retry_after
 
 
 class Fenced(RuleBroken):

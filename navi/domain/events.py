@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from navi.domain.errors import FailureKind
+from navi.domain.errors import BudgetScope, FailureKind
 from navi.domain.ids import (
     CallId,
     EventId,
@@ -278,6 +278,15 @@ class TurnFailed(Fact, frozen=True, kw_only=True):
     error: str
 
 
+class BudgetReached(Fact, frozen=True, kw_only=True):
+    """No further model call is made in the turn: so many tokens are spent, of so many."""
+
+    TYPE = "budget_reached"
+    scope: BudgetScope
+    limit: int
+    spent: int
+
+
 # --- planning and guidance ----------------------------------------------------------------------
 
 
@@ -328,6 +337,7 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
     request holds in part. ``context_messages`` is how many messages of the context it holds, from the
     first on; absent where it is all of them. ``profile_sha256`` and ``settings_sha256`` are of the
     profile and the settings of compression and subagents that the call was made with, as JSON.
+    ``prompt_estimate`` is of the prompt in tokens, by what the server counted before.
     """
 
     TYPE = "model_called"
@@ -349,6 +359,7 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
     profile_id: str | UnsetType = UNSET
     profile_sha256: str | UnsetType = UNSET
     settings_sha256: str | UnsetType = UNSET
+    prompt_estimate: int | UnsetType = UNSET
 
 
 class ModelWaiting(Delta, frozen=True, kw_only=True):
@@ -395,7 +406,7 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
     """A model call ended well.
 
     ``recognised`` is true where the model wrote its tool calls as text: ``written`` is that text, and
-    ``content`` is empty.
+    ``content`` is empty. ``estimate`` stands for the counts that the server left out of ``usage``.
     """
 
     TYPE = "model_replied"
@@ -409,6 +420,7 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
     first_chunk_ms: int | None
     recognised: bool | UnsetType = UNSET
     written: str | UnsetType = UNSET
+    estimate: Usage | UnsetType = UNSET
 
 
 class ModelCallFailed(Fact, frozen=True, kw_only=True):
@@ -416,7 +428,8 @@ class ModelCallFailed(Fact, frozen=True, kw_only=True):
 
     ``kept`` is how many characters of that are the answer all the same, of a turn's call that was closed
     because it repeated itself. ``not_ready`` is true where the server was loading, or not there yet: it is waited for, and this
-    does not count as a try.
+    does not count as a try. ``usage`` is what the server had counted all the same; ``estimate`` stands
+    for the counts that it did not give.
     """
 
     TYPE = "model_call_failed"
@@ -427,6 +440,8 @@ class ModelCallFailed(Fact, frozen=True, kw_only=True):
     will_retry: bool
     not_ready: bool | UnsetType = UNSET
     kept: int | UnsetType = UNSET
+    usage: Usage | UnsetType = UNSET
+    estimate: Usage | UnsetType = UNSET
 
     @property
     def answer(self) -> str:
@@ -666,6 +681,7 @@ KnownEvent = (
     | TurnCompleted
     | TurnStopped
     | TurnFailed
+    | BudgetReached
     | PlanningPhaseCompleted
     | PlanReady
     | TodoUpdated

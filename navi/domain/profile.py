@@ -16,6 +16,7 @@ NOT_EVERYWHERE = frozenset({"code_exec", "skill", "ssh", "web_fetch", "web_searc
 DEFAULT_PROFILE = "assistant"  # of sessions that name none
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Tokens = Annotated[int, Meta(ge=1, le=2**53)]
 Prompt = Annotated[str, Meta(max_length=100_000)]  # characters
 
 
@@ -43,6 +44,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         max_iterations: model calls with tools a turn may make.
         max_answer_tokens: of one model call of a turn, thinking and tool calls too; None for what the
             window leaves.
+        max_tokens_per_turn: of all calls of a turn, its subagents' too; no call is made beyond.
+        max_tokens_per_session: of all calls of a session, likewise; no message is taken beyond.
         enabled_tools: names of the tools that the model is offered; None for all.
         subagent_tools: the same for subagents; empty for ``enabled_tools``.
         approvals: rules on tool calls; the first one that fits counts.
@@ -57,6 +60,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     num_ctx: Annotated[int, Meta(ge=512, le=16_777_216)] | None = None
     max_iterations: Annotated[int, Meta(ge=1, le=1_000)] = 20
     max_answer_tokens: Annotated[int, Meta(ge=16, le=16_777_216)] | None = None
+    max_tokens_per_turn: Tokens | None = None
+    max_tokens_per_session: Tokens | None = None
     system_prompt: Prompt = ""
     subagent_system_prompt: Prompt = ""
     enabled_tools: tuple[Name, ...] | None = None

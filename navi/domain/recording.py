@@ -31,9 +31,12 @@ from navi.domain.events import (
 from navi.domain.ids import CallId, SessionId, SubagentId
 
 # What a run of the same turn cannot give again: how long things took, which secrets stood in a text
-# before it was logged, and ids that a memory got.
+# before it was logged, ids that a memory got, and how much had come of an answer and was not shown.
 UNREPEATABLE = frozenset(
-    {"duration_ms", "first_chunk_ms", "masked", "memory_id", "tokens_before", "tokens_after"}
+    {
+        *("duration_ms", "first_chunk_ms", "masked", "memory_id", "tokens_before", "tokens_after"),
+        "estimate",
+    }
 )
 
 Reply = ModelReplied | ModelCallFailed
@@ -297,4 +300,6 @@ def differing(
 
 def _essence(event: AgentEvent) -> JsonObject:
     data: JsonObject = msgspec.json.decode(encode_data(event))
+    if isinstance(event, ModelCallFailed):
+        data.pop("usage", None)  # of an answer that had come whole, and was not shown to its end
     return {name: value for name, value in data.items() if name not in UNREPEATABLE}

@@ -2,9 +2,10 @@
 
 from datetime import datetime
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from navi.domain.call_tokens import tokens_of
 from navi.domain.events import (
     EVENT_TYPES,
     AgentEvent,
@@ -37,7 +38,6 @@ from navi.domain.events import (
     TurnStarted,
     TurnStopped,
     UnknownEvent,
-    Usage,
     UserMessageReceived,
 )
 from navi.domain.guidance import Progress, Status, statuses_of
@@ -78,12 +78,14 @@ class AsideCall(Struct, frozen=True, kw_only=True):
 
     Attributes:
         seq: of its ``model_called``.
+        prompt_estimate: tokens of its prompt; absent in logs of before.
     """
 
     id: CallId
     purpose: Purpose
     node: NodeId | None
     seq: int = 0
+    prompt_estimate: int | UnsetType = UNSET
 
 
 class FollowUp(Struct, frozen=True, kw_only=True):
@@ -124,19 +126,21 @@ class NewerEvent(Struct, frozen=True, kw_only=True):
 
 
 class SessionUsage(Struct, frozen=True, kw_only=True):
-    """What the model calls of a session came to, in tokens as the servers counted them.
+    """What the model calls of a session came to, in tokens as the servers counted them, else estimated.
 
     All of them count: of every purpose, subagents' and those beside the turns, tried again or failed.
 
     Attributes:
         cached_tokens: of the prompts, what servers had not to read anew; None where none has said.
         calls: those begun.
+        estimated: those that have ended and whose tokens are estimates, or one of both counts.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int | None = None
     calls: int = 0
+    estimated: int = 0
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -218,15 +222,14 @@ def _counted(usage: SessionUsage, event: AgentEvent) -> SessionUsage:
             return SessionUsage()
         case ModelCalled():
             return replace(usage, calls=usage.calls + 1)
-        case ModelReplied(usage=Usage(prompt_tokens=prompt, completion_tokens=answer) as counted):
-            cached = usage.cached_tokens
-            if counted.cached_tokens is not UNSET:
-                cached = (cached or 0) + counted.cached_tokens
+        case ModelReplied() | ModelCallFailed():
+            tokens, cached = tokens_of(event), usage.cached_tokens
             return replace(
                 usage,
-                prompt_tokens=usage.prompt_tokens + (prompt or 0),
-                completion_tokens=usage.completion_tokens + (answer or 0),
-                cached_tokens=cached,
+                prompt_tokens=usage.prompt_tokens + tokens.prompt,
+                completion_tokens=usage.completion_tokens + tokens.completion,
+                cached_tokens=cached if tokens.cached is None else (cached or 0) + tokens.cached,
+                estimated=usage.estimated + tokens.estimated,
             )
         case _:
             return usage
@@ -373,8 +376,14 @@ def _is_aside(session: Session, event: AgentEvent) -> bool:
 
 def _beside_turns(session: Session, envelope: Envelope) -> Session:
     match envelope.event:
-        case ModelCalled(call_id=call_id, purpose=purpose, node=node):
-            call = AsideCall(id=call_id, purpose=purpose, node=node or None, seq=envelope.seq)
+        case ModelCalled(call_id=call_id, purpose=purpose, node=node) as called:
+            call = AsideCall(
+                id=call_id,
+                purpose=purpose,
+                node=node or None,
+                seq=envelope.seq,
+                prompt_estimate=called.prompt_estimate,
+            )
             return replace(session, asides=(*session.asides, call))
         case ModelReplied(call_id=call_id) | ModelCallFailed(call_id=call_id) as answer:
             [call] = (c for c in session.asides if c.id == call_id)

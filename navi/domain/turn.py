@@ -7,11 +7,14 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from navi.domain.budgets import BUDGET, budget_words
+from navi.domain.call_tokens import tokens_of
 from navi.domain.errors import FailureKind
 from navi.domain.events import (
     AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
+    BudgetReached,
     CompressionFailed,
     ContextCompressed,
     Decision,
@@ -55,13 +58,18 @@ INVALID_ARGUMENTS = "invalid_json"  # key under which arguments stand that are n
 
 
 class OpenCall(Struct, frozen=True, kw_only=True):
-    """A model call that has no answer yet; ``seq`` is of its ``model_called``."""
+    """A model call that has no answer yet; ``seq`` is of its ``model_called``.
+
+    Attributes:
+        prompt_estimate: tokens of its prompt; absent in logs of before.
+    """
 
     id: CallId
     seq: int
     purpose: Purpose
     model: str
     backend: str
+    prompt_estimate: int | UnsetType = UNSET
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -178,7 +186,9 @@ class Turn(Struct, frozen=True, kw_only=True):
         plain: whoever sent its message waits for the answer: nobody plans, no subagent either.
         deaths: processes that died over it.
         parked: all of it waits, or has waited, for people, and no process has gone on with it since.
-        usage: tokens of all its calls so far.
+        usage: tokens of all its calls so far, as servers counted them.
+        spent: the same, with estimates for what they did not count: what its budget is held against.
+        budget: the budget that is used up; nothing more is asked of a model.
         actors: by subagent id; the agent itself under the empty name. Subagents that came back are
             not among them.
         spawned: how many subagents the turn has had.
@@ -198,6 +208,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     stop_by: str | None = None
     delivered: tuple[int, ...] = ()
     usage: Usage = Usage()
+    spent: int = 0
+    budget: BudgetReached | None = None
     actors: dict[str, Actor] = {}
     spawned: int = 0
     returned: dict[CallId, SubagentFinished] = {}
@@ -275,6 +287,8 @@ def _evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
             )
         case ApprovalDecided() as event:
             return _decided(turn, event, at=envelope.at)
+        case BudgetReached() as event:
+            return replace(turn, budget=turn.budget or event)
         case SubagentStarted() as event if envelope.subagent_id is not None:
             return _spawn(turn, envelope.subagent_id, event, at=envelope.at)
         case SubagentFinished() as event if envelope.subagent_id is not None:
@@ -286,6 +300,8 @@ def _evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
             after = _evolve_actor(before, event, seq=envelope.seq, at=envelope.at)
             if isinstance(event, ModelReplied):
                 turn = replace(turn, usage=add_usage(turn.usage, event.usage))
+            if isinstance(event, ModelReplied | ModelCallFailed):
+                turn = replace(turn, spent=turn.spent + tokens_of(event).total)
             if isinstance(event, ToolFinished) and event.call_id in turn.returned:
                 left = {k: v for k, v in turn.returned.items() if k != event.call_id}
                 turn = replace(turn, returned=left)
@@ -398,6 +414,7 @@ def _called(actor: Actor, event: ModelCalled, *, seq: int) -> Actor:
         purpose=event.purpose,
         model=event.model,
         backend=event.backend,
+        prompt_estimate=event.prompt_estimate,
     )
     return replace(actor, call=call, replied=False)
 
@@ -573,7 +590,8 @@ def actor_waits(turn: Turn, subagent_id: SubagentId | None) -> bool:
 
 def turn_waits(turn: Turn) -> bool:
     """Whether nobody can do anything in the turn until a person decides; no process is needed."""
-    return turn.stop_by is None and actor_waits(turn, None)
+    ends = turn.stop_by is not None or turn.budget is not None
+    return not ends and actor_waits(turn, None)
 
 
 # --- what comes next ----------------------------------------------------------------------------
@@ -665,6 +683,8 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
     actor = turn.actor(subagent_id)
     if turn.stop_by is not None:
         return Finish(why="stopped", by=turn.stop_by)
+    if turn.budget is not None:
+        return Finish(why="failed", kind=BUDGET, error=budget_words(turn.budget))
     if actor.iterations > limits.max_iterations:
         return Finish(why="limit_reached")  # the last call was without tools, whatever it asks for
     if actor.tools:

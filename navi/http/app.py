@@ -25,6 +25,7 @@ from navi.http.api.sessions import (
     stop_session,
 )
 from navi.http.api.tools_and_profiles import get_profiles, get_tools
+from navi.http.api.usage import get_usage
 from navi.http.doors.agui.run_agent import run_agent
 from navi.http.doors.openai.routes import complete_chat, get_model, get_models
 from navi.http.live.stream_events import stream_events
@@ -91,6 +92,7 @@ ROUTES = (
     get_request,
     get_profiles,
     get_tools,
+    get_usage,
     get_live,
     get_ready,
     get_metrics,

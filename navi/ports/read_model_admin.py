@@ -1,6 +1,6 @@
 """Administration of read models, and the whole of a backend."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from navi.domain.ids import SessionId
@@ -11,13 +11,16 @@ from navi.ports.read_models import ParkedEvent, ReadModels
 class ReadModelAdmin(Protocol):
     """Look after stored read models."""
 
-    async def forget(self, session_id: SessionId, *, keep_listed: bool) -> None:
+    async def forget(
+        self, session_id: SessionId, *, keep_listed: bool, but: Collection[str] = ()
+    ) -> None:
         """Drop every projection's stored state of a session; it is folded again from the log.
 
         No batch is under way meanwhile that was folded from what the log said before.
 
         Args:
             keep_listed: keep the state by which it stands in lists.
+            but: projections of which all is kept.
 
         Raises:
             LogUnavailable: Postgres does not answer.

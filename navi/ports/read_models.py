@@ -96,13 +96,14 @@ class ReadModels(BuildList, Protocol):
         projection: str,
         version: int,
         *,
-        owner: Owner,
+        owner: Owner | None,
         after: tuple[bool, datetime, SessionId] | None,
         limit: int | None,
     ) -> Sequence[tuple[SessionId, StoredState]]:
         """States (without rows) of listed sessions: pinned first, then by ``last_active``, newest first.
 
         Args:
+            owner: whose; None for everybody's.
             after: ``(pinned, last_active, id)`` of the last one the caller has; ties go by id.
         """
         ...

@@ -23,7 +23,7 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId, EventId, MessageId, NodeId, SessionId, uuid7
+from navi.domain.ids import LOCAL_OWNER, CallId, EventId, MessageId, NodeId, Owner, SessionId, uuid7
 from navi.domain.projection import Change, Hide, Listing, Put, Show
 from navi.ports.event_log import Append, EventLog, NewEvent, Recorded
 
@@ -131,14 +131,18 @@ def compressed(kept_from_seq: int, summary: str = "summary") -> ContextCompresse
 
 
 async def append(
-    log: EventLog, session_id: SessionId, *events: AgentEvent, expected: int | None = None
+    log: EventLog,
+    session_id: SessionId,
+    *events: AgentEvent,
+    expected: int | None = None,
+    owner: Owner = LOCAL_OWNER,
 ) -> Sequence[Recorded]:
     """Append events where the session ends, or after ``expected``; each a second after the last."""
     head = await log.head(session_id) if expected is None else expected
     return await log.append(
         Append(
             session_id=session_id,
-            owner=LOCAL_OWNER,
+            owner=owner,
             expected=head,
             events=tuple(
                 NewEvent(

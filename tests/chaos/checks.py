@@ -15,6 +15,7 @@ from nats.js.errors import NotFoundError
 
 from navi.cli.reading import replayed
 from navi.cli.verify import verify_session
+from navi.domain.budgets import BUDGET
 from navi.domain.ids import SessionId
 from navi.domain.turn import HANDED_OVER, MAX_DEATHS, WAITED
 from navi.ports.event_log import Recorded
@@ -196,7 +197,7 @@ def _attempts(events: Sequence[Event]) -> Iterable[str]:
             case "turn_failed" if data["kind"] == "crash_loop":
                 if deaths[turn_id] != MAX_DEATHS - 1:
                     yield f"turn {turn_id} was given up behind {deaths[turn_id]} deaths"
-            case "turn_failed" if data["kind"] != DOOM:
+            case "turn_failed" if data["kind"] not in (DOOM, BUDGET):
                 yield f"turn {turn_id} failed: {data}"
             case _:
                 pass

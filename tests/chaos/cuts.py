@@ -76,6 +76,7 @@ ONCE: Mapping[str, tuple[str, ...]] = {
         "committed.turn_failed",
         "committed.model_call_failed",
     ),
+    "metered": ("committed.budget_reached",),
     "managed": (
         "committed.session_pinned",
         "committed.tool_finished",
@@ -131,6 +132,8 @@ TIMES: Mapping[str, str] = {
         guidance_given*4 context_compressed*2 compression_undone compression_failed*2""",
     "failing": """session_created user_message_received*2 turn_started*2 message_delivered*2
         model_called*3 text_delta*2 model_replied model_call_failed*2 turn_completed turn_failed""",
+    "metered": """session_created user_message_received turn_started message_delivered
+        model_called model_replied tool_started tool_finished budget_reached turn_failed""",
     "managed": """session_created session_renamed session_pinned*2 user_message_received*2
         turn_started message_delivered model_called model_replied tool_started tool_finished
         turn_stopped message_withdrawn session_deleted""",

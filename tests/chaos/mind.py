@@ -10,6 +10,7 @@ from tests.support.model_wire import Cut, Done, Part, Raw, Say, calls
 FLAKY = "FLAKY"  # in a message: the first try of each call is cut off in mid-stream
 DOOMED = "DOOMED"  # in a message: the call breaks for good, once tool calls came
 DOOM = "protocol"  # how the turn fails then
+METERED = 100_000  # tokens of a turn: more than any number of tries takes by chance
 VERBOSE = "VERBOSE"  # in a message: its summary is longer than what it replaces
 
 

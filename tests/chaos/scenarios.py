@@ -5,7 +5,7 @@ import json
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 
-from tests.chaos.mind import DOOMED, FLAKY, VERBOSE
+from tests.chaos.mind import DOOMED, FLAKY, METERED, VERBOSE
 from tests.chaos.talk import Talk
 from tests.support.mcp_servers import small, write
 from tests.support.promises import Event
@@ -147,6 +147,14 @@ async def failing(talk: Talk) -> None:
     await talk.saw("turn_failed")
 
 
+async def metered(talk: Talk) -> None:
+    """A turn that has spent all its tokens before it is done."""
+    await talk.open("metered")
+    spent = f"!usage {METERED} 9"
+    await talk.say(script(tool("count", label="all"), spent, "!then", "!say never"))
+    await talk.saw("turn_failed")
+
+
 def _waits_for_its_reply(event: Event) -> bool:
     return event["type"] == "model_called" and event["data"]["purpose"] == "turn"
 
@@ -231,6 +239,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         approved,
         compressed,
         failing,
+        metered,
         managed,
         forgotten,
         served,

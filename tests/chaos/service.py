@@ -14,7 +14,7 @@ import httpx
 from navi.adapters.embedded.run_record import read_run
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from tests.adapters.nats.own_server import OwnServer
-from tests.chaos.mind import Mind
+from tests.chaos.mind import METERED, Mind
 from tests.support.model_server import ModelServer
 from tests.support.navi_process import EndedAtStart, NaviProcess
 from tests.support.servers import PostgresServer
@@ -24,6 +24,7 @@ ANSWER_SECONDS = 60.0
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "planner": {"planning_enabled": True, "planning_phase2_enabled": True},
     "small": {"num_ctx": 4_000, "max_iterations": 6},
+    "metered": {"max_tokens_per_turn": METERED},
     "careful": {"approvals": [{"tool": "count", "then": "ask"}]},
     "served": {"approvals": [{"tool": "parrot__*", "then": "allow"}]},
 }

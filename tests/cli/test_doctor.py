@@ -1,9 +1,17 @@
 """What ``navi doctor`` says of tools, with a running navi and without one."""
 
+from pathlib import Path
+
 from msgspec.structs import replace
 
 from navi.adapters.tools.own_tools.wire import LoadProblem
-from navi.cli.doctor import Finding, mcp_findings, profile_findings, tool_findings
+from navi.cli.doctor import (
+    Finding,
+    mcp_findings,
+    price_findings,
+    profile_findings,
+    tool_findings,
+)
 from navi.cli.offered_tools import McpServerStatus, Offered, mcp_servers
 from navi.domain.profile import Profile
 from navi.ports.profiles import ProfileEntry
@@ -18,6 +26,20 @@ BROKEN = LoadProblem(file="broken.py", error="SyntaxError")
 
 def warned(text: str) -> Finding:
     return Finding(name="tools", state="warn", text=text)
+
+
+def test_prices_that_are_wrong_are_told_and_none_are_no_finding(tmp_path: Path) -> None:
+    path = tmp_path / "prices.json"
+    assert price_findings(path) == []
+
+    path.write_text('{"m": {"prompt": 1, "completion": 2, "currency": "EUR"}}')
+    assert price_findings(path) == [Finding(name="prices", state="ok", text=f"1 in {path}")]
+
+    path.write_text('{"m": {"prompt": "much"}}')
+    [wrong] = price_findings(path)
+    assert wrong.state == "warn"
+    assert wrong.text.startswith(f"{path} is ignored: ")
+    assert "prompt" in wrong.text
 
 
 def test_without_a_running_navi_the_files_are_looked_at() -> None:

@@ -14,10 +14,12 @@ from navi.cli.chat.turn_progress import (
     question,
 )
 from navi.cli.printable import one_line, printable
+from navi.domain.budgets import budget_words
 from navi.domain.events import (
     AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
+    BudgetReached,
     Envelope,
     GuidanceGiven,
     JsonObject,
@@ -138,6 +140,22 @@ def test_a_place_in_the_queue_is_told() -> None:
 
     assert told[:4] == ["1st in line", "2nd in line", "3rd in line", "4th in line"]
     assert told[4:] == ["11th in line", "22nd in line"]
+
+
+def test_a_budget_that_is_used_up_is_told_once_in_words() -> None:
+    reached = BudgetReached(scope="turn", limit=1_000, spent=1_010)
+    failed = TurnFailed(kind="budget", error=budget_words(reached))
+
+    shown = Scene().see(reached, failed).shown
+
+    assert shown == [
+        StatusLine(
+            text="the turn's budget is used up: 1,010 of 1,000 tokens are spent "
+            "(max_tokens_per_turn of the profile)",
+            good=False,
+        ),
+        StatusLine(text="the turn failed", good=False),
+    ]
 
 
 def test_a_model_that_is_loading_is_told() -> None:

@@ -422,6 +422,18 @@ class ReadModelsContract:
         )
         assert [session_id for session_id, _ in sessions] == [A]
 
+    async def test_a_projection_that_is_excepted_forgets_nothing(
+        self, read_models: ReadModelBackend
+    ) -> None:
+        await save(read_models, changes(A, put(1)), parked=[poison(A)])
+
+        await read_models.forget(A, keep_listed=False, but=("sample",))
+
+        kept = await read_models.load("sample", 1, A)
+        assert kept is not None
+        assert len(kept.rows) == 1
+        assert len(await read_models.parked("sample", 1)) == 1
+
     async def test_what_is_forgotten_while_a_batch_is_under_way_goes_after_it(
         self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:

@@ -10,6 +10,7 @@ from navi.domain.commands import (
     AnswerAsides,
     EndSubagent,
     EndTurn,
+    PartialReply,
     RecordAside,
     RecordOutcome,
     ResumeTurn,
@@ -166,7 +167,7 @@ def ending(result: str, *, completed: bool = True) -> EndSubagent:
         subagent_id=SUB,
         result=result,
         completed_normally=completed,
-        partial_texts={CallId("s1"): "half"},
+        partial_replies={CallId("s1"): PartialReply(text="half", said=4)},
     )
 
 
@@ -209,7 +210,11 @@ def test_stopping_the_parent_stops_the_tree_from_its_leaves() -> None:
     session = after(with_subagent(), called("s1"), replied("s1", SPAWN_2), started(SPAWN_2), by=SUB)
     session = after(session, spawned(SPAWN_2), by=DEEPER)
     session = after(session, called("d1"), by=DEEPER)
-    stop = EndTurn(runner=RUNNER, ending=Stopped(by="user"), partial_texts={CallId("d1"): "half"})
+    stop = EndTurn(
+        runner=RUNNER,
+        ending=Stopped(by="user"),
+        partial_replies={CallId("d1"): PartialReply(text="half", said=4)},
+    )
 
     session, appended = perform(session, stop)
 
@@ -231,7 +236,7 @@ def test_a_subagent_that_a_crash_cut_off_goes_on() -> None:
     resume = ResumeTurn(
         node=OTHER_NODE,
         handed_over=False,
-        partial_texts={},
+        partial_replies={},
         repeatable=frozenset({SPAWN.id}),
     )
 

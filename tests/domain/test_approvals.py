@@ -356,7 +356,7 @@ def test_what_a_subagent_that_is_ended_waits_for_is_denied() -> None:
         subagent_id=SUBAGENT,
         result="",
         completed_normally=False,
-        partial_texts={},
+        partial_replies={},
     )
 
     Specification(session).when(command).then(
@@ -373,7 +373,7 @@ def test_a_stop_denies_and_ends_the_turn() -> None:
     after = given(*WAITING).when(RequestStop(by="user")).then(StopRequested(by="user"))
     assert next_step(after) == GoOn()
 
-    ended = EndTurn(runner=RUNNER, ending=Stopped(by="user"), partial_texts={})
+    ended = EndTurn(runner=RUNNER, ending=Stopped(by="user"), partial_replies={})
 
     Specification(after).when(ended).then(
         decided("t1", "deny", by="stop"),
@@ -449,7 +449,9 @@ def test_a_turn_that_somebody_goes_on_with_is_not_taken_up() -> None:
 
 def test_what_waits_still_waits_after_a_death_in_another_call_of_the_reply() -> None:
     past = (*opened(call("t1"), call("t2", "slow")), requested("t1"), started("t2", "slow"))
-    died = ResumeTurn(node=OTHER_NODE, handed_over=False, partial_texts={}, repeatable=frozenset())
+    died = ResumeTurn(
+        node=OTHER_NODE, handed_over=False, partial_replies={}, repeatable=frozenset()
+    )
 
     after, session = fold(past), fold(past)
     for part in decide(session, died):

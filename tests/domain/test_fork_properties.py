@@ -101,7 +101,7 @@ class ForksUnderFire(SessionUnderFire):
                 subagent_id=at_work[0],
                 result="",
                 completed_normally=True,
-                partial_texts={},
+                partial_replies={},
             )
             self.do(command)
 
@@ -162,7 +162,7 @@ def answer_a_message(session: Session) -> tuple[Session, list[Envelope]]:
         ),
         RecordOutcome(runner=runner, events=(called("f1"),)),
         RecordOutcome(runner=runner, events=(replied("f1"),)),
-        EndTurn(runner=runner, ending=Completed(limit_reached=False), partial_texts={}),
+        EndTurn(runner=runner, ending=Completed(limit_reached=False), partial_replies={}),
     ):
         session, news = perform(session, command)
         appended += news

@@ -9,6 +9,7 @@ from navi.domain.commands import (
     DeliverMessages,
     EndTurn,
     Failed,
+    PartialReply,
     PinSession,
     ReceiveMessage,
     RecordOutcome,
@@ -284,7 +285,7 @@ def test_after_the_limit_there_is_one_last_call_without_tools() -> None:
 def test_the_last_call_is_the_last_even_if_it_asks_for_tools() -> None:
     past = (*OPEN, CALLED, replied(LIST), started(LIST), finished(LIST), CALLED, replied(READ))
     assert given(*past).next(max_iterations=1) == Finish(why="limit_reached")
-    ending = EndTurn(runner=RUNNER, ending=Completed(limit_reached=True), partial_texts={})
+    ending = EndTurn(runner=RUNNER, ending=Completed(limit_reached=True), partial_replies={})
     given(*past).when(ending).then(
         ToolFinished(
             call_id=READ.id,
@@ -315,7 +316,11 @@ def test_a_stop_comes_before_everything_else() -> None:
 
 def test_a_stopped_call_keeps_what_it_had_said() -> None:
     given(*OPEN, CALLED, StopRequested(by="user")).when(
-        EndTurn(runner=RUNNER, ending=Stopped(by="user"), partial_texts={CALL: "Once up"})
+        EndTurn(
+            runner=RUNNER,
+            ending=Stopped(by="user"),
+            partial_replies={CALL: PartialReply(text="Once up", said=7)},
+        )
     ).then(
         ModelCallFailed(
             call_id=CALL,
@@ -329,7 +334,7 @@ def test_a_stopped_call_keeps_what_it_had_said() -> None:
 
 
 def test_a_turn_is_not_complete_while_a_call_is_open() -> None:
-    complete = EndTurn(runner=RUNNER, ending=Completed(limit_reached=False), partial_texts={})
+    complete = EndTurn(runner=RUNNER, ending=Completed(limit_reached=False), partial_replies={})
     given(*OPEN, CALLED).when(complete).refused(RuleBroken)
     given(*OPEN, CALLED, replied(LIST)).when(complete).refused(RuleBroken)
     given(*OPEN, CALLED, replied(content="done")).when(complete).then(
@@ -343,7 +348,7 @@ def test_a_turn_is_not_complete_while_a_call_is_open() -> None:
 
 def test_a_broken_turn_answers_its_open_calls() -> None:
     given(*OPEN, CALLED).when(
-        EndTurn(runner=RUNNER, ending=Failed(kind="internal", error="bug"), partial_texts={})
+        EndTurn(runner=RUNNER, ending=Failed(kind="internal", error="bug"), partial_replies={})
     ).then(
         ModelCallFailed(
             call_id=CALL,
@@ -393,7 +398,7 @@ def resume(*, handed_over: bool = False, repeatable: frozenset[CallId] = frozens
     return ResumeTurn(
         node=OTHER_NODE,
         handed_over=handed_over,
-        partial_texts={CALL: "Once up"},
+        partial_replies={CALL: PartialReply(text="Once up", said=7)},
         repeatable=repeatable,
     )
 

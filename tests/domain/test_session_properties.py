@@ -120,7 +120,9 @@ class SessionUnderFire(RuleBasedStateMachine):
             return  # who looks for turns of dead processes leaves it alone
         node = OTHER_NODE if self.session.turn.node == NODE else NODE
         self.do(
-            ResumeTurn(node=node, handed_over=handed_over, partial_texts={}, repeatable=frozenset())
+            ResumeTurn(
+                node=node, handed_over=handed_over, partial_replies={}, repeatable=frozenset()
+            )
         )
 
     @rule(seed=st.integers(0, 5))
@@ -155,7 +157,7 @@ class SessionUnderFire(RuleBasedStateMachine):
                     ending = Stopped(by=by)
                 elif why == "failed":
                     ending = Failed(kind=kind, error=error)
-                assert self.do(EndTurn(runner=self.runner, ending=ending, partial_texts={}))
+                assert self.do(EndTurn(runner=self.runner, ending=ending, partial_replies={}))
             case _:
                 self.do(StartTurn(start=self.start(NODE)))
 

@@ -23,6 +23,7 @@ from navi.adapters.patterns import search_in_time
 from navi.adapters.pictures.prepare import PicturesOfSessions
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import RandomIds, SystemClock
+from navi.adapters.token_limits import SameForAll
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
@@ -188,6 +189,7 @@ async def agent_node(
     clock: Clock | None = None,
     window: int = WINDOW,
     slots: int = 16,
+    user_tokens: int | None = None,
 ) -> AsyncGenerator[AgentNode, None]:
     """A node on these model servers (Ollama's protocol); killed, not drained, at the end."""
     clock, ids = clock or SystemClock(), RandomIds()
@@ -235,6 +237,7 @@ async def agent_node(
                 enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3
             ),
             search=search_in_time,
+            token_limits=SameForAll(user_tokens),
             subagent_seconds=subagent_seconds,
         )
         composed = compose_agent(replace(live_parts(ports), follows=follow))

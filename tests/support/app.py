@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
+from navi.adapters.files.price_file import PriceFile
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.followers.take_gauges import TakeGauges
@@ -16,6 +17,7 @@ from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.http.app import create_app
 from navi.http.requests.services import Draining, Readiness, Services
+from navi.http.server.authentication import Identify, everybody_is_local
 from navi.http.server.serve import Address, serving
 from navi.ports.event_log import Append, Recorded
 from navi.ports.log_partitions import Page
@@ -110,11 +112,20 @@ class RunningApp:
 
 @asynccontextmanager
 async def running_app(
-    files: Path, *, world: World | None = None, allowed_hosts: tuple[str, ...] = ()
+    files: Path,
+    *,
+    world: World | None = None,
+    allowed_hosts: tuple[str, ...] = (),
+    identify: Identify = everybody_is_local,
+    profiles: Path | None = None,
+    user_tokens: int | None = None,
 ) -> AsyncGenerator[RunningApp, None]:
     """The service; its model server answers as the demo model does unless a test says otherwise."""
     world = world or World()
-    async with ModelServer() as models, agent_node(world, files, [models.url]) as node:
+    async with (
+        ModelServer() as models,
+        agent_node(world, files, [models.url], profiles=profiles, user_tokens=user_tokens) as node,
+    ):
         switches = Switches()
 
         async def check() -> Readiness:
@@ -133,6 +144,7 @@ async def running_app(
             profiles=node.agent.profiles.files,
             tools=node.tools,
             texts=world.texts,
+            prices=PriceFile(files / "prices.json"),
             renderers=KnownRenderers(),
             check=check,
             metrics=node.metrics,
@@ -146,7 +158,7 @@ async def running_app(
             draining=switches.draining,
             version="0.0.0",
         )
-        app = create_app(services, host="127.0.0.1", allowed_hosts=allowed_hosts)
+        app = create_app(services, host="127.0.0.1", allowed_hosts=allowed_hosts, identify=identify)
         async with serving(app, host="127.0.0.1", port=0) as address:
             running = RunningApp(world, node, models, address, switches, files)
             async with running.client:

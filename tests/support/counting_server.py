@@ -40,10 +40,14 @@ class Counted(Struct, kw_only=True):
         cached: of the prompt, what stood in the slot already.
         again: of the prompt, what the server had read once before, in whatever slot, and read again.
         refused: the prompt alone does not fit into the window.
+        call: the id that the client gave it.
+        told: the counts were sent, with the end of the answer, to a client that was still there.
     """
 
     purpose: str
     prompt: int
+    call: str = ""
+    told: bool = False
     cached: int = 0
     again: int = 0
     completion: int = 0
@@ -102,6 +106,7 @@ class CountingServer(ModelServer):
             return super()._answer_to(request)
         counted = Counted(
             purpose=purpose_of(request),
+            call=request.headers.get("x-navi-call", ""),
             prompt=len(tokens_of(request.json)),
             max_tokens=_most(request.json),
         )
@@ -172,6 +177,9 @@ class CountingServer(ModelServer):
         )
 
     def _ended(self, request: Received) -> None:
+        for counted in self.counted:
+            if counted.call and counted.call == request.headers.get("x-navi-call"):
+                counted.told = counted.reason != "" and not request.client_left
         self._waiting = deque(waits for waits in self._waiting if waits[0] is not request)
         slot = self._taken.pop(id(request), None)
         if slot is None:

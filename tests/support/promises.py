@@ -21,6 +21,7 @@ def broken_promises(events: Sequence[Event]) -> list[str]:
         *_model_calls(events),
         *_tool_calls(events),
         *_approvals(events),
+        *_budgets(events),
         *_pace(events),
     ]
 
@@ -54,6 +55,26 @@ def _turns(events: Sequence[Event]) -> Iterable[str]:
             turn_id = None
     if turn_id is not None:
         yield f"turn {turn_id} has no end"
+
+
+def _budgets(events: Sequence[Event]) -> Iterable[str]:
+    """Behind a budget that is used up a turn makes no call, and fails; a stop may come first."""
+    reached: set[str | None] = set()
+    for event in events:
+        turn_id, type_ = event["turn_id"], event["type"]
+        aside = type_ == "model_called" and event["data"].get("node")
+        if type_ == "budget_reached":
+            if turn_id is None or turn_id in reached:
+                yield f"seq {event['seq']}: a budget is used up outside of a turn, or twice in it"
+            reached.add(turn_id)
+        elif turn_id in reached and type_ == "model_called" and not aside:
+            yield f"seq {event['seq']} calls a model beyond the turn's budget"
+        elif turn_id in reached and type_ == "turn_completed":
+            yield f"seq {event['seq']} completes a turn beyond its budget"
+        elif type_ == "turn_failed":
+            failed = event["data"]["kind"]
+            if (failed == "budget") != (turn_id in reached) and failed != "crash_loop":
+                yield f"seq {event['seq']} fails with {failed}"
 
 
 def _model_calls(events: Sequence[Event]) -> Iterable[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Literal
@@ -124,10 +124,17 @@ class InMemoryReadModels:
         found = [] if rows is None else [row for row in rows.visible() if row[0] <= until]
         return found[-1] if found else None
 
-    async def forget(self, session_id: SessionId, *, keep_listed: bool) -> None:
+    async def forget(
+        self, session_id: SessionId, *, keep_listed: bool, but: Collection[str] = ()
+    ) -> None:
         while self._held:  # noqa: ASYNC110 - whoever holds a checkpoint is a task of this process
             await asyncio.sleep(0)
-        for stored in [s for builds in self._builds.values() for s in builds.values()]:
+        for stored in [
+            stored
+            for name, builds in self._builds.items()
+            for stored in builds.values()
+            if name not in but
+        ]:
             changes = stored.sessions.get(session_id)
             stored.rows.pop(session_id, None)
             for place in [place for place in stored.parked if place[0] == session_id]:
@@ -145,14 +152,14 @@ class InMemoryReadModels:
         projection: str,
         version: int,
         *,
-        owner: Owner,
+        owner: Owner | None,
         after: tuple[bool, datetime, SessionId] | None,
         limit: int | None,
     ) -> Sequence[tuple[SessionId, StoredState]]:
         places = {
             (listing.pinned, listing.last_active, changes.session_id): changes
             for changes in self._serving(projection, version).sessions.values()
-            if changes.owner == owner and (listing := changes.listing) is not None
+            if owner in (None, changes.owner) and (listing := changes.listing) is not None
         }
         wanted = sorted((place for place in places if after is None or place < after), reverse=True)
         return tuple((place[2], _bare(places[place])) for place in wanted[:limit])

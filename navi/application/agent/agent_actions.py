@@ -135,7 +135,7 @@ class Actions:
             subagent_id=subagent_id,
             result=answer or error,
             completed_normally=completed,
-            partial_texts=self._run.partial_texts,
+            partial_replies=self._run.partial_replies,
         )
         rows = await self._run.record.execute(command, retry=True)
         finished = rows[-1].envelope.event

@@ -14,7 +14,7 @@ from navi.application.agent.model_calls.ask_model import (
     ask_until_answered,
 )
 from navi.application.agent.model_calls.call_bounds import NoRoom
-from navi.application.agent.model_calls.model_call import CallEvent, Recorder
+from navi.application.agent.model_calls.model_call import CallEvent, SessionRecorder
 from navi.domain.answer_bounds import summary_bound
 from navi.domain.compression import (
     NEVER_TOO_MUCH,
@@ -125,7 +125,7 @@ class CompressContext:
 
     async def __call__(
         self,
-        record: Recorder,
+        record: SessionRecorder,
         context: Fold[ContextState],
         profile: Profile,
         trigger: CompressionTrigger,
@@ -207,7 +207,9 @@ class CompressContext:
             and (overflowed or tokens + reserved(window.tokens) // 2 > window.tokens),
         )
 
-    async def _summarise(self, record: Recorder, outcome: "_Outcome", question: Question) -> bool:
+    async def _summarise(
+        self, record: SessionRecorder, outcome: "_Outcome", question: Question
+    ) -> bool:
         question = replace(
             question,
             purpose="compression",
@@ -226,7 +228,7 @@ class CompressContext:
         return outcome.refusal(without_thinking(answered.content)) is None
 
     async def _ask_for_summary(
-        self, record: Recorder, outcome: "_Outcome", question: Question
+        self, record: SessionRecorder, outcome: "_Outcome", question: Question
     ) -> ModelReplied | None:
         """The last answer; None without one.
 

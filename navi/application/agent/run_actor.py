@@ -20,6 +20,7 @@ from navi.application.agent.show_picture import due_pictures
 from navi.application.session.retry import with_retry
 from navi.domain.commands import DeliverMessages
 from navi.domain.compression import quoted_request
+from navi.domain.errors import OutOfBudget
 from navi.domain.events import PlanningPhaseCompleted
 from navi.domain.fold import Fold
 from navi.domain.guidance import cut_off_words, due_guidance
@@ -48,6 +49,8 @@ from navi.projections.context import ContextState
 
 log = structlog.get_logger()
 
+ActorStep = Deliver | MakePlan | LeavePlan | Compress | AskModel | RunTools
+
 
 async def run_actor(
     run: RunningTurn, subagent_id: SubagentId | None, halt: asyncio.Event | None = None
@@ -65,7 +68,7 @@ async def run_actor(
         NoModel: there is nothing to ask.
     """
     record, agent = run.record, run.agent
-    recorder = InTurn(record, run.runner, subagent_id, halt)
+    recorder = InTurn(record, run.runner, subagent_id, halt, run.partial_replies)
     while record.runner() == run.runner:
         if recorder.halt.is_set() and not record.halt.is_set():
             return None
@@ -74,49 +77,63 @@ async def run_actor(
         if turn is None:
             return None
         step = next_turn_step(turn, subagent_id, await _limits(run, subagent_id, profile))
-        match step:
-            case Deliver():
-                await record.execute(DeliverMessages(runner=run.runner), retry=True)
-            case MakePlan():
-                question = await _question(run, subagent_id, profile)
-                executors = await _executors(agent, profile)
-                asked = await make_plan(agent.ask_model, recorder, step, question, executors)
-                _keep(run, asked)
-            case LeavePlan(phase=phase, call_id=call_id, error=error):
-                left = PlanningPhaseCompleted(
-                    phase=phase, call_id=call_id, output=error, verdict=FAILED
-                )
-                await recorder(left)
-            case Compress(trigger=trigger):
-                context = await with_retry(lambda: record.context_of(subagent_id))
-                await agent.compress(
-                    recorder,
-                    context,
-                    profile,
-                    trigger,
-                    partial(_begun, run, context, subagent_id, profile),
-                    overflowed=_overflowed(run, subagent_id),
-                )
-            case AskModel():
-                if await _guide(run, recorder, step, profile):
-                    continue
-                await _show_pictures(run, recorder, profile)
-                question = await _question(run, subagent_id, profile)
-                question = replace(question, iteration=step.iteration, attempts=step.attempts)
-                if step.last:
-                    question = replace(question, tools=())
-                try:
-                    _keep(run, await agent.ask_model(recorder, question))
-                except NoRoom:
-                    if not _stays_cut_off(run, subagent_id):
-                        raise
-                    return Finish(why="completed")
-            case RunTools(runs=runs):
-                await _run_tools(run, recorder, runs, profile)
-            case Finish() | WaitForApproval():
-                return step
-            case _:
-                assert_never(step)
+        if isinstance(step, Finish | WaitForApproval):
+            return step
+        try:
+            ended = await _take(step, run, recorder, profile)
+        except OutOfBudget:
+            continue  # it stands in the log: the next step is the end
+        if ended is not None:
+            return ended
+    return None
+
+
+async def _take(
+    step: ActorStep, run: RunningTurn, recorder: InTurn, profile: ServedProfile
+) -> Finish | None:
+    """Take a step; gives the end where there is no room for what it would take."""
+    record, agent, subagent_id = run.record, run.agent, recorder.subagent_id
+    match step:
+        case Deliver():
+            await record.execute(DeliverMessages(runner=run.runner), retry=True)
+        case MakePlan():
+            question = await _question(run, subagent_id, profile)
+            executors = await _executors(agent, profile)
+            asked = await make_plan(agent.ask_model, recorder, step, question, executors)
+            _keep(run, asked)
+        case LeavePlan(phase=phase, call_id=call_id, error=error):
+            left = PlanningPhaseCompleted(
+                phase=phase, call_id=call_id, output=error, verdict=FAILED
+            )
+            await recorder(left)
+        case Compress(trigger=trigger):
+            context = await with_retry(lambda: record.context_of(subagent_id))
+            await agent.compress(
+                recorder,
+                context,
+                profile,
+                trigger,
+                partial(_begun, run, context, subagent_id, profile),
+                overflowed=_overflowed(run, subagent_id),
+            )
+        case AskModel():
+            if await _guide(run, recorder, step, profile):
+                return None
+            await _show_pictures(run, recorder, profile)
+            question = await _question(run, subagent_id, profile)
+            question = replace(question, iteration=step.iteration, attempts=step.attempts)
+            if step.last:
+                question = replace(question, tools=())
+            try:
+                _keep(run, await agent.ask_model(recorder, question))
+            except NoRoom:
+                if not _stays_cut_off(run, subagent_id):
+                    raise
+                return Finish(why="completed")
+        case RunTools(runs=runs):
+            await _run_tools(run, recorder, runs, profile)
+        case _:
+            assert_never(step)
     return None
 
 
@@ -172,7 +189,7 @@ async def _first_end(
 
 def _keep(run: RunningTurn, asked: object) -> None:
     if isinstance(asked, Interrupted):
-        run.partial_texts[asked.call_id] = asked.shown
+        run.partial_replies[asked.called.call_id] = asked.partial
 
 
 async def _limits(run: RunningTurn, subagent_id: SubagentId | None, profile: Profile) -> Limits:

@@ -94,7 +94,7 @@ async def _take_up(record: Record, agent: Agent) -> Runner | None:
 async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
     """Run one turn until it ends, waits for a person or is taken over; whether it completed here."""
     bound = log.bind(session_id=record.id, turn_id=runner.turn_id)
-    run = RunningTurn(record=record, runner=runner, agent=agent, partial_texts={}, unshown=set())
+    run = RunningTurn(record=record, runner=runner, agent=agent, partial_replies={}, unshown=set())
     await failpoint("turn.started")
     try:
         await recall(InTurn(record, runner, None), agent.memories, await goal_of(run))
@@ -117,7 +117,7 @@ async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
         return False
     except Exception as error:  # noqa: BLE001 - a border: a turn must end, whatever went wrong in it
         bound.exception("turn_broke")
-        run.partial_texts.update(await with_retry(record.partial_texts))
+        run.partial_replies.update(await with_retry(record.partial_replies))
         await _end(run, Failed(kind="internal", error=f"{type(error).__name__}: {error}"))
         return False
     return step.why in ("completed", "limit_reached")
@@ -135,7 +135,7 @@ def _ending(step: Finish) -> Ending:
 
 async def _end(run: RunningTurn, ending: Ending) -> None:
     await failpoint("turn.before_end")
-    command = EndTurn(runner=run.runner, ending=ending, partial_texts=run.partial_texts)
+    command = EndTurn(runner=run.runner, ending=ending, partial_replies=run.partial_replies)
     try:
         await run.record.execute(command, retry=True)
     except Fenced:

@@ -8,7 +8,7 @@ from navi.application.agent.model_calls.ask_model import AskModelOnce
 from navi.application.agent.run_tool import RunToolOnce
 from navi.application.agent.show_picture import ShowPicture
 from navi.application.session.record import Record
-from navi.domain.commands import Runner
+from navi.domain.commands import PartialReply, Runner
 from navi.domain.ids import CallId, NodeId
 from navi.ports.clock import Clock, Ids
 from navi.ports.memories import Memories
@@ -39,12 +39,12 @@ class RunningTurn(Struct, frozen=True, kw_only=True):
     """A turn that this process runs.
 
     Attributes:
-        partial_texts: what the calls had said that were given up because the turn is to halt.
+        partial_replies: what came of the calls that were given up because the turn is to halt.
         unshown: paths of pictures that cannot be shown, for them not to be tried again.
     """
 
     record: Record
     runner: Runner
     agent: Agent
-    partial_texts: dict[CallId, str]
+    partial_replies: dict[CallId, PartialReply]
     unshown: set[str]

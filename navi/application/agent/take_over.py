@@ -7,7 +7,7 @@ import structlog
 
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.reading.catalogue import unfinished_sessions
-from navi.application.session.partial_texts import partial_texts
+from navi.application.session.partial_replies import partial_replies
 from navi.application.session.record import Records
 from navi.domain.commands import AnswerAsides, ResumeTurn
 from navi.domain.errors import (
@@ -124,7 +124,7 @@ class TakeOver:
             command = ResumeTurn(
                 node=self._node,
                 handed_over=handed_over,
-                partial_texts=await partial_texts(self._log, record.id, turn),
+                partial_replies=await partial_replies(self._log, record.id, turn),
                 repeatable=self._repeatable(turn),
             )
             try:

@@ -32,6 +32,7 @@ from navi.ports.read_model_admin import ReadModelAdmin
 from navi.ports.text_store import TextStore
 from navi.ports.uploads import UploadStore
 from navi.ports.workspaces import Workspaces
+from navi.projections.registry import WORDLESS
 
 CATCH_UP_SECONDS = 60.0  # for the read models, which another process may be at work on
 
@@ -132,7 +133,7 @@ class EraseSessions:
         for memory in await self._memories_of(found.owner, session_id):
             await self._memories.forget(found.owner, memory.id)
         if record.session.exists and session_id != owner_stream(found.owner):
-            await record.execute(DeleteSession())
+            await record.execute(DeleteSession(partial_replies=await record.partial_replies()))
         # From here on no read model is folded from the words: what comes is read from the log anew.
         await self._read_models_follow()
         await self._drop_texts(session_id)
@@ -148,9 +149,9 @@ class EraseSessions:
         async with self._uploads.session_uploads(session_id) as session_uploads:
             await session_uploads.clear()  # what was on its way in
         await self._uploads.forget(session_id)
-        await self._read_models.forget(session_id, keep_listed=False)
+        await self._read_models.forget(session_id, keep_listed=False, but=WORDLESS)
         for fork in found.forks:
-            await self._read_models.forget(fork, keep_listed=True)
+            await self._read_models.forget(fork, keep_listed=True, but=WORDLESS)
         await failpoint("erase.before_record")
         if events or not await self._is_told(session_id):
             await self._tell(session_id, found.forks, events=events)

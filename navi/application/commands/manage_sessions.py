@@ -5,6 +5,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from navi.application.agent.actor_profile import ServedProfiles, profile_of
+from navi.application.agent.budgets import Budgets
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.session.find_session import (
     conversation,
@@ -68,6 +69,7 @@ class ManageSessions:
         ids: Ids,
         node: NodeId,
         secrets: Secrets,
+        budgets: Budgets,
     ) -> None:
         self._log = event_log
         self._records = records
@@ -76,6 +78,7 @@ class ManageSessions:
         self._ids = ids
         self._node = node
         self._secrets = secrets
+        self._budgets = budgets
 
     async def create(
         self,
@@ -158,6 +161,7 @@ class ManageSessions:
             NotFound: no such session.
             MessageIdReused: the id stands for another content.
             TooManyWaiting: the session's queue is full.
+            OutOfBudget: nothing is left to answer it with.
         """
         record = await conversation(self._records, session_id)
         is_new = message_id is None
@@ -168,6 +172,8 @@ class ManageSessions:
             seen = record.seq
             earlier = None if is_new else await self._log.find_receipt(session_id, message_id)
             profile = await profile_of(record, self._profiles)
+            if earlier is None:
+                await self._budgets.check(record, profile, in_turn=False)
             start = TurnStart(
                 turn_id=TurnId(self._ids.uuid()),
                 node=self._node,
@@ -236,7 +242,8 @@ class ManageSessions:
         Raises:
             NotFound: no such session.
         """
-        await (await conversation(self._records, session_id)).execute(DeleteSession())
+        record = await conversation(self._records, session_id)
+        await record.execute(DeleteSession(partial_replies=await record.partial_replies()))
 
     async def _require_profile(self, profile_id: str) -> None:
         if await self._profiles.files.get(profile_id) is None:

@@ -13,6 +13,7 @@ from navi.application.agent.after_turn.name_session import NameSession
 from navi.application.agent.after_turn.remember import Remember
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
 from navi.application.agent.agent_settings import AgentSettings, settings_text
+from navi.application.agent.budgets import Budgets, CheckBudgets
 from navi.application.agent.compress import CompressContext, CompressSettings
 from navi.application.agent.model_calls.ask_model import AskModelOnce, CallSettings
 from navi.application.agent.model_calls.call_bounds import CallBounds
@@ -39,6 +40,7 @@ from navi.ports.nodes import Nodes
 from navi.ports.pictures import Pictures
 from navi.ports.profiles import Profiles
 from navi.ports.read_models import ReadModels
+from navi.ports.token_limits import TokenLimits
 from navi.ports.tools import Outputs, ToolBox
 
 
@@ -59,6 +61,7 @@ class AgentPorts(Struct, frozen=True, kw_only=True):
     calls: CallSettings
     compression: CompressSettings
     search: Search
+    token_limits: TokenLimits
     subagent_seconds: float = SUBAGENT_SECONDS
 
 
@@ -92,6 +95,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     ask_model: AskModelOnce
     run_tool: RunToolOnce
     policy: Policy
+    budgets: Budgets
     show_picture: ShowPicture
     choices: ServedProfiles
     in_turns: Surroundings
@@ -124,6 +128,8 @@ def live_parts(ports: AgentPorts) -> AgentParts:
     """The parts of an agent that asks real models and runs real tools."""
     services = ports.log_services
     own = services.ports
+    profiles = ServedProfiles(ports.profiles, own.event_log, own.texts)
+    budgets = CheckBudgets(own.event_log, own.read_models, profiles, own.clock, ports.token_limits)
     ask_model = AskModelOnce(
         ports.servers,
         own.texts,
@@ -136,8 +142,8 @@ def live_parts(ports: AgentPorts) -> AgentParts:
         settings_text(
             AgentSettings(compression=ports.compression, subagent_seconds=ports.subagent_seconds)
         ),
+        budgets,
     )
-    profiles = ServedProfiles(ports.profiles, own.event_log, own.texts)
     surroundings = Surroundings(
         profiles=profiles,
         tools=ports.tools,
@@ -159,6 +165,7 @@ def live_parts(ports: AgentPorts) -> AgentParts:
             ports.tools, own.workspaces, ports.outputs, own.clock, policy, own.secrets
         ),
         policy=policy,
+        budgets=budgets,
         show_picture=ShowPicture(ports.pictures, own.texts),
         choices=profiles,
         in_turns=surroundings,
@@ -210,7 +217,16 @@ def compose_agent(parts: AgentParts) -> ComposedAgent:
             node,
             left_behind=after_turn.left_behind if parts.follows else _nobody,
         ),
-        sessions=ManageSessions(log, records, runs, parts.choices, parts.ids, node, parts.secrets),
+        sessions=ManageSessions(
+            log,
+            records,
+            runs,
+            parts.choices,
+            parts.ids,
+            node,
+            parts.secrets,
+            parts.budgets,
+        ),
         contexts=ManageContext(records, beside.compress, profiles, tools, node),
         decide_approval=ApprovalDecider(log, records, runs, inside.tools, parts.policy),
     )

@@ -32,6 +32,7 @@ from navi.ports.event_log import Recorded
 from navi.ports.log_admin import LogErasure
 from navi.ports.read_model_admin import ReadModelAdmin
 from navi.ports.text_store import TextStore
+from navi.projections.registry import WORDLESS
 
 STRETCH = 5000  # positions a step of the search
 
@@ -126,7 +127,7 @@ class EraseMemory:
     async def _tell(self, session_id: SessionId, seqs: tuple[int, ...]) -> None:
         erased = ContentErased(session_id=session_id, events=len(seqs), why="memory", seqs=seqs)
         for sharing in (session_id, *await forks_of(self._log, session_id)):
-            await self._read_models.forget(sharing, keep_listed=True)
+            await self._read_models.forget(sharing, keep_listed=True, but=WORDLESS)
             with suppress(NotFound):
                 await (await self._records.open(sharing)).execute(RecordErasure(event=erased))
 

@@ -5,6 +5,7 @@ there are, and what each of them is from the log.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from navi.application.reading.read_session import open_fold
 from navi.domain.fold import Fold
 from navi.domain.ids import Owner, SessionId
-from navi.domain.projection import UNREADABLE
+from navi.domain.projection import UNREADABLE, Projection, State
 from navi.domain.session import Session
 from navi.ports.event_log import Recorded
 from navi.ports.log_partitions import PartitionedLog
@@ -66,7 +67,28 @@ async def changed_since(
     Raises:
         LogUnavailable: Postgres does not answer.
     """
-    folds: dict[SessionId, Fold[Session]] = {}
+    folds = await folds_behind(log, read_models, Sessions(), base, owner=owner)
+    return {id_: replace(fold.state, id=id_, seq=fold.seq) for id_, fold in folds.items()}
+
+
+async def folds_behind(
+    log: PartitionedLog,
+    read_models: ReadModels,
+    projection: Projection[State],
+    base: StoredList,
+    *,
+    owner: Owner | None,
+) -> dict[SessionId, Fold[State]]:
+    """Sessions with events behind a stored list, folded up to the head of the log.
+
+    Args:
+        base: of the same projection.
+        owner: whose; None for everybody's.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    folds: dict[SessionId, Fold[State]] = {}
     for partition in range(log.partitions):
         after = base.positions.get(partition, 0)
         while True:
@@ -74,27 +96,35 @@ async def changed_since(
             for row in page.rows:
                 if owner in (None, row.owner):
                     if row.session_id not in folds:
-                        folds[row.session_id] = await _begun(log, read_models, base, row)
+                        folds[row.session_id] = await _begun(
+                            log, read_models, projection, base, row
+                        )
                     folds[row.session_id].apply(row)
             after = page.reached
             if after >= page.head:
                 break
-    return {id_: replace(fold.state, id=id_, seq=fold.seq) for id_, fold in folds.items()}
+    return folds
 
 
 async def _begun(
-    log: PartitionedLog, read_models: ReadModels, base: StoredList, row: Recorded
-) -> Fold[Session]:
+    log: PartitionedLog,
+    read_models: ReadModels,
+    projection: Projection[State],
+    base: StoredList,
+    row: Recorded,
+) -> Fold[State]:
     """Resume the stored fold of a session, at an event or beyond it."""
     if base.is_own:
-        kept = await read_models.load(Sessions.name, Sessions.version, row.session_id, rows_limit=0)
+        kept = await read_models.load(
+            projection.name, projection.version, row.session_id, rows_limit=0
+        )
         if kept is None and row.seq == 1:
-            return Fold(Sessions())
-        session = None if kept is None else session_in(row.session_id, kept)
-        if session is not None:
-            return Fold(Sessions(), seq=session.seq, state=session)
+            return Fold(projection)
+        if kept is not None:
+            with suppress(*UNREADABLE):
+                return Fold(projection, seq=kept.seq, state=projection.decode_state(kept.state))
     # Another version's states cannot be read; what a fork has from its origin stands elsewhere.
-    return await open_fold(log, read_models, Sessions(), row.session_id, rows=False)
+    return await open_fold(log, read_models, projection, row.session_id, rows=False)
 
 
 async def session_now(

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from navi.application.agent.actor_profile import ServedProfiles
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
+from navi.application.agent.budgets import Unbounded
 from navi.application.agent.show_picture import ShowPicture
 from navi.application.composition.compose_agent import AgentParts, Surroundings, compose_agent
 from navi.application.followers.project import Projector
@@ -163,6 +164,7 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
         ask_model=ask,
         run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), parts.clock, policy, secrets),
         policy=policy,
+        budgets=Unbounded(),
         show_picture=ShowPicture(NothingShown(), parts.texts),
         choices=files(OutsideProfiles(gate)),
         in_turns=Surroundings(

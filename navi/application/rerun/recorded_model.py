@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from navi.application.agent.agent_actions import WITHOUT_MODEL, WITHOUT_ROOM
+from navi.application.agent.budgets import Unbounded
 from navi.application.agent.model_calls.ask_model import (
     Asked,
     AskModelOnce,
@@ -17,20 +18,24 @@ from navi.application.agent.model_calls.ask_model import (
 )
 from navi.application.agent.model_calls.call_bounds import CallBounds, NoRoom
 from navi.application.agent.model_calls.made_with import MadeWithNames
-from navi.application.agent.model_calls.model_call import CallEvent, Recorder
+from navi.application.agent.model_calls.model_call import CallEvent, SessionRecorder
 from navi.application.agent.model_calls.model_queue import ModelQueue
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.rerun.gate import Gate
 from navi.application.rerun.recorded_tools import FOLLOWS
+from navi.domain.budgets import out_of_budget
 from navi.domain.errors import ModelFailure
 from navi.domain.events import (
+    BudgetReached,
     ModelCallFailed,
     ModelReplied,
     Purpose,
     SubagentFinished,
     TextDelta,
     ThinkingDelta,
+    TurnCompleted,
     TurnFailed,
+    TurnStopped,
 )
 from navi.domain.ids import CallId, SubagentId
 from navi.domain.model_choice import Failure
@@ -95,7 +100,7 @@ class RecordedAsk(AskModelOnce):
 
     async def __call__(
         self,
-        record: Recorder,
+        record: SessionRecorder,
         question: Question,
         *,
         conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = lambda _: (),
@@ -104,15 +109,34 @@ class RecordedAsk(AskModelOnce):
 
         Raises:
             NoModel: the recording says that there was none, or has no such call.
+            OutOfBudget: the recording says that it was used up.
             Fenced: the turn is another's.
         """
         own = self._recorded
+        if isinstance(record, InTurn):
+            await self._look_at_budgets_recorded(record)
         call = self._next(record, question)
         asking = _AskRecorded(call, own)
         # When an answer was enough the recording says, too.
         return await asking(record, replace(question, enough=None), conclude=conclude)
 
-    def _next(self, record: Recorder, question: Question) -> RecordedCall:
+    async def _look_at_budgets_recorded(self, record: InTurn) -> None:
+        """Raise where the actor, or another one of the turn, found a budget used up then."""
+        gate = self._recorded.gate
+        call = gate.recording.next_call(gate.seq, record.subagent_id)
+        for envelope in gate.recording.after(gate.seq):
+            event = envelope.event
+            ended = isinstance(event, TurnCompleted | TurnStopped | TurnFailed)
+            if ended or (call is not None and envelope.seq >= call.seq):
+                return
+            if isinstance(event, BudgetReached):
+                if envelope.subagent_id == record.subagent_id:
+                    await record(event)
+                else:
+                    await gate.reached(envelope.seq)
+                raise out_of_budget(event, now=self._recorded.clock.now())
+
+    def _next(self, record: SessionRecorder, question: Question) -> RecordedCall:
         gate, recording = self._recorded.gate, self._recorded.gate.recording
         if not isinstance(record, InTurn):
             return self._next_aside(question)
@@ -178,6 +202,7 @@ class _AskRecorded(AskModelOnce):
             RecordedBounds(call, servers),
             ModelQueue(),  # of its own: who waited for whom stands in the recording
             "",
+            Unbounded(),
         )
         self._recorded = call.called
         self._recorded_texts = own.gate.recording.texts
@@ -228,7 +253,7 @@ class RecordedBounds(CallBounds):
         return Fitted(
             request=replace(request, messages=shorten(request.messages, chars), options=options),
             shortened=shortened,
-            tokens=0,
+            tokens=self._called.prompt_estimate or 0,
         )
 
     def refused(self, target: Target, fitted: Fitted, error: ModelFailure) -> str:

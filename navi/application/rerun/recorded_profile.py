@@ -38,6 +38,7 @@ from navi.domain.compression import (
     transcript,
 )
 from navi.domain.events import (
+    BudgetReached,
     CompressionFailed,
     CompressionTrigger,
     ContextCompressed,
@@ -95,6 +96,7 @@ _BY_THE_LOOP = (
     | PlanningPhaseCompleted
     | PlanReady
     | GuidanceGiven
+    | BudgetReached
     | ContextCompressed
     | CompressionFailed
     | MemoryRecalled

@@ -9,15 +9,16 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from navi.application.reading.read_session import open_fold
-from navi.application.session.partial_texts import partial_texts
+from navi.application.session.partial_replies import partial_replies
 from navi.application.session.retry import with_retry
-from navi.domain.commands import Command, Runner
+from navi.domain.commands import Command, PartialReply, Runner
 from navi.domain.decide import Decided, decide, turn_ids
 from navi.domain.errors import ConcurrentAppend, LogUnavailable, RuleBroken
 from navi.domain.events import (
     AgentEvent,
     CompressionUndone,
     ContentErased,
+    SessionCreated,
     ToolFinished,
     ToolStarted,
 )
@@ -147,14 +148,14 @@ class Record:
             return None
         return Runner(turn_id=turn.id, attempt=turn.attempt)
 
-    async def partial_texts(self) -> dict[CallId, str]:
-        """The partial texts of the turn's open model calls, read from the log.
+    async def partial_replies(self) -> dict[CallId, PartialReply]:
+        """What came of the turn's open model calls, read from the log.
 
         Raises:
             LogUnavailable: Postgres does not answer.
         """
         turn = self.session.turn
-        return {} if turn is None else await partial_texts(self._log, self.id, turn)
+        return {} if turn is None else await partial_replies(self._log, self.id, turn)
 
     async def refresh(self, *, until: int | None = None) -> None:
         """Fold in what other processes appended.
@@ -222,9 +223,9 @@ class Record:
         events = self._place(decided)
         if not events:
             return ()
-        batch = Append(
-            session_id=self.id, owner=self.session.owner, expected=self.seq, events=events
-        )
+        first = events[0].event  # of a session that is only made now, it says whose it is
+        owner = first.owner if isinstance(first, SessionCreated) else self.session.owner
+        batch = Append(session_id=self.id, owner=owner, expected=self.seq, events=events)
         if self._metrics is None:
             rows = await (self._append_with_retry(batch) if retry else self._log.append(batch))
         else:

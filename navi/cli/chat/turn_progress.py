@@ -5,9 +5,11 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from navi.cli.printable import one_line
+from navi.domain.budgets import budget_words
 from navi.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
+    BudgetReached,
     CompressionFailed,
     ContextCompressed,
     Envelope,
@@ -211,6 +213,9 @@ class TurnProgress:
             case TurnStopped():
                 self._clear()
                 return (StatusLine(text="stopped", good=False),)
+            case BudgetReached():
+                self._told = budget_words(event)
+                return (StatusLine(text=whose + self._told, good=False),)
             case TurnFailed(error=error):
                 self._clear()
                 told, self._told = self._told, ""

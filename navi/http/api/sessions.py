@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Literal
 
 from litestar import Response, delete, get, patch, post
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.application.commands.manage_sessions import Change
 from navi.application.reading.list_sessions import list_sessions
@@ -51,14 +51,27 @@ class WaitingCall(Struct, frozen=True, kw_only=True):
     since: datetime
 
 
+class UsageAnswer(Struct, frozen=True, kw_only=True):
+    """Tokens of all model calls of a session, as servers counted them, else estimated.
+
+    Attributes:
+        cached_tokens: of the prompts, what servers had not to read anew; null where none has said.
+        estimated: calls of which a count is an estimate; absent where there are none.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int | None
+    calls: int
+    estimated: int | UnsetType = UNSET
+
+
 class SessionAnswer(Struct, frozen=True, kw_only=True):
     """A session as clients see it.
 
     Attributes:
         context_token_count: as the model server last counted; null before it has.
         forked_from: the session, and the last event of it, that this one goes on from; else null.
-        usage: tokens of all its model calls, as far as the servers counted them; ``cached_tokens`` is
-            null where none says what it had read before.
         waiting: the tool calls that wait for a person.
     """
 
@@ -72,7 +85,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
     seq: int
     context_token_count: int | None
     forked_from: Origin | None
-    usage: SessionUsage
+    usage: UsageAnswer
     waiting: tuple[WaitingCall, ...]
 
 
@@ -196,8 +209,18 @@ def session_answer(session: Session) -> SessionAnswer:
         seq=session.seq,
         context_token_count=session.context_token_count,
         forked_from=session.forked_from,
-        usage=session.usage,
+        usage=_usage_answer(session.usage),
         waiting=waiting_calls(session),
+    )
+
+
+def _usage_answer(usage: SessionUsage) -> UsageAnswer:
+    return UsageAnswer(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        calls=usage.calls,
+        estimated=usage.estimated or UNSET,
     )
 
 

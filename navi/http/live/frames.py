@@ -3,7 +3,7 @@
 from typing import Literal, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.errors import (
     AlreadyDecided,
@@ -12,6 +12,7 @@ from navi.domain.errors import (
     MessageIdReused,
     NaviError,
     NotFound,
+    OutOfBudget,
     TooManyWaiting,
     Unavailable,
 )
@@ -26,6 +27,8 @@ ErrorCode = Literal[
     "bad_input",
     "message_id_reused",
     "too_many_waiting",
+    "limited",
+    "out_of_budget",
     "already_decided",
     "too_large",
     "not_found",
@@ -92,10 +95,15 @@ class PongFrame(Struct, frozen=True, kw_only=True, tag="pong", tag_field="type")
 
 
 class ErrorFrame(Struct, frozen=True, kw_only=True, tag="error", tag_field="type"):
-    """A frame was refused; the socket stays open."""
+    """A frame was refused; the socket stays open.
+
+    Attributes:
+        retry_after: seconds until it would be taken, of ``limited``.
+    """
 
     code: ErrorCode
     message: str
+    retry_after: int | UnsetType = UNSET
 
 
 class ReceiptFrame(Struct, frozen=True, kw_only=True, tag="receipt", tag_field="type"):
@@ -138,7 +146,12 @@ def encode_frame(frame: ServerFrame) -> bytes:
 
 def error_frame(error: NaviError) -> ErrorFrame:
     """The error frame for a refused frame."""
-    return ErrorFrame(code=_code(error), message=answer_of(error).problem.detail)
+    retry_after = error.retry_after if isinstance(error, OutOfBudget) else None
+    return ErrorFrame(
+        code=_code(error),
+        message=answer_of(error).problem.detail,
+        retry_after=UNSET if retry_after is None else retry_after,
+    )
 
 
 def _code(error: NaviError) -> ErrorCode:
@@ -151,6 +164,10 @@ def _code(error: NaviError) -> ErrorCode:
             return "message_id_reused"
         case AlreadyDecided():
             return "already_decided"
+        case OutOfBudget(retry_after=None):
+            return "out_of_budget"
+        case OutOfBudget():
+            return "limited"
         case TooManyWaiting():
             return "too_many_waiting"
         case EventTooLarge():

@@ -22,6 +22,7 @@ from navi.domain.errors import (
     MessageIdReused,
     NaviError,
     NotFound,
+    OutOfBudget,
     RuleBroken,
     TooManyWaiting,
     Unavailable,
@@ -102,6 +103,15 @@ def answer_of(error: Exception) -> ErrorAnswer:
             )
         case UploadsFull():
             return _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "uploads-full", str(error))
+        case OutOfBudget(retry_after=int(seconds)):
+            return _problem(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "out-of-budget",
+                str(error),
+                headers={"Retry-After": str(seconds)},
+            )
+        case OutOfBudget():
+            return _problem(HTTPStatus.CONFLICT, "out-of-budget", str(error))
         case RuleBroken():
             return _problem(HTTPStatus.CONFLICT, "rule-broken", str(error))
         case EventTooLarge():

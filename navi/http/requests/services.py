@@ -17,6 +17,7 @@ from navi.application.uploads.manage_uploads import ManageUploads
 from navi.ports.language_model import Renderers
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.metrics import Gauges, Metrics
+from navi.ports.price_list import PriceList
 from navi.ports.profiles import Profiles
 from navi.ports.read_models import ReadModels
 from navi.ports.text_store import TextStore
@@ -63,6 +64,7 @@ class Services(Struct, frozen=True, kw_only=True):
     profiles: Profiles
     tools: OfferedTools
     texts: TextStore
+    prices: PriceList
     renderers: Renderers
     check: Callable[[], Awaitable[Readiness]]
     metrics: Metrics

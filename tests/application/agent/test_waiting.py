@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from navi.domain.events import ModelCallFailed, ModelReplied, ModelWaiting
-from navi.domain.ids import CallId, SessionId
+from navi.domain.events import (
+    ModelCalled,
+    ModelCallFailed,
+    ModelReplied,
+    ModelWaiting,
+    Usage,
+)
+from navi.domain.ids import SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall, calls
@@ -158,13 +164,20 @@ async def test_a_message_cuts_off_what_follows_another_turn_and_does_not_wait(
         assert outcome.content == "at once"
         assert naming.client_left
         assert "model_waiting" not in await node.world.types(other)
+        [called] = [
+            event
+            for event in await events_of(node, one, ModelCalled)
+            if event.call_id == naming.headers["x-navi-call"]
+        ]
+        assert isinstance(called.prompt_estimate, int)
         assert await events_of(node, one, ModelCallFailed) == [
             ModelCallFailed(
-                call_id=CallId(naming.headers["x-navi-call"]),
+                call_id=called.call_id,
                 kind="preempted",
                 error="gave way to a message",
                 partial_text="A na",
                 will_retry=True,
+                estimate=Usage(prompt_tokens=called.prompt_estimate, completion_tokens=2),
             )
         ]
 

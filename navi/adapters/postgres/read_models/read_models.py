@@ -1,6 +1,6 @@
 """Read models in Postgres: generic tables, keyed by projection, build and session."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 
@@ -77,6 +77,10 @@ _LIST_AFTER = """
     order by pinned desc, last_active desc, session_id desc
     limit $4"""
 
+# Of all owners: in statements of their own, since one plan for both would be the slower one.
+_LIST_OF_ALL = _LIST.replace("owner = $3", "$3::text is null")
+_LIST_OF_ALL_AFTER = _LIST_AFTER.replace("owner = $3", "$3::text is null")
+
 _UNFINISHED = """
     select session_id::text, seq, state from navi.read_state
     where projection = $1 and version = (
@@ -106,18 +110,20 @@ _FORGET = (
     """
     delete from navi.read_row t
     using (select distinct projection, version from navi.checkpoint) c
-    where t.projection = c.projection and t.version = c.version and t.session_id = $1""",
+    where t.projection = c.projection and t.version = c.version and t.session_id = $1
+      and t.projection <> all ($2::text[])""",
     """
     delete from navi.parked_event t
     using (select distinct projection, version from navi.checkpoint) c
-    where t.projection = c.projection and t.build = c.version and t.session_id = $1""",
+    where t.projection = c.projection and t.build = c.version and t.session_id = $1
+      and t.projection <> all ($2::text[])""",
 )
 
 _FORGET_STATES = """
     delete from navi.read_state t
     using (select distinct projection, version from navi.checkpoint) c
     where t.projection = c.projection and t.version = c.version and t.session_id = $1
-      and not ($2 and t.last_active is not null)"""
+      and t.projection <> all ($2::text[]) and not ($3 and t.last_active is not null)"""
 
 
 class PostgresReadModels(PostgresBuilds):
@@ -178,13 +184,15 @@ class PostgresReadModels(PostgresBuilds):
         rows = await fetch(self._pool, _LAST_ROW, projection, version, session_id, until)
         return (rows[0]["key"], rows[0]["row"]) if rows else None
 
-    async def forget(self, session_id: SessionId, *, keep_listed: bool) -> None:
+    async def forget(
+        self, session_id: SessionId, *, keep_listed: bool, but: Collection[str] = ()
+    ) -> None:
         async with transaction(self._pool) as connection:
             with answering():
                 await connection.execute(_LOCK_ALL)
                 for statement in _FORGET:
-                    await connection.execute(statement, session_id)
-                await connection.execute(_FORGET_STATES, session_id, keep_listed)
+                    await connection.execute(statement, session_id, list(but))
+                await connection.execute(_FORGET_STATES, session_id, list(but), keep_listed)
 
     async def positions(self, projection: str, version: int) -> Mapping[int, int]:
         rows = await fetch(self._pool, _POSITIONS, projection, version)
@@ -195,14 +203,16 @@ class PostgresReadModels(PostgresBuilds):
         projection: str,
         version: int,
         *,
-        owner: Owner,
+        owner: Owner | None,
         after: tuple[bool, datetime, SessionId] | None,
         limit: int | None,
     ) -> Sequence[tuple[SessionId, StoredState]]:
         wanted = (projection, version, owner, limit)
         if after is None:
-            return _listed(await fetch(self._pool, _LIST, *wanted))
-        return _listed(await fetch(self._pool, _LIST_AFTER, *wanted, *after))
+            first = _LIST_OF_ALL if owner is None else _LIST
+            return _listed(await fetch(self._pool, first, *wanted))
+        later = _LIST_OF_ALL_AFTER if owner is None else _LIST_AFTER
+        return _listed(await fetch(self._pool, later, *wanted, *after))
 
     async def unfinished(
         self, projection: str, version: int

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from navi.application.agent.model_calls.ask_model import NoModel
 from navi.application.agent.model_calls.model_queue import GaveWay
 from navi.application.session.record import Record, Records
-from navi.domain.errors import ModelFailure, NaviError, Unavailable
+from navi.domain.errors import ModelFailure, NaviError, OutOfBudget, Unavailable
 from navi.domain.ids import SessionId
 from navi.domain.session import FollowUp
 
@@ -90,6 +90,12 @@ class AfterTurn:
                 bound.info("follower_waits_for_a_model", reason=str(error))
                 if (tried := self._tried.get(session_id)) is not None:
                     self._try(session_id, replace(tried, again_at=_now() + LATER_SECONDS))
+            except OutOfBudget as out:
+                # It is left due: a session has no more tokens, a day has new ones tomorrow.
+                bound.info("follower_out_of_budget", scope=out.scope)
+                tried = self._tried.get(session_id)
+                if tried is not None and out.retry_after is not None:
+                    self._try(session_id, replace(tried, again_at=_now() + out.retry_after))
             except (Unavailable, ModelFailure, NaviError) as error:
                 bound.warning("follower_failed", reason=str(error))
             except Exception:  # noqa: BLE001 - a border: what follows a turn never breaks a session

@@ -11,15 +11,30 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from navi.application.agent.budgets import Budgets
 from navi.application.agent.model_calls.await_server import AwaitServer
 from navi.application.agent.model_calls.call_bounds import CallBounds
 from navi.application.agent.model_calls.made_with import MadeWith, MadeWithNames
-from navi.application.agent.model_calls.model_call import Attention, CallEvent, ModelCall, Recorder
+from navi.application.agent.model_calls.model_call import (
+    Attention,
+    CallEvent,
+    ModelCall,
+    SessionRecorder,
+)
 from navi.application.agent.model_calls.model_queue import GaveWay, ModelQueue, Slot
 from navi.application.session.retry import with_retry
 from navi.domain import prefill
-from navi.domain.errors import ModelFailure
-from navi.domain.events import ModelCalled, ModelCallFailed, ModelReplied, ModelWaiting, Purpose
+from navi.domain.call_tokens import estimate
+from navi.domain.commands import PartialReply
+from navi.domain.errors import ModelFailure, OutOfBudget
+from navi.domain.events import (
+    BudgetReached,
+    ModelCalled,
+    ModelCallFailed,
+    ModelReplied,
+    ModelWaiting,
+    Purpose,
+)
 from navi.domain.ids import CallId
 from navi.domain.model_choice import Candidate, Failure, failure_of
 from navi.domain.profile import ServedProfile
@@ -90,10 +105,10 @@ class NoModel(ModelFailure):
 
 
 class Interrupted(Struct, frozen=True, kw_only=True):
-    """The call was given up because the turn is to halt; ``shown`` is its partial text."""
+    """The call was given up because the turn is to halt; ``partial`` is what had come of it."""
 
-    call_id: CallId
-    shown: str
+    called: ModelCalled
+    partial: PartialReply
 
 
 class Replied(Struct, frozen=True):
@@ -135,6 +150,7 @@ class AskModelOnce:
         bounds: CallBounds,
         queue: ModelQueue,
         made_with: str,
+        budgets: Budgets,
     ) -> None:
         """Ask nothing yet.
 
@@ -149,6 +165,7 @@ class AskModelOnce:
         self._secrets = secrets
         self._bounds = bounds
         self._queue = queue
+        self._budgets = budgets
         self._made_with = MadeWith(texts, secrets, settings=made_with)
         self._waits = AwaitServer(servers, clock)
         self._rates = prefill.Rates()
@@ -156,7 +173,7 @@ class AskModelOnce:
 
     async def __call__(
         self,
-        record: Recorder,
+        record: SessionRecorder,
         question: Question,
         *,
         conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = _nothing_more,
@@ -170,6 +187,7 @@ class AskModelOnce:
             NoModel: nothing can be asked, so nothing was recorded.
             NoRoom: the question does not fit into the window; likewise.
             GaveWay: a follow-up has to be asked anew; likewise.
+            OutOfBudget: no call may be made any more; in a turn that is recorded.
             Fenced: the turn is another's; nothing more may be done.
         """
         question = self._masked(question)
@@ -181,6 +199,7 @@ class AskModelOnce:
         async with await self._slot(record, question, target) as slot:
             if slot is None:
                 return NotSent()
+            await self._look_at_budgets(record, question)
             called = await self._called(record, target, fitted, body, question)
             if slot.give_way.is_set():
                 raise GaveWay
@@ -200,7 +219,7 @@ class AskModelOnce:
         if isinstance(final, ModelFailure):
             return await self._failed(call, question, target, fitted, final)
         if final is None:
-            return Interrupted(call_id=called.call_id, shown=call.partial_text)
+            return Interrupted(called=called, partial=call.partial_reply)
         await failpoint("model.before_reply")
         self._succeeded(target, final, call.first_chunk_seconds)
         reply = call.reply(final, self._ids)
@@ -283,7 +302,7 @@ class AskModelOnce:
     def _masked_message(self, message: PromptMessage) -> PromptMessage:
         return replace(message, content=self._secrets.mask(message.content).text)
 
-    async def _choose(self, record: Recorder, question: Question) -> Target | None:
+    async def _choose(self, record: SessionRecorder, question: Question) -> Target | None:
         """What to ask; None where the call is to halt before there is anything to ask."""
         try:
             there = await self._waits.for_models(record, question.models, purpose=question.purpose)
@@ -304,7 +323,7 @@ class AskModelOnce:
         return target
 
     async def _slot(
-        self, record: Recorder, question: Question, target: Target
+        self, record: SessionRecorder, question: Question, target: Target
     ) -> AbstractAsyncContextManager[Slot | None]:
         """The right to send a call, once it is entered."""
         server = target.model.backend
@@ -319,6 +338,17 @@ class AskModelOnce:
         if record.follows:
             return self._queue.idle_slot(server, slots=slots, session_id=session_id, halt=halt)
         return self._queue.slot(server, slots=slots, session_id=session_id, halt=halt, tell=tell)
+
+    async def _look_at_budgets(self, record: SessionRecorder, question: Question) -> None:
+        """Raise where nothing is left to spend: as late as can be, since others spend meanwhile."""
+        in_turn = record.node is None
+        check = partial(self._budgets.check, record.record, question.made_by, in_turn=in_turn)
+        try:
+            await with_retry(check)
+        except OutOfBudget as out:
+            if in_turn:
+                await record(BudgetReached(scope=out.scope, limit=out.limit, spent=out.spent))
+            raise
 
     def _first_chunk_timeout(self, target: Target, fitted: Fitted) -> float:
         return prefill.first_chunk_timeout(
@@ -337,7 +367,7 @@ class AskModelOnce:
 
     async def _called(
         self,
-        record: Recorder,
+        record: SessionRecorder,
         target: Target,
         fitted: Fitted,
         body: bytes,
@@ -369,6 +399,7 @@ class AskModelOnce:
             profile_id=made_with.profile_id,
             profile_sha256=made_with.profile_sha256,
             settings_sha256=made_with.settings_sha256,
+            prompt_estimate=fitted.tokens or UNSET,
         )
 
     async def made_with(self, profile: ServedProfile) -> MadeWithNames:
@@ -407,6 +438,7 @@ class AskModelOnce:
             partial_text=call.partial_text,
             will_retry=again is not None,
             not_ready=waits or UNSET,
+            estimate=call.estimate_failed(error),
         )
         if error.kind == "runaway" and question.purpose == "turn":
             failed = replace(failed, kept=self._bounds.answer_before(failed.partial_text) or UNSET)
@@ -456,6 +488,7 @@ class AskModelOnce:
             error=said,
             partial_text=call.partial_text,
             will_retry=again,
+            estimate=call.estimate_failed(error),
         )
         await call.record(failed)
         attempt = Attempt(
@@ -470,7 +503,7 @@ class AskModelOnce:
 
 async def ask_until_answered(
     ask_model: AskModelOnce,
-    record: Recorder,
+    record: SessionRecorder,
     question: Question,
     *,
     conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = _nothing_more,
@@ -478,11 +511,12 @@ async def ask_until_answered(
     """Make a model call, with retries and other servers; None if every try failed.
 
     For calls whose failure is nobody's end: a name, a summary, a memory. One that is cut off because
-    it is to halt is answered here.
+    it is to halt is answered here, or with the end of its turn.
 
     Raises:
         NoModel: there is nothing to ask.
         GaveWay: a follow-up has to be asked anew, when nobody waits.
+        OutOfBudget: no call may be made any more.
         Fenced: the turn is another's.
     """
     while True:
@@ -498,9 +532,11 @@ async def ask_until_answered(
                 if attempt.not_ready_at is not None and record.follows:
                     raise NoModel(failure.kind, failure.error)  # it is left due
                 question = replace(question, attempts=(*question.attempts, attempt))
-            case Interrupted(call_id=call_id):
+            case Interrupted(called=called, partial=partial):
                 if record.node is not None:
-                    await record(_stopped(call_id))
+                    await record(_stopped(called, partial))
+                else:
+                    record.given_up[called.call_id] = partial
                 return None
             case NotSent():
                 return None
@@ -508,9 +544,15 @@ async def ask_until_answered(
                 assert_never(asked)
 
 
-def _stopped(call_id: CallId) -> ModelCallFailed:
+def _stopped(called: ModelCalled, partial: PartialReply) -> ModelCallFailed:
     return ModelCallFailed(
-        call_id=call_id, kind="stopped", error="the process ends", partial_text="", will_retry=False
+        call_id=called.call_id,
+        kind="stopped",
+        error="the process ends",
+        partial_text="",
+        will_retry=False,
+        usage=partial.usage,
+        estimate=estimate(partial.usage, prompt=called.prompt_estimate, said=partial.said),
     )
 
 

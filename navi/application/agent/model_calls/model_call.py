@@ -6,11 +6,13 @@ from contextlib import aclosing
 from typing import Literal, Protocol
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.application.agent.model_calls.model_queue import any_set
 from navi.application.agent.model_calls.show_text import ShownText
-from navi.domain.commands import Aside, Outcome
+from navi.application.session.record import Record
+from navi.domain.call_tokens import estimate, was_read
+from navi.domain.commands import Aside, Outcome, PartialReply
 from navi.domain.errors import ModelFailure
 from navi.domain.events import JsonObject, ModelCalled, ModelReplied, ToolCall, Usage
 from navi.domain.ids import CallId, NodeId, SessionId
@@ -70,6 +72,20 @@ class Recorder(Protocol):
         ...
 
 
+class SessionRecorder(Recorder, Protocol):
+    """Appends the events of a session's model calls, which are held against its budget."""
+
+    @property
+    def record(self) -> Record:
+        """The session, whose budget the call is held against."""
+        ...
+
+    @property
+    def given_up(self) -> dict[CallId, PartialReply]:
+        """What came of calls of a turn that are given up: they are answered at its end."""
+        ...
+
+
 class Attention(Struct, frozen=True, kw_only=True):
     """When a stream is closed before its end.
 
@@ -95,6 +111,8 @@ class ModelCall:
         offered: Sequence[ToolSchema],
     ) -> None:
         self.id = called.call_id
+        self._prompt = called.prompt_estimate
+        self._counted: Usage | UnsetType = UNSET
         self._shows = called.purpose == "turn"
         self._schemas = {tool.name: tool.parameters for tool in offered if self._shows}
         self._written: tuple[RequestedCall, ...] = ()
@@ -113,6 +131,20 @@ class ModelCall:
     def partial_text(self) -> str:
         """The text so far of a call that is given up: what was logged as deltas."""
         return self.shown.shown if self._shows else self.shown.text
+
+    @property
+    def partial_reply(self) -> PartialReply:
+        """What came so far of a call that is given up."""
+        return PartialReply(text=self.partial_text, said=self._said, usage=self._counted)
+
+    @property
+    def _said(self) -> int:
+        return len(self.shown.text) + len(self.shown.thinking)
+
+    def estimate_failed(self, failure: ModelFailure) -> Usage | UnsetType:
+        """What a call came to that failed, in tokens: nobody has counted them."""
+        prompt = self._prompt if was_read(failure) or self._prompt is UNSET else 0
+        return estimate(UNSET, prompt=prompt, said=self._said)
 
     async def pause(self, seconds: float) -> None:
         """Wait before a retry; stops waiting when the turn is to halt."""
@@ -196,6 +228,7 @@ class ModelCall:
                             tool_calls_came = True
                         case FinalChunk():
                             final = chunk
+                            self._counted = chunk.usage
                     if final is not None:
                         self._written = self._calls_in_text(final)
                         if self._written:
@@ -282,6 +315,7 @@ class ModelCall:
         # Calls that nobody offered and nobody will run, as in a plan, are not asked for.
         calls = (*final.tool_calls, *written) if self._shows else ()
         schemas = {} if final.finish_reason == FOR_LENGTH else self._schemas
+        said = self._said + len(msgspec.json.encode(final.tool_calls) if final.tool_calls else b"")
         return ModelReplied(
             call_id=self.id,
             content="" if written else text,
@@ -294,6 +328,7 @@ class ModelCall:
             first_chunk_ms=round((first - self._sent) * 1000) if first is not None else None,
             recognised=True if written else UNSET,
             written=text if written else UNSET,
+            estimate=estimate(final.usage, prompt=self._prompt, said=said),
         )
 
 

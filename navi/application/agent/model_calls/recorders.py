@@ -4,9 +4,9 @@ import asyncio
 
 from navi.application.agent.model_calls.model_call import CallEvent
 from navi.application.session.record import Record
-from navi.domain.commands import Aside, Outcome, RecordAside, RecordOutcome, Runner
+from navi.domain.commands import Aside, Outcome, PartialReply, RecordAside, RecordOutcome, Runner
 from navi.domain.events import AgentEvent
-from navi.domain.ids import NodeId, SessionId, SubagentId
+from navi.domain.ids import CallId, NodeId, SessionId, SubagentId
 
 
 class InTurn:
@@ -21,7 +21,9 @@ class InTurn:
         runner: Runner,
         subagent_id: SubagentId | None,
         halt: asyncio.Event | None = None,
+        given_up: dict[CallId, PartialReply] | None = None,
     ) -> None:
+        self.given_up = {} if given_up is None else given_up
         self.record = record
         self.runner = runner
         self.subagent_id = subagent_id
@@ -62,6 +64,7 @@ class BesideTurns:
 
     def __init__(self, record: Record, node: NodeId, halt: asyncio.Event, *, follows: bool) -> None:
         self.record = record
+        self.given_up: dict[CallId, PartialReply] = {}
         self.node: NodeId | None = node
         self.halt = halt
         self.follows = follows
