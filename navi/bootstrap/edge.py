@@ -13,7 +13,8 @@ from navi.application.followers.relay import (
 )
 from navi.bootstrap.node import Node
 from navi.domain.errors import StoreRefused, Unavailable
-from navi.http.requests.services import Draining, Readiness, Services
+from navi.domain.ids import Owner
+from navi.http.requests.services import Draining, Readiness, Reads, Services
 
 CHECK_SECONDS = 2.0  # what Postgres may take to answer a question for readiness
 
@@ -23,6 +24,7 @@ def services_of(node: Node, draining: Draining) -> Services:
     return Services(
         event_log=node.store.log,
         read_models=node.store.read_models,
+        reads_of=partial(_reads, node),
         sessions=node.agent.sessions,
         fork_session=node.services.fork_session,
         contexts=node.agent.contexts,
@@ -41,6 +43,10 @@ def services_of(node: Node, draining: Draining) -> Services:
         draining=draining,
         version=__version__,
     )
+
+
+def _reads(node: Node, owner: Owner) -> Reads:
+    return Reads(event_log=node.store.log_of(owner), read_models=node.store.read_models_of(owner))
 
 
 async def _check(node: Node) -> Readiness:

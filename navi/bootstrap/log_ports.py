@@ -39,7 +39,7 @@ def log_ports(
         event_log=store.log,
         read_models=store.read_models,
         texts=store.texts,
-        memories=PostgresMemories(store.pool, embedders),
+        memories=PostgresMemories(store.pool, embedders, pools_of=store.pools_of),
         workspaces=FolderWorkspaces(settings.files_dir),
         uploads=FolderUploads(settings.files_dir, clock),
         clock=clock,

@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from navi.adapters.embedded.servers import open_or_attach
 from navi.adapters.postgres.connect import Pool, open_pool
@@ -13,9 +15,13 @@ from navi.adapters.postgres.log.text_store import PostgresTextStore
 from navi.adapters.postgres.migrate import migrate, pending
 from navi.adapters.postgres.nodes import PostgresNodes
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
+from navi.adapters.postgres.reader_role import PoolsOfOwners, open_owner_pools
 from navi.bootstrap.servers import addresses_of
 from navi.domain.errors import StoreRefused
+from navi.domain.ids import Owner
+from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_model_admin import ReadModelBackend
+from navi.ports.read_models import ReadModels
 from navi.ports.text_store import TextStore
 from navi.ports.wake_ups import WakeUps
 from navi.settings import Settings
@@ -27,7 +33,11 @@ FIRST_MIGRATION = "0001_event_log"
 
 
 class Store(Struct, frozen=True, kw_only=True):
-    """The open log and its stores."""
+    """The open log and its stores.
+
+    Attributes:
+        pools_of: where what is an owner's is read, for people; under row-level security in a node.
+    """
 
     database_url: str
     log: PostgresEventLog
@@ -35,6 +45,16 @@ class Store(Struct, frozen=True, kw_only=True):
     read_models: ReadModelBackend
     nodes: PostgresNodes
     pool: Pool
+    pools_of: PoolsOfOwners
+
+    def log_of(self, owner: Owner) -> PartitionedLog:
+        """The log as an owner sees it."""
+        return self.log.seen_by(owner, self.pools_of(owner))
+
+    def read_models_of(self, owner: Owner) -> ReadModels:
+        """The read models as an owner sees them."""
+        # Whoever reads asks `fetch` alone, which takes both kinds.
+        return PostgresReadModels(cast("Pool", self.pools_of(owner)))
 
 
 @asynccontextmanager
@@ -48,8 +68,11 @@ async def open_store(
         StoreRefused: the database is of another version of navi, or does not keep what it is given.
     """
     await migrate(database_url)
-    async with _open(database_url, partitions=settings.log_partitions, wakes=wakes) as store:
-        yield store
+    async with (
+        _open(database_url, partitions=settings.log_partitions, wakes=wakes) as store,
+        open_owner_pools(database_url, store.pool) as pools_of,
+    ):
+        yield replace(store, pools_of=pools_of)
 
 
 @asynccontextmanager
@@ -71,6 +94,7 @@ async def _open(
             read_models=PostgresReadModels(pool),
             nodes=PostgresNodes(database_url, pool),
             pool=pool,
+            pools_of=lambda _: pool,
         )
 
 

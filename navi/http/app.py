@@ -1,12 +1,14 @@
 """The ASGI application: routes, error handlers, middleware."""
 
 from collections.abc import Iterable
+from typing import cast
 
 from litestar import Litestar, Response, get
 from litestar.di import Provide
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, Scope
 from msgspec import Struct
 
+from navi.domain.principal import Principal
 from navi.http.api.approvals import decide_approval, get_approvals
 from navi.http.api.contexts import compress_context, get_planning, undo_compression
 from navi.http.api.events import get_events, get_request
@@ -117,11 +119,15 @@ def create_app(
         allowed_hosts: further names, such as the machine's own where that listens on all addresses.
         identify: finds whom a request comes from.
     """
+
+    def given(scope: Scope) -> Services:
+        return services.seen_by(cast("Principal | None", scope["user"]))
+
     app = Litestar(
         # First: a path without one gets the handler of `OPTIONS` that Litestar makes.
         route_handlers=[*options_routes(ROUTES), *ROUTES],
         dependencies={
-            "services": Provide(lambda: services, sync_to_thread=False),
+            "services": Provide(given, sync_to_thread=False),
             **DEPENDENCIES,
         },
         guards=[check_access],

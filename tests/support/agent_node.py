@@ -53,6 +53,8 @@ from navi.ports.event_log import Recorded
 from navi.ports.language_model import Capacity
 from navi.ports.log_admin import LogBackend
 from navi.ports.metrics import Metrics
+from navi.ports.memories import Memories
+from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.tools import Tool
 from navi.projections.registry import PROJECTIONS
 
@@ -67,11 +69,17 @@ WORLDS: "list[World]" = []  # of the test that runs
 class World:
     """What the nodes of a test share: the log, the read models, and who is alive."""
 
-    def __init__(self, event_log: LogBackend | None = None) -> None:
+    def __init__(
+        self,
+        event_log: LogBackend | None = None,
+        *,
+        read_models: ReadModelBackend | None = None,
+        memories: Memories | None = None,
+    ) -> None:
         self.log: LogBackend = event_log or InMemoryEventLog()
-        self.read_models = InMemoryReadModels()
+        self.read_models: ReadModelBackend = read_models or InMemoryReadModels()
         self.texts = InMemoryTextStore()
-        self.memories = InMemoryMemories(NoEmbedders())
+        self.memories: Memories = memories or InMemoryMemories(NoEmbedders())
         self.cluster: dict[NodeId, Any] = {}
         self.secrets = Secrets()
         WORLDS.append(self)

@@ -1,7 +1,7 @@
 """The whole service on a log in memory, behind its real HTTP server on a free port."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from navi.application.followers.take_gauges import TakeGauges
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.http.app import create_app
-from navi.http.requests.services import Draining, Readiness, Services
+from navi.http.requests.services import Draining, Readiness, Reads, Services
 from navi.http.server.authentication import Identify, everybody_is_local
 from navi.http.server.serve import Address, serving
 from navi.ports.event_log import Append, Recorded
@@ -119,8 +119,13 @@ async def running_app(
     identify: Identify = everybody_is_local,
     profiles: Path | None = None,
     user_tokens: int | None = None,
+    change: Callable[[Services], Services] = lambda services: services,
 ) -> AsyncGenerator[RunningApp, None]:
-    """The service; its model server answers as the demo model does unless a test says otherwise."""
+    """The service; its model server answers as the demo model does unless a test says otherwise.
+
+    Args:
+        change: what a test wants otherwise of the services.
+    """
     world = world or World()
     async with (
         ModelServer() as models,
@@ -134,6 +139,7 @@ async def running_app(
         services = Services(
             event_log=world.log,
             read_models=world.read_models,
+            reads_of=lambda _: Reads(event_log=world.log, read_models=world.read_models),
             sessions=node.sessions,
             fork_session=node.fork_session,
             contexts=node.contexts,
@@ -158,7 +164,9 @@ async def running_app(
             draining=switches.draining,
             version="0.0.0",
         )
-        app = create_app(services, host="127.0.0.1", allowed_hosts=allowed_hosts, identify=identify)
+        app = create_app(
+            change(services), host="127.0.0.1", allowed_hosts=allowed_hosts, identify=identify
+        )
         async with serving(app, host="127.0.0.1", port=0) as address:
             running = RunningApp(world, node, models, address, switches, files)
             async with running.client:

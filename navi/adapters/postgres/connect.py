@@ -9,13 +9,25 @@ from typing import Any, TypeAlias
 import asyncpg
 import structlog
 from asyncpg.pool import PoolConnectionProxy
+from msgspec import Struct
 
 from navi.domain.errors import LogUnavailable, StoreRefused
+from navi.domain.ids import Owner
 
 log = structlog.get_logger()
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+
+
+class OwnerPool(Struct, frozen=True):
+    """Connections of ``reader_role`` on which a read finds the rows of one owner, and no others."""
+
+    pool: Pool
+    owner: Owner
+
+
+ReadPool: TypeAlias = "Pool | OwnerPool"
 
 CONNECT_SECONDS = 3.0
 ACQUIRE_SECONDS = 3.0
@@ -114,7 +126,7 @@ async def open_pool(
 
 
 async def fetch(
-    pool: Pool, statement: str, *values: Any, seconds: float = READ_SECONDS
+    reads: ReadPool, statement: str, *values: Any, seconds: float = READ_SECONDS
 ) -> Sequence[asyncpg.Record]:
     """The rows of a read, tried again on another connection where one turns out to be dead.
 
@@ -126,6 +138,7 @@ async def fetch(
     Raises:
         LogUnavailable: Postgres does not answer, or no connection became free in time.
     """
+    pool, owner = (reads.pool, reads.owner) if isinstance(reads, OwnerPool) else (reads, None)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while True:
@@ -135,7 +148,11 @@ async def fetch(
             raise LogUnavailable(_describe("no connection", error)) from error
         try:
             left = max(LEAST_SECONDS, deadline - loop.time())
+            if owner is not None:
+                await connection.execute(_as_owner(owner), timeout=left)
             rows = await connection.fetch(statement, *values, timeout=left)
+            if owner is not None:
+                await connection.execute("commit", timeout=left)
         except TimeoutError as error:
             await _discard(pool, connection)
             raise LogUnavailable(_describe("no answer", error)) from error
@@ -153,6 +170,15 @@ async def fetch(
             except CONNECTION_ERRORS:
                 log.debug("connection_lost_after_use")  # the rows are good all the same
             return rows
+
+
+def _as_owner(owner: Owner) -> str:
+    """Begins a transaction in which the policies show the rows of ``owner``.
+
+    One message for both, which cannot have parameters: the id is quoted.
+    """
+    quoted = owner.replace("'", "''")
+    return f"begin read only; select set_config('navi.owner', '{quoted}', true)"
 
 
 async def check_server(connection: Connection, *, allow_unsafe_durability: bool) -> None:

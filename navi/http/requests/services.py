@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from litestar.di import NamedDependency
 from litestar.params import FromPath, SkipValidation
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from navi.application.commands.decide_approval import ApprovalDecider
 from navi.application.commands.fork_session import SessionForker
@@ -14,6 +15,8 @@ from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.doors.take_message import TakeMessage
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.uploads.manage_uploads import ManageUploads
+from navi.domain.ids import Owner
+from navi.domain.principal import Principal
 from navi.ports.language_model import Renderers
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.metrics import Gauges, Metrics
@@ -22,6 +25,8 @@ from navi.ports.profiles import Profiles
 from navi.ports.read_models import ReadModels
 from navi.ports.text_store import TextStore
 from navi.ports.tools import OfferedTools
+
+NOBODY = Owner("nobody")  # no user's id: those are UUIDs, or `local`
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
@@ -44,16 +49,25 @@ class Draining(Struct, frozen=True, kw_only=True):
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+class Reads(Struct, frozen=True, kw_only=True):
+    """The log and the read models, as somebody sees them."""
+
+    event_log: PartitionedLog
+    read_models: ReadModels
+
+
 class Services(Struct, frozen=True, kw_only=True):
     """Everything the routes may use.
 
     Attributes:
+        reads_of: log and read models in which an owner finds what is theirs, and nothing else.
         check: looks at the servers the node needs; answers within a few seconds and never raises.
         take_gauges: likewise.
     """
 
     event_log: PartitionedLog
     read_models: ReadModels
+    reads_of: Callable[[Owner], Reads]
     sessions: ManageSessions
     fork_session: SessionForker
     contexts: ManageContext
@@ -71,6 +85,17 @@ class Services(Struct, frozen=True, kw_only=True):
     take_gauges: Callable[[], Awaitable[Gauges]]
     draining: Draining
     version: str
+
+    def seen_by(self, principal: Principal | None) -> "Services":
+        """The services for a request of ``principal``; of nobody it reads nothing, of an admin all.
+
+        What a route reads it reads with these, whatever it asks for: the check of whose a session is
+        (``find_session``) comes first, and this is the line behind it.
+        """
+        if principal is not None and principal.is_admin:
+            return self
+        reads = self.reads_of(NOBODY if principal is None else principal.user_id)
+        return replace(self, event_log=reads.event_log, read_models=reads.read_models)
 
 
 Given = NamedDependency[SkipValidation[Services]]

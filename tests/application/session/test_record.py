@@ -12,7 +12,7 @@ from navi.application.session.record import Records
 from navi.domain.commands import CreateSession, RenameSession
 from navi.domain.errors import RuleBroken
 from navi.domain.events import UnknownEvent
-from navi.domain.ids import LOCAL_OWNER, EventId, NodeId, SessionId
+from navi.domain.ids import LOCAL_OWNER, EventId, NodeId, Owner, SessionId
 from navi.domain.secrets import Secrets
 from navi.ports.event_log import Append, NewEvent, Recorded
 
@@ -52,6 +52,18 @@ async def test_what_this_process_appended_is_not_read_again() -> None:
     await record.refresh(until=record.seq)
 
     assert log.reads == before
+
+
+async def test_the_log_knows_from_the_first_event_whose_a_session_is() -> None:
+    log = CountedLog()
+    record = await records(log, "a").open(SESSION)
+
+    await record.execute(CreateSession(profile_id="assistant", owner=Owner("somebody")))
+    await record.execute(RenameSession(name="theirs", by="user"))
+
+    rows = [row async for batch in log.read(SESSION) for row in batch]
+    assert [row.owner for row in rows] == ["somebody", "somebody"]
+    assert await log.owner_of(SESSION) == "somebody"
 
 
 async def test_what_another_process_appended_is_read() -> None:

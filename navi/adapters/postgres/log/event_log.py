@@ -8,9 +8,10 @@ from datetime import datetime
 from functools import partial
 
 from navi.adapters.log_rows import encode_events, hashes_of
-from navi.adapters.postgres.connect import connect, open_pool
+from navi.adapters.postgres.connect import ReadPool, connect, open_pool
 from navi.adapters.postgres.log.erasures import Erasures
 from navi.adapters.postgres.log.heads import ForkPoint, Head, Heads
+from navi.adapters.postgres.log.owners_log import OwnersLog
 from navi.adapters.postgres.log.pages import Pages
 from navi.adapters.postgres.log.partitions import running, set_up, woken
 from navi.adapters.postgres.log.restore import restore
@@ -274,9 +275,19 @@ class PostgresEventLog:
     async def wait_beyond(self, partition: int, position: int, *, timeout: float) -> bool:  # noqa: ASYNC109 - the port's
         return await self._reader.tail(partition).wait_beyond(position, timeout=timeout)
 
-    async def watch(
+    def watch(
         self, session_id: SessionId, *, after: int
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        return self.watch_by(self._reader, session_id, after=after)
+
+    def seen_by(self, owner: Owner, reads: ReadPool) -> OwnersLog:
+        """The log as an owner sees it; ``reads`` shows the owner's rows."""
+        return OwnersLog(self, self._reader.on(reads), owner)
+
+    async def watch_by(
+        self, reader: SessionReader, session_id: SessionId, *, after: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        """As ``watch``, with what lies behind read by ``reader``."""
         head = self._heads.get(session_id) or await self._reader.head(session_id)
         tail = self._reader.tail(self._place_of(session_id) if head is None else head.partition)
         reached = after
@@ -285,7 +296,7 @@ class PostgresEventLog:
             while True:
                 recent = tail.ring.session(session_id, after=reached)
                 if recent is None:
-                    async for rows in self._reader.read(session_id, after=reached):
+                    async for rows in reader.read(session_id, after=reached):
                         reached = rows[-1].seq
                         yield rows
                 elif recent:

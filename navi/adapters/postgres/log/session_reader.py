@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from msgspec import Struct
 
-from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
+from navi.adapters.postgres.connect import QUERY_SECONDS, ReadPool, fetch
 from navi.adapters.postgres.log import statements
 from navi.adapters.postgres.log.erasures import Erasures
 from navi.adapters.postgres.log.heads import ForkPoint, Head
@@ -34,10 +34,14 @@ class SessionPart(Struct, frozen=True, kw_only=True):
 class SessionReader:
     """Reads sessions from Postgres."""
 
-    def __init__(self, pool: Pool, tails: Sequence[Tail], erasures: Erasures) -> None:
+    def __init__(self, pool: ReadPool, tails: Sequence[Tail], erasures: Erasures) -> None:
         self._pool = pool
         self._tails = tails
         self._erasures = erasures
+
+    def on(self, pool: ReadPool) -> "SessionReader":
+        """The same reader on other connections."""
+        return SessionReader(pool, self._tails, self._erasures)
 
     async def head(self, session_id: SessionId) -> Head | None:
         """The session's head as Postgres has it now."""

@@ -8,6 +8,7 @@ from navi.adapters.memory_embeddings import BATCH_TEXTS, embed_question, embed_t
 from navi.adapters.memory_rows import MemoryChanges, memory_changes
 from navi.adapters.postgres.connect import Pool, fetch
 from navi.adapters.postgres.memories.memory_search import as_literal, by_words, nearest
+from navi.adapters.postgres.reader_role import PoolsOfOwners
 from navi.adapters.postgres.transaction import LentConnection, answering, transaction
 from navi.domain.ids import Owner, SessionId, is_uuid
 from navi.domain.memory import MAX_QUERY, Memory, fuse
@@ -98,11 +99,19 @@ _RESET = (
 
 
 class PostgresMemories:
-    """``Memories`` in Postgres; the pool is the caller's, and its owner closes it."""
+    """``Memories`` in Postgres; the pools are the caller's, and their owner closes them."""
 
-    def __init__(self, pool: Pool, embedders: Embedders) -> None:
+    def __init__(
+        self, pool: Pool, embedders: Embedders, *, pools_of: PoolsOfOwners | None = None
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            pools_of: where the memories of an owner are read; None for ``pool``.
+        """
         self._pool = pool
         self._embedders = embedders
+        self._pools_of: PoolsOfOwners = pools_of or (lambda _: pool)
 
     async def position(self, partition: int) -> int:
         rows = await fetch(self._pool, _POSITION, *PROJECTION, partition)
@@ -126,12 +135,12 @@ class PostgresMemories:
         return True
 
     async def all(self, owner: Owner, *, limit: int | None = None) -> tuple[Memory, ...]:
-        return tuple(map(_memory, await fetch(self._pool, _ALL, owner, limit)))
+        return tuple(map(_memory, await fetch(self._pools_of(owner), _ALL, owner, limit)))
 
     async def find(self, owner: Owner, memory_id: str) -> Memory | None:
         if not is_uuid(memory_id):
             return None
-        rows = await fetch(self._pool, _FIND, owner, [memory_id])
+        rows = await fetch(self._pools_of(owner), _FIND, owner, [memory_id])
         return _memory(rows[0]) if rows else None
 
     async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:
@@ -144,7 +153,9 @@ class PostgresMemories:
             embedder, vector = question
             rankings.append(await nearest(self._pool, owner, model=embedder.model, vector=vector))
         ids = fuse(rankings, limit=limit)
-        found = {row["memory_id"]: row for row in await fetch(self._pool, _FIND, owner, ids)}
+        # The ranking gives ids alone; a policy would keep it from its indexes.
+        rows = await fetch(self._pools_of(owner), _FIND, owner, ids)
+        found = {row["memory_id"]: row for row in rows}
         # One may have been forgotten between the two reads.
         return tuple(_memory(found[id_]) for id_ in ids if id_ in found)
 

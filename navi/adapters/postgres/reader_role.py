@@ -1,0 +1,49 @@
+"""Reads for people, under row-level security: as a role to which Postgres shows one owner's rows.
+
+The migration ``0008_read_by_owner`` says what it may see. navi's own work (appending, the relay, read models,
+the agent) is done as the user of ``DATABASE_URL``, whom the policies do not concern.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import structlog
+
+from navi.adapters.postgres.connect import OwnerPool, Pool, ReadPool, fetch, open_pool
+from navi.domain.ids import Owner
+
+log = structlog.get_logger()
+
+READER_ROLE = "navi_reader"
+READ_CONNECTIONS = 8
+# As the log's own reads: along one index, whatever the planner thinks of a database that it does not know yet.
+PLANNER = {"enable_bitmapscan": "off"}
+
+PoolsOfOwners: TypeAlias = Callable[[Owner], ReadPool]
+
+_OPEN_READER = "select navi.open_reader() as opened"
+
+
+@asynccontextmanager
+async def open_owner_pools(dsn: str, pool: Pool) -> AsyncGenerator[PoolsOfOwners, None]:
+    """Where to read for each owner, until the block ends.
+
+    Where the user of the database may not make the role, reads are bounded by their own conditions alone,
+    and the log says so.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    if not (await fetch(pool, _OPEN_READER))[0]["opened"]:
+        log.warning(
+            "row_level_security_off",
+            reason=f"the database's user may not make the role {READER_ROLE}",
+            hint=f"as a superuser: create role {READER_ROLE} nologin; grant {READER_ROLE} to <the user>; "
+            "then start navi again",
+        )
+        yield lambda _: pool
+        return
+    settings = {"role": READER_ROLE, **PLANNER}
+    async with open_pool(dsn, size=READ_CONNECTIONS, planner=settings) as readers:
+        yield lambda owner: OwnerPool(readers, owner)
