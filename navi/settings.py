@@ -10,7 +10,7 @@ import platformdirs
 from msgspec import Struct
 
 from navi.domain.errors import BadInput
-from navi.domain.principal import DEFAULT_LIMITS, Limits
+from navi.domain.principal import DEFAULT_LIMITS, NO_LIMITS, Limits
 from navi.domain.secrets import secret_values
 from navi.domain.web_addresses import parse_allowed
 from navi.failpoints import Failpoint
@@ -38,6 +38,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         model_slots: calls at once that a server is given, likewise.
         compression_threshold: share of the context window, 0 to 1.
         user_limits: of every user who was given none of their own.
+        local_limits: of the one person that there is without accounts: those that were set.
         secrets: values that must not be logged, by the names of their variables.
     """
 
@@ -84,6 +85,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     searxng_url: str | None
     allowed_hosts: tuple[str, ...]
     user_limits: Limits
+    local_limits: Limits
     postgres_bin: Path | None
     nats_bin: Path | None
     log_level: str
@@ -173,18 +175,21 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         web_allow=read.one("NAVI_WEB_ALLOW", _web_allow, default=""),
         searxng_url=read.one("SEARXNG_URL", _url("http", "https"), default=None),
         allowed_hosts=read.one("NAVI_ALLOWED_HOSTS", _names, default=()),
-        user_limits=Limits(
-            turns=read.one("NAVI_USER_TURNS", _whole(1, 10_000), default=DEFAULT_LIMITS.turns),
-            requests=read.one(
-                "NAVI_USER_REQUESTS", _whole(1, 10**9), default=DEFAULT_LIMITS.requests
-            ),
-            sockets=read.one("NAVI_USER_SOCKETS", _whole(1, 10**6), default=DEFAULT_LIMITS.sockets),
-            tokens=read.one("NAVI_USER_TOKENS", _whole(1, 10**12), default=DEFAULT_LIMITS.tokens),
-        ),
+        user_limits=_limits(read, DEFAULT_LIMITS),
+        local_limits=_limits(read, NO_LIMITS),
         postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
         nats_bin=read.one("NAVI_NATS_BIN", Path, default=None),
         log_level=read.one("NAVI_LOG_LEVEL", _level, default="info"),
         secrets=secret_values(environment),
+    )
+
+
+def _limits(read: "_Reader", default: Limits) -> Limits:
+    return Limits(
+        turns=read.one("NAVI_USER_TURNS", _whole(1, 10_000), default=default.turns),
+        requests=read.one("NAVI_USER_REQUESTS", _whole(1, 10**9), default=default.requests),
+        sockets=read.one("NAVI_USER_SOCKETS", _whole(1, 10**6), default=default.sockets),
+        tokens=read.one("NAVI_USER_TOKENS", _whole(1, 10**12), default=default.tokens),
     )
 
 

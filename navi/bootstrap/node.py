@@ -24,6 +24,7 @@ from navi.adapters.nats.wake_ups import wake_ups
 from navi.adapters.patterns import search_in_time
 from navi.adapters.pictures.prepare import PicturesOfSessions
 from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLeaderLock
+from navi.adapters.postgres.place_locks import PostgresPlaceLocks
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.profiles.with_skills import ProfilesWithSkills
 from navi.adapters.sandbox.proof import ProvenSandbox
@@ -38,6 +39,7 @@ from navi.adapters.tools.skills.tool import SkillTools
 from navi.adapters.tools.ssh.source import SshTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.application.agent.allowed_tools import AllowedInLog
+from navi.adapters.user_limits import SameLimits
 from navi.application.agent.compress import CompressSettings
 from navi.application.agent.model_calls.ask_model import CallSettings
 from navi.application.audit.sign_heads import SignHeads
@@ -260,6 +262,8 @@ async def open_node(
             )
         )
         profiles = ProfilesWithSkills(FolderProfiles(settings.profiles_dir, model=model), skills)
+        places = PostgresPlaceLocks(addresses.database_url)
+        stack.push_async_callback(places.close)
         stream = relay_stream(settings, store, nats, partitions=settings.log_partitions)
         agent = compose_agent(
             live_parts(
@@ -273,6 +277,8 @@ async def open_node(
                     pictures=PicturesOfSessions(services.ports.workspaces, environment),
                     calls=_calls(settings),
                     compression=_compression(settings),
+                    limits=SameLimits(settings.local_limits),
+                    places=places,
                     search=search_in_time,
                     token_limits=SameForAll(settings.user_limits.tokens),
                 )

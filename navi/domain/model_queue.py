@@ -1,13 +1,17 @@
-"""Who is given the next free slot of a model server: people in turn by session, follow-ups last."""
+"""Who is given the next free slot of a model server: people in turn, then their sessions, follow-ups last."""
 
 from collections import Counter
-from heapq import heappop, heappush
-from itertools import count
+from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from itertools import count, islice
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.domain.ids import SessionId
+from navi.domain.ids import Owner, SessionId
+
+Lane = TypeVar("Lane", Owner, SessionId)
 
 QUIET_SECONDS = (
     0.5  # that a slot has been free before a follow-up takes it: longer than a quick tool
@@ -19,6 +23,7 @@ class Ticket(Struct, frozen=True, kw_only=True):
     """A call that has a slot, or waits for one; numbers are never given twice."""
 
     number: int
+    owner: Owner
     session_id: SessionId
     follows: bool = False
 
@@ -30,6 +35,7 @@ class Line(Struct, frozen=True, kw_only=True):
         slots: calls that it takes side by side.
         waiting: in order of arrival.
         turns: when each waiting session joined, or was served last; smaller is earlier.
+        owners: the same of each owner whose calls wait.
         clock: the largest of them so far.
         quiet: seconds for which a slot has to be free before a follow-up takes it.
     """
@@ -38,6 +44,7 @@ class Line(Struct, frozen=True, kw_only=True):
     running: tuple[Ticket, ...] = ()
     waiting: tuple[Ticket, ...] = ()
     turns: dict[SessionId, int] = {}
+    owners: dict[Owner, int] = {}
     clock: int = 0
     quiet: float = QUIET_SECONDS
 
@@ -56,7 +63,13 @@ class Line(Struct, frozen=True, kw_only=True):
 def joined(line: Line, ticket: Ticket) -> Line:
     """The line with one more person's call at its end."""
     line = replace(line, waiting=(*line.waiting, ticket))
-    return line if ticket.session_id in line.turns else _behind_all(line, ticket.session_id)
+    clock = line.clock + 1
+    return replace(
+        line,
+        turns={ticket.session_id: clock, **line.turns},
+        owners={ticket.owner: clock, **line.owners},
+        clock=clock,
+    )
 
 
 def served(line: Line) -> tuple[Line, tuple[Ticket, ...]]:
@@ -65,7 +78,7 @@ def served(line: Line) -> tuple[Line, tuple[Ticket, ...]]:
     for ticket in got:
         left = tuple(other for other in line.waiting if other.number != ticket.number)
         line = replace(line, waiting=left, running=(*line.running, ticket))
-        line = _behind_all(line, ticket.session_id)
+        line = _behind_all(line, ticket)
     return line, got
 
 
@@ -74,40 +87,64 @@ def left(line: Line, number: int) -> Line:
     ended = next((ticket for ticket in line.running if ticket.number == number), None)
     if ended is not None and not ended.follows:
         # As long as it ran, its session stood behind the others: there it stays.
-        line = _behind_all(line, ended.session_id)
+        line = _behind_all(line, ended)
     waiting = tuple(ticket for ticket in line.waiting if ticket.number != number)
     sessions = {ticket.session_id for ticket in waiting}
+    owners = {ticket.owner for ticket in waiting}
     return replace(
         line,
         running=tuple(ticket for ticket in line.running if ticket.number != number),
         waiting=waiting,
         turns={s: turn for s, turn in line.turns.items() if s in sessions},
+        owners={owner: turn for owner, turn in line.owners.items() if owner in owners},
     )
 
 
 def next_up(line: Line, *, at_most: int | None = None) -> tuple[Ticket, ...]:
     """The calls that wait, in the order in which they will be served.
 
-    A session with fewer calls at work comes first, then the one whose turn is longer ago: so the
-    subagents of one session never crowd out another, and nobody waits for longer than a round.
+    An owner with fewer calls at work comes first, then the one whose turn is longer ago, and so do the
+    sessions of one owner: neither many sessions of one person nor the subagents of one session crowd out
+    others, and nobody waits for longer than a round.
     """
-    lanes: dict[SessionId, list[Ticket]] = {}
+    at_work = Counter[Owner | SessionId]()
+    for ticket in line.running:
+        if not ticket.follows:
+            at_work.update((ticket.owner, ticket.session_id))
+    lanes: dict[Owner, dict[SessionId, list[Ticket]]] = {}
     for ticket in line.waiting:
-        lanes.setdefault(ticket.session_id, []).append(ticket)
-    at_work = Counter(ticket.session_id for ticket in line.running if not ticket.follows)
-    heap: list[tuple[int, int, SessionId]] = []
-    for session_id in lanes:
-        heappush(heap, (at_work[session_id], line.turns.get(session_id, 0), session_id))
-    order: list[Ticket] = []
-    turns = count(line.clock + 1)
-    places = {session_id: iter(lane) for session_id, lane in lanes.items()}
-    while heap and (at_most is None or len(order) < at_most):
-        running, _, session_id = heappop(heap)
-        ticket = next(places[session_id], None)
+        lanes.setdefault(ticket.owner, {}).setdefault(ticket.session_id, []).append(ticket)
+    clock = count(line.clock + 1)
+    of_owners = {
+        owner: _in_turn(
+            {session_id: iter(lane) for session_id, lane in sessions.items()},
+            {s: (at_work[s], line.turns.get(s, 0)) for s in sessions},
+            clock,
+        )
+        for owner, sessions in lanes.items()
+    }
+    places = {owner: (at_work[owner], line.owners.get(owner, 0)) for owner in lanes}
+    return tuple(islice(_in_turn(of_owners, places, clock), at_most))
+
+
+def _in_turn(
+    lanes: Mapping[Lane, Iterator[Ticket]],
+    places: Mapping[Lane, tuple[int, int]],
+    clock: Iterator[int],
+) -> Iterator[Ticket]:
+    """The calls of some lanes, one of the lane in front at a time.
+
+    Args:
+        places: how many calls of a lane are at work, and when its turn was.
+    """
+    heap = [(*place, lane) for lane, place in places.items()]
+    heapify(heap)
+    while heap:
+        running, _, lane = heappop(heap)
+        ticket = next(lanes[lane], None)
         if ticket is not None:
-            order.append(ticket)
-            heappush(heap, (running + 1, next(turns), session_id))
-    return tuple(order)
+            heappush(heap, (running + 1, next(clock), lane))
+            yield ticket
 
 
 def begun(line: Line, ticket: Ticket) -> Line:
@@ -130,6 +167,11 @@ def resized(line: Line, slots: int) -> Line:
     return replace(line, slots=slots)
 
 
-def _behind_all(line: Line, session_id: SessionId) -> Line:
-    turns = {**line.turns, session_id: line.clock + 1}
-    return replace(line, turns=turns, clock=line.clock + 1)
+def _behind_all(line: Line, ticket: Ticket) -> Line:
+    clock = line.clock + 1
+    return replace(
+        line,
+        turns={**line.turns, ticket.session_id: clock},
+        owners={**line.owners, ticket.owner: clock},
+        clock=clock,
+    )

@@ -13,22 +13,23 @@ _ORDER: tuple[Scope, ...] = ("read", "chat", "admin")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What one user may use at once, or in a time.
+    """What one user may use at once, or in a time; None: as much as they like.
 
     Attributes:
         turns: that run at once; more wait, queued.
         requests: a minute.
         sockets: open at once.
-        tokens: of models, a day (UTC); None: as many as they like.
+        tokens: of models, a day (UTC).
     """
 
-    turns: int
-    requests: int
-    sockets: int
+    turns: int | None
+    requests: int | None
+    sockets: int | None
     tokens: int | None
 
 
 DEFAULT_LIMITS = Limits(turns=4, requests=600, sockets=20, tokens=None)
+NO_LIMITS = Limits(turns=None, requests=None, sockets=None, tokens=None)
 
 
 class Principal(Struct, frozen=True, kw_only=True):
@@ -58,4 +59,5 @@ class Principal(Struct, frozen=True, kw_only=True):
         return self.role == "admin" and self.scope == "admin"
 
 
-LOCAL_PRINCIPAL = Principal(user_id=LOCAL_OWNER, name="local", role="admin")
+# Without accounts there is nobody to be fair to: only limits that were asked for hold.
+LOCAL_PRINCIPAL = Principal(user_id=LOCAL_OWNER, name="local", role="admin", limits=NO_LIMITS)

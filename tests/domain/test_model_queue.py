@@ -1,11 +1,12 @@
 """Who is given the next slot of a model server."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.ids import SessionId
+from navi.domain.ids import Owner, SessionId
 from navi.domain.model_queue import (
     MAX_QUIET_SECONDS,
     QUIET_SECONDS,
@@ -21,8 +22,8 @@ from navi.domain.model_queue import (
 )
 
 
-def ticket(number: int, session: str, *, follows: bool = False) -> Ticket:
-    return Ticket(number=number, session_id=SessionId(session), follows=follows)
+def ticket(number: int, session: str, *, owner: str = "me", follows: bool = False) -> Ticket:
+    return Ticket(number=number, owner=Owner(owner), session_id=SessionId(session), follows=follows)
 
 
 def line_of(sessions: str, *, slots: int = 1, running: tuple[Ticket, ...] = ()) -> Line:
@@ -33,12 +34,34 @@ def line_of(sessions: str, *, slots: int = 1, running: tuple[Ticket, ...] = ()) 
     return line
 
 
+def line_of_people(calls: Iterable[tuple[str, str]], *, slots: int = 1) -> Line:
+    """A line in which calls of these owners, each in a session, arrived in this order."""
+    line = Line(slots=slots)
+    for number, (owner, session) in enumerate(calls, start=1):
+        line = joined(line, ticket(number, f"{owner}/{session}", owner=owner))
+    return line
+
+
 def order(line: Line) -> str:
     return "".join(waiting.session_id for waiting in next_up(line))
 
 
 def test_sessions_take_turns_however_many_calls_one_of_them_has() -> None:
     assert order(line_of("aaaabbc")) == "abcabaa"
+
+
+def test_people_take_turns_however_many_sessions_one_of_them_has() -> None:
+    line = line_of_people(
+        [*(("a", str(n)) for n in range(100)), ("b", "1"), ("c", "1"), ("b", "1")]
+    )
+
+    assert [one.owner for one in next_up(line, at_most=6)] == ["a", "b", "c", "a", "b", "a"]
+
+
+def test_who_has_calls_at_work_in_any_session_comes_after_who_has_none() -> None:
+    line, _ = served(line_of_people([("a", "1"), ("a", "2"), ("a", "3"), ("b", "1")], slots=2))
+
+    assert [one.session_id for one in line.running] == ["a/1", "b/1"]
 
 
 def test_a_session_whose_call_is_at_work_comes_after_those_without_one() -> None:
@@ -112,7 +135,7 @@ def test_every_call_is_served_once_and_never_more_at_a_time_than_there_are_slots
         got += now
 
     assert sorted(one.number for one in got) == list(range(len(calls)))
-    assert (line.waiting, line.turns) == ((), {})
+    assert (line.waiting, line.turns, line.owners) == ((), {}, {})
 
 
 @given(sessions=st.text("abcde", max_size=30))
@@ -126,3 +149,19 @@ def test_no_session_is_more_than_one_call_ahead_of_another_that_waits(sessions: 
         left_of[session] -= 1
 
     assert served_of == Counter(sessions)
+
+
+@given(calls=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("12345")), max_size=30))
+def test_nobody_is_more_than_one_call_ahead_of_another_who_waits(
+    calls: list[tuple[str, str]],
+) -> None:
+    left_of = Counter(owner for owner, _ in calls)
+    served_of: Counter[str] = Counter()
+
+    for one in next_up(line_of_people(calls)):
+        owner = one.owner
+        assert all(served_of[owner] <= served_of[other] for other in left_of if left_of[other])
+        served_of[owner] += 1
+        left_of[owner] -= 1
+
+    assert served_of == Counter(owner for owner, _ in calls)

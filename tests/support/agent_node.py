@@ -14,6 +14,7 @@ from navi.adapters.in_memory.embedders import NoEmbedders
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.nodes import InMemoryNodes
+from navi.adapters.in_memory.place_locks import InMemoryPlaceLocks
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.llm.ollama import Ollama
@@ -26,6 +27,7 @@ from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.token_limits import SameForAll
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.toolbox import ToolPorts, Tools
+from navi.adapters.user_limits import SameLimits
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
 from navi.application.agent.compress import CompressSettings
 from navi.application.agent.model_calls.ask_model import CallSettings
@@ -46,7 +48,8 @@ from navi.application.followers.project import Projector
 from navi.application.reading.await_turn import TurnOutcome, await_turn
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.events import AgentEvent, Mode
-from navi.domain.ids import MessageId, NodeId, SessionId
+from navi.domain.ids import MessageId, NodeId, Owner, SessionId
+from navi.domain.principal import NO_LIMITS, Limits
 from navi.domain.secrets import Secrets
 from navi.ports.clock import Clock
 from navi.ports.event_log import Recorded
@@ -82,6 +85,7 @@ class World:
         self.memories: Memories = memories or InMemoryMemories(NoEmbedders())
         self.cluster: dict[NodeId, Any] = {}
         self.secrets = Secrets()
+        self.places: set[tuple[Owner, int]] = set()  # for turns
         WORLDS.append(self)
 
     async def project(self) -> None:
@@ -198,6 +202,7 @@ async def agent_node(
     window: int = WINDOW,
     slots: int = 16,
     user_tokens: int | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> AsyncGenerator[AgentNode, None]:
     """A node on these model servers (Ollama's protocol); killed, not drained, at the end."""
     clock, ids = clock or SystemClock(), RandomIds()
@@ -244,6 +249,8 @@ async def agent_node(
             compression=CompressSettings(
                 enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3
             ),
+            limits=SameLimits(limits),
+            places=InMemoryPlaceLocks(world.places),
             search=search_in_time,
             token_limits=SameForAll(user_tokens),
             subagent_seconds=subagent_seconds,

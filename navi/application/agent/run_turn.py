@@ -49,12 +49,15 @@ async def run_session(
     Raises:
         LogUnavailable: Postgres does not answer.
     """
+    owner, places = record.session.owner, agent.places
     while True:
         match next_step(record.session):
             case Wait():
                 return
             case OpenTurn():
-                if not may_open() or not await _open_turn(record, agent):
+                if not may_open() or not await places.take(owner, record.id):
+                    return
+                if not await _open_turn(record, agent):
                     return
             case GoOn():
                 runner = record.runner()
@@ -62,8 +65,10 @@ async def run_session(
                     runner = await _take_up(record, agent)
                 if runner is None:
                     return  # it is another process's
+                await places.take_if_free(owner, record.id)
                 if await _run_turn(record, runner, agent):
                     completed()
+                await places.leave(record.id)  # its next turn waits behind those of other sessions
 
 
 async def _open_turn(record: Record, agent: Agent) -> bool:

@@ -7,6 +7,7 @@ from navi.application.agent.compress import CompressContext
 from navi.application.agent.model_calls.ask_model import AskModelOnce
 from navi.application.agent.run_tool import RunToolOnce
 from navi.application.agent.show_picture import ShowPicture
+from navi.application.agent.turn_places import TurnPlaces
 from navi.application.session.record import Record
 from navi.domain.commands import PartialReply, Runner
 from navi.domain.ids import CallId, NodeId
@@ -32,6 +33,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     compress: CompressContext
     show_picture: ShowPicture
     memories: Memories
+    places: TurnPlaces
     subagent_seconds: float
 
 

@@ -8,6 +8,7 @@ import structlog
 
 from navi.application.agent.run_turn import run_session
 from navi.application.agent.running_turn import Agent
+from navi.application.agent.turn_places import TurnPlaces
 from navi.application.session.record import Record, Records
 from navi.domain.errors import Unavailable
 from navi.domain.ids import SessionId
@@ -26,6 +27,7 @@ class SessionRuns:
         event_log: EventLog,
         records: Records,
         agent: Agent,
+        places: TurnPlaces,
         *,
         completed: Callable[[SessionId], None],
     ) -> None:
@@ -35,6 +37,8 @@ class SessionRuns:
             completed: called after each turn that was completed here.
         """
         self._log = event_log
+        self.places = places
+        places.given = self.wake
         self._completed = completed
         self._records = records
         self._agent = agent
@@ -83,6 +87,13 @@ class SessionRuns:
             self.wake(session_id)
 
     async def _run(self, session_id: SessionId) -> None:
+        try:
+            await self._run_turns(session_id)
+        finally:
+            if session_id not in self._again:
+                await self.places.leave(session_id)
+
+    async def _run_turns(self, session_id: SessionId) -> None:
         while True:
             try:
                 record = await self._records.open(session_id)

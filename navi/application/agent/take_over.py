@@ -83,6 +83,7 @@ class TakeOver:
         Raises:
             LogUnavailable: Postgres does not answer.
         """
+        await self._runs.places.look()
         states = await unfinished_sessions(self._log, self._read_models)
         owners = {node for session in states.values() for node in _nodes(session)} - {self._node}
         node_states = await self._nodes.state_of(sorted(owners))
@@ -105,6 +106,8 @@ class TakeOver:
                 self._left_behind(session_id, follow_up)
             if isinstance(next_step(session), Wait):
                 continue  # for a person: no process is needed, and none has died over it
+            if session.turn is None and self._runs.places.waits(session_id):
+                continue
             if session.turn is None or session.turn.node == self._node:
                 self._runs.wake(session_id)
             elif session.turn.node in gone and session.turn.parked:

@@ -13,7 +13,7 @@ from navi.application.session.find_session import (
     own_session,
     readable_session,
 )
-from navi.application.session.record import Records
+from navi.application.session.record import Record, Records
 from navi.domain.commands import (
     Command,
     CreateSession,
@@ -164,6 +164,23 @@ class ManageSessions:
             OutOfBudget: nothing is left to answer it with.
         """
         record = await conversation(self._records, session_id)
+        try:
+            return await self._receive(record, content, files, mode, message_id, planning=planning)
+        finally:
+            # Not only for a turn that was opened: without one the place for it is given back.
+            self._runs.wake(session_id)
+
+    async def _receive(
+        self,
+        record: Record,
+        content: str,
+        files: tuple[str, ...],
+        mode: Mode,
+        message_id: MessageId | None,
+        *,
+        planning: bool,
+    ) -> Received:
+        session_id = record.id
         is_new = message_id is None
         message_id = message_id or MessageId(self._ids.uuid())
         # Here and not at the append: the same message once more is compared with what was kept.
@@ -185,7 +202,7 @@ class ManageSessions:
                 files=files,
                 mode=mode,
                 earlier=earlier,
-                start=None if self._runs.draining else start,
+                start=start if earlier is None and await self._may_open(record) else None,
                 planning=planning,
                 masked=said.names,
             )
@@ -195,9 +212,16 @@ class ManageSessions:
                 continue
             if earlier is not None:
                 return Received(message_id=message_id, seq=earlier[0], repeated=True)
-            self._runs.wake(session_id)
             receipt = next(r for r in rows if r.type == UserMessageReceived.TYPE)
             return Received(message_id=message_id, seq=receipt.seq, repeated=False)
+
+    async def _may_open(self, record: Record) -> bool:
+        """Whether a message may open a turn at once; else it waits in the log for its turn."""
+        if self._runs.draining:
+            return False
+        if record.session.turn is not None:
+            return True  # it waits for that one, or goes into it
+        return await self._runs.places.take(record.session.owner, record.id)
 
     async def ended_here(self, session_id: SessionId) -> None:
         """Wait until this process runs no turn of the session."""

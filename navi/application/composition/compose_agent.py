@@ -24,6 +24,7 @@ from navi.application.agent.running_turn import Agent
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.agent.show_picture import ShowPicture
 from navi.application.agent.take_over import TakeOver
+from navi.application.agent.turn_places import TurnPlaces
 from navi.application.commands.decide_approval import ApprovalDecider
 from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions
@@ -42,6 +43,7 @@ from navi.ports.profiles import Profiles
 from navi.ports.read_models import ReadModels
 from navi.ports.token_limits import TokenLimits
 from navi.ports.tools import Outputs, ToolBox
+from navi.ports.user_limits import PlaceLocks, UserLimits
 
 
 class AgentPorts(Struct, frozen=True, kw_only=True):
@@ -60,6 +62,8 @@ class AgentPorts(Struct, frozen=True, kw_only=True):
     pictures: Pictures
     calls: CallSettings
     compression: CompressSettings
+    limits: UserLimits
+    places: PlaceLocks
     search: Search
     token_limits: TokenLimits
     subagent_seconds: float = SUBAGENT_SECONDS
@@ -100,6 +104,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     choices: ServedProfiles
     in_turns: Surroundings
     beside_turns: Surroundings
+    places: TurnPlaces
     subagent_seconds: float
     follows: bool = True
 
@@ -170,6 +175,7 @@ def live_parts(ports: AgentPorts) -> AgentParts:
         choices=profiles,
         in_turns=surroundings,
         beside_turns=surroundings,
+        places=TurnPlaces(ports.limits, ports.places),
         subagent_seconds=ports.subagent_seconds,
     )
 
@@ -189,6 +195,7 @@ def compose_agent(parts: AgentParts) -> ComposedAgent:
         compress=inside.compress,
         show_picture=parts.show_picture,
         memories=inside.memories,
+        places=parts.places,
         subagent_seconds=parts.subagent_seconds,
     )
     ask, profiles, tools = parts.ask_model, beside.profiles, beside.tools
@@ -201,7 +208,7 @@ def compose_agent(parts: AgentParts) -> ComposedAgent:
         ),
     )
     completed = after_turn.completed if parts.follows else _nobody
-    runs = SessionRuns(log, records, agent, completed=completed)
+    runs = SessionRuns(log, records, agent, parts.places, completed=completed)
     return ComposedAgent(
         parts=parts,
         agent=agent,

@@ -10,6 +10,7 @@ from navi.application.agent.actor_profile import ServedProfiles
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
 from navi.application.agent.budgets import Unbounded
 from navi.application.agent.show_picture import ShowPicture
+from navi.application.agent.turn_places import TurnPlaces
 from navi.application.composition.compose_agent import AgentParts, Surroundings, compose_agent
 from navi.application.followers.project import Projector
 from navi.application.rerun.gate import Gate, GatedRecords
@@ -33,7 +34,8 @@ from navi.application.rerun.recorded_tools import (
     RecordedTools,
 )
 from navi.domain.events import SubagentFinished
-from navi.domain.ids import NodeId
+from navi.domain.ids import NodeId, Owner
+from navi.domain.principal import NO_LIMITS, Limits
 from navi.domain.recording import Recording
 from navi.ports.clock import Clock, Ids
 from navi.ports.language_model import Renderers
@@ -85,6 +87,20 @@ class RecordedNodes:
 
     async def forget_ended(self, *, but: Collection[NodeId]) -> None:
         """Nothing is forgotten."""
+
+
+class NoLimits:
+    """The ports ``UserLimits`` and ``PlaceLocks``: how long a message waited stands in the recording."""
+
+    async def limits_of(self, owner: Owner) -> Limits:
+        del owner
+        return NO_LIMITS
+
+    async def lock(self, owner: Owner, numbers: Sequence[int]) -> int | None:
+        """Nobody asks for a place."""
+
+    async def unlock(self, owner: Owner, number: int) -> None:
+        """Nobody has one."""
 
 
 class _SubagentIds:
@@ -179,6 +195,7 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
             memories=parts.known,
             compress=CompressBeside(ask, gate),
         ),
+        places=TurnPlaces(NoLimits(), NoLimits()),
         subagent_seconds=_subagent_seconds(gate.recording),
         follows=False,  # the rerun itself starts what follows a turn
     )

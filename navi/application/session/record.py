@@ -23,7 +23,7 @@ from navi.domain.events import (
     ToolStarted,
 )
 from navi.domain.fold import Fold
-from navi.domain.ids import CallId, EventId, NodeId, Owner, SessionId, SubagentId
+from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
 from navi.domain.secrets import Secrets, masked_event
 from navi.domain.session import Session, Wait, next_step
 from navi.ports.clock import Clock, Ids

@@ -12,7 +12,7 @@ from navi.application.agent.model_calls.await_server import AwaitServer
 from navi.application.agent.model_calls.model_call import CallEvent
 from navi.domain.errors import ModelFailure
 from navi.domain.events import ModelWaiting, Purpose
-from navi.domain.ids import CallId, NodeId, SessionId
+from navi.domain.ids import LOCAL_OWNER, CallId, NodeId, SessionId
 from navi.domain.model_choice import Failure
 from navi.domain.prompt import ModelRequest
 from navi.ports.language_model import Capacity, ModelChunk, ServerState
@@ -112,6 +112,7 @@ class Told:
     """The protocol ``Recorder``: keeps what it is told."""
 
     node: NodeId | None = None
+    owner = LOCAL_OWNER
     session_id = SessionId("s")
 
     def __init__(self, *, follows: bool = False) -> None:

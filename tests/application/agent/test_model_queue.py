@@ -17,7 +17,7 @@ from navi.application.agent.model_calls.model_queue import (
     ModelQueue,
     any_set,
 )
-from navi.domain.ids import SessionId
+from navi.domain.ids import LOCAL_OWNER, SessionId
 from navi.domain.model_queue import QUIET_SECONDS
 
 SERVER = "llama"
@@ -77,7 +77,7 @@ class Scene:
 
         session = SessionId(plan.session)
         waiting = self.queue.slot(
-            SERVER, slots=self.slots, session_id=session, halt=halt, tell=tell
+            SERVER, slots=self.slots, owner=LOCAL_OWNER, session_id=session, halt=halt, tell=tell
         )
         async with AsyncExitStack() as stack:
             try:
@@ -92,7 +92,7 @@ class Scene:
         while True:
             with suppress(GaveWay):
                 async with self.queue.idle_slot(
-                    SERVER, slots=self.slots, session_id=session, halt=halt
+                    SERVER, slots=self.slots, owner=LOCAL_OWNER, session_id=session, halt=halt
                 ) as slot:
                     if slot is None:
                         return

@@ -334,10 +334,14 @@ class AskModelOnce:
         async def tell(place: int) -> None:
             await record(ModelWaiting(purpose=question.purpose, place=place, reason="slot"))
 
-        session_id, halt = record.session_id, record.halt
+        owner, session_id, halt = record.owner, record.session_id, record.halt
         if record.follows:
-            return self._queue.idle_slot(server, slots=slots, session_id=session_id, halt=halt)
-        return self._queue.slot(server, slots=slots, session_id=session_id, halt=halt, tell=tell)
+            return self._queue.idle_slot(
+                server, slots=slots, owner=owner, session_id=session_id, halt=halt
+            )
+        return self._queue.slot(
+            server, slots=slots, owner=owner, session_id=session_id, halt=halt, tell=tell
+        )
 
     async def _look_at_budgets(self, record: SessionRecorder, question: Question) -> None:
         """Raise where nothing is left to spend: as late as can be, since others spend meanwhile."""

@@ -15,7 +15,7 @@ from navi.domain.call_tokens import estimate, was_read
 from navi.domain.commands import Aside, Outcome, PartialReply
 from navi.domain.errors import ModelFailure
 from navi.domain.events import JsonObject, ModelCalled, ModelReplied, ToolCall, Usage
-from navi.domain.ids import CallId, NodeId, SessionId
+from navi.domain.ids import CallId, NodeId, Owner, SessionId
 from navi.domain.mend_arguments import mend
 from navi.domain.prompt import ToolSchema
 from navi.domain.repetition import (
@@ -55,6 +55,11 @@ class Recorder(Protocol):
     @property
     def node(self) -> NodeId | None:
         """For calls beside the turns: the process that makes them."""
+        ...
+
+    @property
+    def owner(self) -> Owner:
+        """Whose session it is."""
         ...
 
     @property

@@ -7,7 +7,7 @@ from itertools import count
 
 from navi.domain import model_queue as rules
 from navi.domain.errors import NaviError
-from navi.domain.ids import SessionId
+from navi.domain.ids import Owner, SessionId
 from navi.domain.model_queue import Line, Ticket
 
 MOMENT = 0.001  # seconds: less is no wait, and may be less than a clock can tell
@@ -49,6 +49,7 @@ class ModelQueue:
         server: str,
         *,
         slots: int,
+        owner: Owner,
         session_id: SessionId,
         halt: asyncio.Event,
         tell: Callable[[int], Awaitable[None]],
@@ -59,7 +60,7 @@ class ModelQueue:
             slots: how many the server has.
             tell: told the place, 1 is next, while the call waits, and each time it has changed.
         """
-        slot = Slot(Ticket(number=next(self._numbers), session_id=session_id))
+        slot = Slot(Ticket(number=next(self._numbers), owner=owner, session_id=session_id))
         line = self._server(server, slots)
         line.join(slot)
         try:
@@ -71,7 +72,13 @@ class ModelQueue:
 
     @asynccontextmanager
     async def idle_slot(
-        self, server: str, *, slots: int, session_id: SessionId, halt: asyncio.Event
+        self,
+        server: str,
+        *,
+        slots: int,
+        owner: Owner,
+        session_id: SessionId,
+        halt: asyncio.Event,
     ) -> AsyncGenerator[Slot | None, None]:
         """A slot for a follow-up that nobody else wants; None where it is to halt.
 
@@ -86,7 +93,9 @@ class ModelQueue:
         if halt.is_set():
             yield None
             return
-        slot = Slot(Ticket(number=next(self._numbers), session_id=session_id, follows=True))
+        slot = Slot(
+            Ticket(number=next(self._numbers), owner=owner, session_id=session_id, follows=True)
+        )
         line.begin(slot)
         try:
             yield slot

@@ -6,7 +6,7 @@ from navi.application.agent.model_calls.model_call import CallEvent
 from navi.application.session.record import Record
 from navi.domain.commands import Aside, Outcome, PartialReply, RecordAside, RecordOutcome, Runner
 from navi.domain.events import AgentEvent
-from navi.domain.ids import CallId, NodeId, SessionId, SubagentId
+from navi.domain.ids import CallId, NodeId, Owner, SessionId, SubagentId
 
 
 class InTurn:
@@ -28,6 +28,11 @@ class InTurn:
         self.runner = runner
         self.subagent_id = subagent_id
         self._halt = halt
+
+    @property
+    def owner(self) -> Owner:
+        """Whose session it is."""
+        return self.record.session.owner
 
     @property
     def session_id(self) -> SessionId:
@@ -69,6 +74,11 @@ class BesideTurns:
         self.halt = halt
         self.follows = follows
         self.last: AgentEvent | None = None
+
+    @property
+    def owner(self) -> Owner:
+        """Whose session it is."""
+        return self.record.session.owner
 
     @property
     def session_id(self) -> SessionId:

@@ -1,0 +1,184 @@
+"""Turns at once: as many as a user may have, on all nodes together; more wait, and nobody else with them."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from navi.adapters.in_memory.place_locks import InMemoryPlaceLocks
+from navi.adapters.user_limits import SameLimits
+from navi.application.agent.turn_places import TurnPlaces
+from navi.application.commands.manage_sessions import Received
+from navi.domain.ids import Owner, SessionId
+from navi.domain.principal import NO_LIMITS, Limits
+from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.model_server import ModelServer
+from tests.support.model_wire import Done, Say, Stall
+
+ALICE, BOB = Owner("alice"), Owner("bob")
+WAITS = ["session_created", "user_message_received"]
+
+
+def at_most(turns: int) -> SameLimits:
+    return SameLimits(replace(NO_LIMITS, turns=turns))
+
+
+@pytest.fixture
+async def server() -> AsyncGenerator[ModelServer, None]:
+    async with ModelServer() as running:
+        yield running
+
+
+@asynccontextmanager
+async def limited(
+    world: World, server: ModelServer, files: Path, *, turns: int
+) -> AsyncGenerator[AgentNode, None]:
+    limits = replace(NO_LIMITS, turns=turns)
+    async with agent_node(world, files, [server.url], limits=limits) as node:
+        yield node
+
+
+async def say(node: AgentNode, owner: Owner, count: int) -> list[tuple[SessionId, Received]]:
+    """Messages of an owner, each in a session of its own."""
+    said: list[tuple[SessionId, Received]] = []
+    for _ in range(count):
+        made = await node.sessions.create(profile_id="assistant", name=None, owner=owner)
+        said.append((made.id, await node.say(made.id, "hello")))
+    return said
+
+
+def stalled(server: ModelServer) -> asyncio.Event:
+    go_on = asyncio.Event()
+    server.answer(Say("first"), Stall(go_on), Done())
+    return go_on
+
+
+async def test_a_message_beyond_them_is_received_and_its_turn_waits_for_the_one_before(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    async with limited(world, server, tmp_path, turns=1) as node:
+        go_on = stalled(server)
+        (one, first), (other, second) = await say(node, ALICE, 2)
+        await server.chat()
+        waited = await world.types(other)
+
+        go_on.set()
+        outcomes = [await node.outcome(one, first), await node.outcome(other, second)]
+
+        ended = await world.seen(one, "turn_completed")
+        began = await world.seen(other, "turn_started")
+    assert [outcome.outcome for outcome in outcomes] == ["completed", "completed"]
+    assert waited == WAITS
+    assert began.position > ended.position
+
+
+async def test_who_sends_many_messages_delays_nobody_elses_first(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    async with limited(world, server, tmp_path, turns=1) as node:
+        stalled(server)
+        many = await say(node, ALICE, 20)
+        await server.chat()
+
+        [(his, receipt)] = await say(node, BOB, 1)
+        outcome = await node.outcome(his, receipt)
+
+        assert outcome.outcome == "completed"
+        assert {tuple(await world.types(session_id)) for session_id, _ in many[1:]} == {
+            tuple(WAITS)
+        }
+
+
+async def test_messages_in_one_session_do_not_go_before_those_of_others(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    async with limited(world, server, tmp_path, turns=1) as node:
+        go_on = stalled(server)
+        [(one, _)] = await say(node, ALICE, 1)
+        await server.chat()
+        again = await node.say(one, "and another")
+        [(other, second)] = await say(node, ALICE, 1)
+
+        go_on.set()
+        await node.outcome(one, again)
+        await node.outcome(other, second)
+
+        of_other = await world.seen(other, "turn_started")
+        of_again = await world.seen(one, "turn_started", 2)
+    assert of_other.position < of_again.position
+
+
+async def test_the_places_are_those_of_all_nodes(server: ModelServer, tmp_path: Path) -> None:
+    world = World()
+    async with (
+        limited(world, server, tmp_path, turns=1) as a,
+        limited(world, server, tmp_path, turns=1) as b,
+    ):
+        go_on = stalled(server)
+        [(one, first)] = await say(a, ALICE, 1)
+        await server.chat()
+        [(other, second)] = await say(b, ALICE, 1)
+        await b.take_over.poll()
+        waited = await world.types(other)
+
+        go_on.set()
+        await a.outcome(one, first)
+        while world.places:  # noqa: ASYNC110 - it is free a moment after the turn's end is logged
+            await asyncio.sleep(0)
+        await b.take_over.poll()
+        outcome = await b.outcome(other, second)
+
+    assert waited == WAITS
+    assert outcome.outcome == "completed"
+
+
+async def test_a_message_that_is_refused_leaves_its_place(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    async with limited(world, server, tmp_path, turns=1) as node:
+        made = await node.sessions.create(profile_id="assistant", name=None, owner=ALICE)
+        await node.outcome(made.id, await node.say(made.id, "hello", message_id="m"))
+
+        again = await node.say(made.id, "hello", message_id="m")
+        [(other, receipt)] = await say(node, ALICE, 1)
+        outcome = await node.outcome(other, receipt)
+
+    assert again.repeated
+    assert outcome.outcome == "completed"
+
+
+async def test_a_limit_that_was_raised_is_seen_by_those_who_wait() -> None:
+    class Raised:
+        limits = replace(NO_LIMITS, turns=1)
+
+        async def limits_of(self, owner: Owner) -> Limits:
+            del owner
+            return self.limits
+
+    limits, given = Raised(), list[SessionId]()
+    places = TurnPlaces(limits, InMemoryPlaceLocks())
+    places.given = given.append
+    sessions = [SessionId(name) for name in "abc"]
+    first = [await places.take(ALICE, session_id) for session_id in sessions]
+
+    limits.limits = replace(NO_LIMITS, turns=2)
+    await places.look()
+
+    assert (first, given) == ([True, False, False], ["b"])
+    assert [places.waits(session_id) for session_id in sessions] == [False, False, True]
+
+
+async def test_what_goes_on_does_so_without_a_place_as_well() -> None:
+    places = TurnPlaces(at_most(1), InMemoryPlaceLocks())
+    await places.take(ALICE, SessionId("a"))
+
+    await places.take_if_free(ALICE, SessionId("b"))
+
+    assert not places.waits(SessionId("b"))
