@@ -28,6 +28,7 @@ from navi.cli.model import Model, model_in_use
 from navi.domain.errors import BusUnavailable, LogUnavailable
 from navi.http.app import create_app
 from navi.http.requests.services import Draining
+from navi.http.server.authentication import everybody_is_local_within
 from navi.http.server.connection_limit import raise_file_limit
 from navi.http.server.serve import check_host, serving
 from navi.settings import Settings
@@ -124,6 +125,7 @@ async def _run(settings: Settings, ending: Ending) -> int:
                 services_of(node, draining),
                 host=settings.host,
                 allowed_hosts=settings.allowed_hosts,
+                identify=everybody_is_local_within(settings.local_limits),
             )
             async with serving(app, host=settings.host, port=settings.port) as address:
                 model = await model_in_use(node.models)

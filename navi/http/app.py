@@ -32,7 +32,7 @@ from navi.http.doors.agui.run_agent import run_agent
 from navi.http.doors.openai.routes import complete_chat, get_model, get_models
 from navi.http.live.stream_events import stream_events
 from navi.http.live.watch_session import watch_session
-from navi.http.requests.access import DEPENDENCIES, check_access
+from navi.http.requests.access import DEPENDENCIES, check_access, open_paths
 from navi.http.requests.bodies import MAX_BODY_BYTES, answer
 from navi.http.requests.errors import EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.requests.operation import operation
@@ -42,6 +42,7 @@ from navi.http.server.authentication import Authentication, Identify, everybody_
 from navi.http.server.connection_limit import ConnectionLimit
 from navi.http.server.guard import Guard
 from navi.http.server.request_form import RequestForm, ServerOptions, options_routes
+from navi.http.server.user_limits import UserLimits
 
 
 class Welcome(Struct, frozen=True, kw_only=True):
@@ -138,7 +139,8 @@ def create_app(
         logging_config=None,
         debug=False,
     )
-    known = Authentication(ServerOptions(app, ROUTES), identify)
+    within = UserLimits(ServerOptions(app, ROUTES), services.rates, free=open_paths(ROUTES))
+    known = Authentication(within, identify)
     limited = ConnectionLimit(known, services.metrics)
     guarded = Guard(limited, host=host, allowed_hosts=allowed_hosts)
     return RequestForm(guarded)

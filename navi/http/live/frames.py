@@ -19,7 +19,7 @@ from navi.domain.errors import (
 from navi.domain.events import Decision, DecisionScope, JsonObject, Mode
 from navi.domain.ids import MessageId, SessionId
 from navi.http.requests.bodies import decode_json
-from navi.http.requests.errors import answer_of
+from navi.http.requests.errors import Limited, answer_of
 from navi.http.requests.validation import ContentText, FileNames, MessageIdText, NoteText
 
 ErrorCode = Literal[
@@ -146,7 +146,7 @@ def encode_frame(frame: ServerFrame) -> bytes:
 
 def error_frame(error: NaviError) -> ErrorFrame:
     """The error frame for a refused frame."""
-    retry_after = error.retry_after if isinstance(error, OutOfBudget) else None
+    retry_after = error.retry_after if isinstance(error, Limited | OutOfBudget) else None
     return ErrorFrame(
         code=_code(error),
         message=answer_of(error).problem.detail,
@@ -166,7 +166,7 @@ def _code(error: NaviError) -> ErrorCode:
             return "already_decided"
         case OutOfBudget(retry_after=None):
             return "out_of_budget"
-        case OutOfBudget():
+        case Limited() | OutOfBudget():
             return "limited"
         case TooManyWaiting():
             return "too_many_waiting"

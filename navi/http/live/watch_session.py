@@ -173,6 +173,8 @@ async def _execute(
     if text is None:
         raise BadInput("frame", "is binary, frames are text")
     frame = parse_frame(text)
+    if not isinstance(frame, Ping | Stop):  # to stop is to ask for less
+        services.rates.count_request(principal)
     if not isinstance(frame, Ping):
         check_scope(principal, "chat")
         await services.sessions.own(principal, session_id)

@@ -5,6 +5,7 @@ found before routing (``server/authentication``) and stands in the scope; the gu
 compares the two. Whose a session is, is asked where it is loaded: ``ReadableSession`` and ``OwnSession``.
 """
 
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, Literal, cast
 
@@ -40,6 +41,13 @@ def access_of(handler: BaseRouteHandler) -> Access:
         KeyError: it declares nothing.
     """
     return cast("Access", handler.opt[_KEY])
+
+
+def open_paths(handlers: Iterable[BaseRouteHandler]) -> frozenset[str]:
+    """The paths that are open to all."""
+    return frozenset(
+        path for handler in handlers if access_of(handler) == "open" for path in handler.paths
+    )
 
 
 def check_access(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

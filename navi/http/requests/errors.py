@@ -59,6 +59,19 @@ class RequestRefused(NaviError):
         self.headers = dict(headers or {})
 
 
+class Limited(RequestRefused):
+    """More than one user may ask for.
+
+    Attributes:
+        retry_after: seconds until it is worth another try.
+    """
+
+    def __init__(self, detail: str, *, retry_after: int) -> None:
+        headers = {"Retry-After": str(retry_after)}
+        super().__init__(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers)
+        self.retry_after = retry_after
+
+
 class Problem(Struct, frozen=True, kw_only=True):
     """The body of an error answer.
 

@@ -17,6 +17,7 @@ from navi.application.memory.manage_memories import ManageMemories
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.ids import Owner
 from navi.domain.principal import Principal
+from navi.http.requests.rates import Rates
 from navi.ports.language_model import Renderers
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.metrics import Gauges, Metrics
@@ -85,6 +86,7 @@ class Services(Struct, frozen=True, kw_only=True):
     take_gauges: Callable[[], Awaitable[Gauges]]
     draining: Draining
     version: str
+    rates: Rates = field(default_factory=Rates)
 
     def seen_by(self, principal: Principal | None) -> "Services":
         """The services for a request of ``principal``; of nobody it reads nothing, of an admin all.

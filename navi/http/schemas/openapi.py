@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from navi.domain.events import JsonObject
 from navi.http.requests import openai_form
+from navi.http.requests.access import access_of
 from navi.http.requests.errors import PROBLEM_JSON, Problem
 from navi.http.requests.openai_form import OpenAIError
 from navi.http.requests.operation import Operation, operation_of
@@ -96,7 +97,7 @@ def _operation(route: Route, operation: Operation) -> dict[str, Any]:
             **{str(status): _answer(kind) for status, kind in operation.answers.items()},
             **{
                 str(status): _problem(route.path)
-                for status in (*operation.errors, 403, 405, 500, 503)
+                for status in (*operation.errors, *_of_access(route), 403, 405, 500, 503)
                 if status not in operation.answers
             },
         },
@@ -113,6 +114,11 @@ def _operation(route: Route, operation: Operation) -> dict[str, Any]:
             "required": any(field.required for field in msgspec.structs.fields(operation.body)),
         }
     return described
+
+
+def _of_access(route: Route) -> tuple[int, ...]:
+    """Statuses of problems that every route has which is not open to all."""
+    return () if access_of(route.handler) == "open" else (401, 429)
 
 
 def _parameter(place: str, name: str, schema: JsonObject, does: str = "") -> dict[str, Any]:

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from litestar.types import ASGIApp, Receive, Scope, Send
+from msgspec.structs import replace
 
-from navi.domain.principal import LOCAL_PRINCIPAL, Principal
+from navi.domain.principal import LOCAL_PRINCIPAL, Limits, Principal
 
 Identify = Callable[[Scope], Awaitable[Principal | None]]
 
@@ -13,6 +14,16 @@ Identify = Callable[[Scope], Awaitable[Principal | None]]
 async def everybody_is_local(_scope: Scope) -> Principal | None:
     """Without accounts: one person."""
     return LOCAL_PRINCIPAL
+
+
+def everybody_is_local_within(limits: Limits) -> Identify:
+    """The same, with limits that were set."""
+    principal = replace(LOCAL_PRINCIPAL, limits=limits)
+
+    async def identify(_scope: Scope) -> Principal | None:
+        return principal
+
+    return identify
 
 
 class Authentication:
