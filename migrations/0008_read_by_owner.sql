@@ -36,7 +36,7 @@ create policy of_owner on navi.memory_embedding using (
 -- Asked at every start, and not once here: the role is the cluster's, not the database's, and may come later.
 create function navi.open_reader() returns boolean language plpgsql volatile as $$
 begin
-  perform pg_advisory_xact_lock(7004, 0);
+  perform pg_advisory_xact_lock(7011, 0);
   begin
     if not exists (select from pg_roles where rolname = 'navi_reader') then
       create role navi_reader nologin;

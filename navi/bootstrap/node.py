@@ -38,8 +38,8 @@ from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTools
 from navi.adapters.tools.ssh.source import SshTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
-from navi.application.agent.allowed_tools import AllowedInLog
 from navi.adapters.user_limits import SameLimits
+from navi.application.agent.allowed_tools import AllowedInLog
 from navi.application.agent.compress import CompressSettings
 from navi.application.agent.model_calls.ask_model import CallSettings
 from navi.application.audit.sign_heads import SignHeads

@@ -55,8 +55,8 @@ from navi.ports.clock import Clock
 from navi.ports.event_log import Recorded
 from navi.ports.language_model import Capacity
 from navi.ports.log_admin import LogBackend
-from navi.ports.metrics import Metrics
 from navi.ports.memories import Memories
+from navi.ports.metrics import Metrics
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.tools import Tool
 from navi.projections.registry import PROJECTIONS

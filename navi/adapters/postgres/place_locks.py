@@ -11,7 +11,7 @@ from navi.domain.ids import Owner
 
 ANSWER_SECONDS = 2.0
 
-_LOCKS = 7005  # first key of the locks; the second is made of owner and number
+_LOCKS = 7010  # first key of the locks; the second is made of owner and number
 
 # Row by row until one is free: `limit` ends the scan, so that no lock is taken besides.
 _LOCK = """
