@@ -39,6 +39,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         compression_threshold: share of the context window, 0 to 1.
         user_limits: of every user who was given none of their own.
         local_limits: of the one person that there is without accounts: those that were set.
+        navi_url: of a navi elsewhere, which commands ask in place of the one here.
+        navi_token: what they show it.
         secrets: values that must not be logged, by the names of their variables.
     """
 
@@ -89,6 +91,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     postgres_bin: Path | None
     nats_bin: Path | None
     log_level: str
+    navi_url: str | None
+    navi_token: str | None
     secrets: Mapping[str, str]
 
     @property
@@ -180,6 +184,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
         nats_bin=read.one("NAVI_NATS_BIN", Path, default=None),
         log_level=read.one("NAVI_LOG_LEVEL", _level, default="info"),
+        navi_url=read.one("NAVI_URL", _navi_url, default=None),
+        navi_token=read.one("NAVI_TOKEN", _token, default=None),
         secrets=secret_values(environment),
     )
 
@@ -308,6 +314,20 @@ def _url(*schemes: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def _navi_url(text: str) -> str:
+    url = _url("http", "https")(text).rstrip("/")
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        raise ValueError("holds a name or password; the token goes into NAVI_TOKEN")
+    return url
+
+
+def _token(text: str) -> str:
+    # It goes into a header; and a message must not show it.
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("is not a token")
+    return text
 
 
 def _ollama_host(text: str) -> str:

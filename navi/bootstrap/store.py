@@ -17,7 +17,7 @@ from navi.adapters.postgres.nodes import PostgresNodes
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.postgres.reader_role import PoolsOfOwners, open_owner_pools
 from navi.bootstrap.servers import addresses_of
-from navi.domain.errors import StoreRefused
+from navi.domain.errors import BadInput, StoreRefused
 from navi.domain.ids import Owner
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_model_admin import ReadModelBackend
@@ -147,8 +147,13 @@ async def attached_servers(settings: Settings, *, nats: bool) -> AsyncGenerator[
     """Postgres, and NATS where asked for: given, of a running navi, or started for this command.
 
     Raises:
+        BadInput: the settings name a navi elsewhere, of which there is no log here.
         EmbeddedServerError: they cannot be had.
     """
+    if settings.navi_url is not None:
+        raise BadInput(
+            "NAVI_URL", "is set, and this command works only on the machine where navi runs"
+        )
     if settings.database_url is not None and (settings.nats_url is not None or not nats):
         yield Attached(
             database_url=settings.database_url,

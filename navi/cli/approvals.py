@@ -19,6 +19,7 @@ from navi.cli.command import (
     run,
     settings_of,
 )
+from navi.cli.elsewhere import elsewhere
 from navi.cli.printable import one_line, printable
 from navi.cli.running import find_running
 from navi.domain.event_codec import format_at
@@ -113,15 +114,18 @@ async def _decide(
     note: str | None,
     arguments: JsonObject | None,
 ) -> int:
-    running = await find_running(settings)
-    if running is None:
-        raise CommandFailed("navi does not run here; start it with `navi serve`")
+    url = settings.navi_url
+    if url is None:
+        running = await find_running(settings)
+        if running is None:
+            raise CommandFailed("navi does not run here; start it with `navi serve`")
+        url = running.http_url
     waiting = {approval.call_id: approval for approval in await _waiting(settings)}
     approval = next((found for id_, found in waiting.items() if id_ == call_id), None)
     if approval is None:
         raise CommandFailed(f"no tool call {printable(call_id)} waits for a decision")
     body = DecisionBody(decision=decision, scope=scope, arguments=arguments, note=note)
-    async with open_remote(running.http_url) as navi:
+    async with open_remote(url, token=settings.navi_token) as navi:
         await navi.decide(approval.session_id, call_id, body)
     done = "allowed" if decision == "allow" else "denied"
     click.echo(f"{approval.name}: {done}", file=sys.stderr)
@@ -129,6 +133,9 @@ async def _decide(
 
 
 async def _waiting(settings: Settings) -> tuple[WaitingApproval, ...]:
+    if settings.navi_url is not None:
+        async with elsewhere(settings) as navi:
+            return (await navi.ask("GET", "/approvals", ApprovalList)).approvals
     async with attached_store(settings) as store:
         return await waiting_approvals(store.log, store.read_models, owner=LOCAL_OWNER)
 

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from navi.application.reading.compare_moments import Comparison, Moment, compare_moments
-from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,
     data_dir_option,
@@ -19,6 +18,7 @@ from navi.cli.command import (
     settings_of,
     width_of_output,
 )
+from navi.cli.elsewhere import opened_history
 from navi.cli.printable import one_line
 from navi.cli.reading import seq_type
 from navi.domain.comparison import Differences, EventDifference, essence, versions
@@ -84,8 +84,8 @@ async def _diff(
 ) -> int:
     before = Moment(session_id=session_of(session), seq=a)
     after = Moment(session_id=session_of(other), seq=b)
-    async with attached_store(settings) as store:
-        comparison = await compare_moments(store.log, before, after)
+    async with opened_history(settings) as log:
+        comparison = await compare_moments(log, before, after)
     if as_json:
         print_json(diff_answer(comparison))
     else:

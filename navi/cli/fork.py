@@ -3,6 +3,7 @@
 import click
 
 from navi.bootstrap.log_ports import attached_services
+from navi.cli.chat.remote import session_path
 from navi.cli.command import (
     HOLDS,
     data_dir_option,
@@ -12,8 +13,10 @@ from navi.cli.command import (
     run,
     settings_of,
 )
+from navi.cli.elsewhere import elsewhere
 from navi.cli.reading import seq_type
-from navi.http.api.forks import ForkAnswer, fork_answer
+from navi.domain.ids import SessionId
+from navi.http.api.forks import Fork, ForkAnswer, fork_answer
 from navi.http.requests.validation import check_session_name, session_of
 from navi.settings import Settings
 
@@ -47,13 +50,25 @@ async def _fork(
     origin = session_of(session)
     if name is not None:
         check_session_name("--name", name)
-    async with attached_services(settings) as services:
-        made = fork_answer(await services.fork_session(origin, at=at, name=name))
+    made = await _made(settings, origin, at=at, name=name)
     if as_json:
         print_json(made)
     else:
         _print(made)
     return HOLDS
+
+
+async def _made(
+    settings: Settings, origin: SessionId, *, at: int | None, name: str | None
+) -> ForkAnswer:
+    if settings.navi_url is not None:
+        async with elsewhere(settings) as navi:
+            if at is None:
+                at = (await navi.session(origin)).seq
+            body = Fork(at=at, name=name)
+            return await navi.ask("POST", f"{session_path(origin)}/fork", ForkAnswer, body)
+    async with attached_services(settings) as services:
+        return fork_answer(await services.fork_session(origin, at=at, name=name))
 
 
 def _print(made: ForkAnswer) -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import click
 
 from navi.application.memory.manage_memories import ManageMemories
 from navi.bootstrap.log_ports import attached_services
+from navi.cli.chat.remote import RemoteNavi
 from navi.cli.command import (
     HOLDS,
     CommandFailed,
@@ -18,10 +20,10 @@ from navi.cli.command import (
     run,
     settings_of,
 )
+from navi.cli.elsewhere import elsewhere
 from navi.cli.printable import one_line
-from navi.domain.errors import NotFound
-from navi.domain.ids import LOCAL_OWNER
-from navi.http.api.memories import MemoryList, memory_answer
+from navi.domain.ids import LOCAL_OWNER, is_uuid
+from navi.http.api.memories import MemoryAnswer, MemoryList, MemoryText, memory_answer
 from navi.settings import Settings
 
 TEXT_CHARACTERS = 200  # of a memory on its line
@@ -85,10 +87,10 @@ def forget(given: tuple[Settings, bool], memory_id: str) -> None:
 
 
 async def _list(settings: Settings, *, query: str | None, as_json: bool) -> int:
-    async with _opened(settings) as manage:
-        found = await manage.list(LOCAL_OWNER, query=query)
+    async with _opened(settings) as kept:
+        found = await kept.list(query)
     if as_json:
-        print_json(MemoryList(memories=tuple(memory_answer(memory) for memory in found)))
+        print_json(MemoryList(memories=found))
     elif not found:
         click.echo("Nothing is remembered yet.")
     for memory in () if as_json else found:
@@ -97,31 +99,79 @@ async def _list(settings: Settings, *, query: str | None, as_json: bool) -> int:
 
 
 async def _change(settings: Settings, memory_id: str | None, text: str, *, as_json: bool) -> int:
-    async with _opened(settings) as manage:
-        try:
-            if memory_id is None:
-                memory = await manage.add(LOCAL_OWNER, text)
-            else:
-                memory = await manage.change(LOCAL_OWNER, memory_id, text)
-        except NotFound as error:
-            raise CommandFailed(str(error)) from error
+    async with _opened(settings) as kept:
+        memory = await (kept.add(text) if memory_id is None else kept.change(memory_id, text))
     if as_json:
-        print_json(memory_answer(memory))
+        print_json(memory)
     else:
         print_line(memory.id.encode())
     return HOLDS
 
 
 async def _forget(settings: Settings, memory_id: str) -> int:
-    async with _opened(settings) as manage:
-        try:
-            await manage.forget(LOCAL_OWNER, memory_id)
-        except NotFound as error:
-            raise CommandFailed(str(error)) from error
+    async with _opened(settings) as kept:
+        await kept.forget(memory_id)
     return HOLDS
 
 
+class _Memories(Protocol):
+    """One's own memories, here or elsewhere."""
+
+    async def list(self, query: str | None) -> tuple[MemoryAnswer, ...]: ...
+
+    async def add(self, text: str) -> MemoryAnswer: ...
+
+    async def change(self, memory_id: str, text: str) -> MemoryAnswer: ...
+
+    async def forget(self, memory_id: str) -> None: ...
+
+
+class _Here:
+    def __init__(self, manage: ManageMemories) -> None:
+        self._manage = manage
+
+    async def list(self, query: str | None) -> tuple[MemoryAnswer, ...]:
+        return tuple(map(memory_answer, await self._manage.list(LOCAL_OWNER, query=query)))
+
+    async def add(self, text: str) -> MemoryAnswer:
+        return memory_answer(await self._manage.add(LOCAL_OWNER, text))
+
+    async def change(self, memory_id: str, text: str) -> MemoryAnswer:
+        return memory_answer(await self._manage.change(LOCAL_OWNER, memory_id, text))
+
+    async def forget(self, memory_id: str) -> None:
+        await self._manage.forget(LOCAL_OWNER, memory_id)
+
+
+class _Elsewhere:
+    def __init__(self, navi: RemoteNavi) -> None:
+        self._navi = navi
+
+    async def list(self, query: str | None) -> tuple[MemoryAnswer, ...]:
+        wanted = {} if query is None else {"query": query}
+        return (await self._navi.ask("GET", "/memories", MemoryList, query=wanted)).memories
+
+    async def add(self, text: str) -> MemoryAnswer:
+        return await self._navi.ask("POST", "/memories", MemoryAnswer, MemoryText(text=text))
+
+    async def change(self, memory_id: str, text: str) -> MemoryAnswer:
+        return await self._navi.ask("PATCH", _path(memory_id), MemoryAnswer, MemoryText(text=text))
+
+    async def forget(self, memory_id: str) -> None:
+        await self._navi.ask("DELETE", _path(memory_id), object)
+
+
+def _path(memory_id: str) -> str:
+    if not is_uuid(memory_id):  # it goes into an address
+        raise CommandFailed(f"no memory {memory_id}")
+    return f"/memories/{memory_id}"
+
+
 @asynccontextmanager
-async def _opened(settings: Settings) -> AsyncGenerator[ManageMemories, None]:
+async def _opened(settings: Settings) -> AsyncGenerator[_Memories, None]:
+    if settings.navi_url is not None:
+        async with elsewhere(settings) as navi:
+            yield _Elsewhere(navi)
+        return
     async with attached_services(settings) as services:
-        yield services.memories
+        yield _Here(services.memories)

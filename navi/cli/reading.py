@@ -7,7 +7,7 @@ from typing import Literal
 import click
 import msgspec
 
-from navi.application.reading.list_sessions import SessionPage, list_sessions
+from navi.application.reading.list_sessions import list_sessions
 from navi.application.reading.read_session import replay_session
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
@@ -21,6 +21,7 @@ from navi.cli.command import (
     settings_of,
     width_of_output,
 )
+from navi.cli.elsewhere import elsewhere, opened_history
 from navi.cli.printable import one_line, printable
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import DELTA_TYPES
@@ -29,7 +30,7 @@ from navi.domain.messages import Message, one_by_one
 from navi.http.api.messages import ContextAnswer, MessageList
 from navi.http.api.sessions import SessionList, session_answer
 from navi.http.requests.validation import session_of
-from navi.ports.event_log import EventLog, Recorded
+from navi.ports.event_log import Recorded, SessionHistory
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.settings import Settings
@@ -53,22 +54,33 @@ def sessions(limit: int | None, data_dir: str | None, as_json: bool) -> None:
 
 
 async def _sessions(settings: Settings, *, limit: int | None, as_json: bool) -> int:
-    async with attached_store(settings) as store:
-        page = await list_sessions(store.log, store.read_models, owner=LOCAL_OWNER, limit=limit)
+    page = await _session_list(settings, limit)
     if as_json:
-        answers = tuple(session_answer(session) for session in page.sessions)
-        print_json(SessionList(sessions=answers, next=page.next))
+        print_json(page)
     else:
         _print_sessions(page)
     return HOLDS
 
 
-def _print_sessions(page: SessionPage) -> None:
+async def _session_list(settings: Settings, limit: int | None) -> SessionList:
+    if settings.navi_url is not None:
+        query = {} if limit is None else {"limit": limit}
+        async with elsewhere(settings) as navi:
+            return await navi.ask("GET", "/sessions", SessionList, query=query)
+    async with attached_store(settings) as store:
+        page = await list_sessions(store.log, store.read_models, owner=LOCAL_OWNER, limit=limit)
+    answers = tuple(session_answer(session) for session in page.sessions)
+    return SessionList(sessions=answers, next=page.next)
+
+
+def _print_sessions(page: SessionList) -> None:
     if not page.sessions:
         click.echo("There is no session yet; `navi chat` begins one.")
     for session in page.sessions:
         active = "" if session.last_active is None else f"{session.last_active:%Y-%m-%d %H:%M}"
-        marks = ("*" if session.pinned else " ") + ("running" if session.turn is not None else "")
+        marks = ("*" if session.pinned else " ") + (
+            "running" if session.status == "running" else ""
+        )
         name = one_line(session.name or "(no name yet)", width=NAME_CHARACTERS)
         origin = session.forked_from
         fork = "" if origin is None else f"  (fork of {origin.session_id} at {origin.seq})"
@@ -95,13 +107,9 @@ def events(session: str, after: int, follow: bool, data_dir: str | None, as_json
 async def _events(
     settings: Settings, session: str, *, after: int, follow: bool, as_json: bool
 ) -> int:
-    async with attached_store(settings) as store:
-        session_id, _ = await find_session(store.log, session)
-        source = (
-            store.log.watch(session_id, after=after)
-            if follow
-            else store.log.read(session_id, after=after)
-        )
+    async with opened_history(settings) as log:
+        session_id, _ = await find_session(log, session)
+        source = log.watch(session_id, after=after) if follow else log.read(session_id, after=after)
         async with aclosing(source) as batches:
             async for batch in batches:
                 # A reader of the output may be slow: that is its time, not the event loop's.
@@ -155,13 +163,11 @@ def replay(
 async def _replay(
     settings: Settings, session: str, *, buffer: Buffer, at: int | None, as_json: bool
 ) -> int:
-    async with attached_store(settings) as store:
-        session_id, head = await find_session(store.log, session)
+    async with opened_history(settings) as log:
+        session_id, head = await find_session(log, session)
         if at is not None and at > head:
             raise BadInput("--at", f"the session has events 1 to {head}")
-        answer = await replayed(
-            store.log, session_id, buffer=buffer, until=head if at is None else at
-        )
+        answer = await replayed(log, session_id, buffer=buffer, until=head if at is None else at)
     if as_json:
         print_json(answer)
     else:
@@ -171,7 +177,7 @@ async def _replay(
 
 
 async def replayed(
-    log: EventLog, session_id: SessionId, *, buffer: Buffer, until: int
+    log: SessionHistory, session_id: SessionId, *, buffer: Buffer, until: int
 ) -> MessageList | ContextAnswer:
     """A buffer as the routes of HTTP give it, folded from the log alone."""
     match buffer:
@@ -209,7 +215,7 @@ def _print_message(message: Message) -> None:
         click.echo(f"        {line}")
 
 
-async def find_session(log: EventLog, session: str) -> tuple[SessionId, int]:
+async def find_session(log: SessionHistory, session: str) -> tuple[SessionId, int]:
     """Find the session that an argument names, deleted ones too, and the seq of its last event.
 
     Raises:

@@ -8,6 +8,7 @@ import msgspec
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.reading.render_call import RenderedCall, render_call
 from navi.bootstrap.store import attached_store
+from navi.cli.chat.remote import call_part, session_path
 from navi.cli.command import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -20,6 +21,7 @@ from navi.cli.command import (
     run,
     settings_of,
 )
+from navi.cli.elsewhere import elsewhere
 from navi.cli.printable import printable
 from navi.cli.reading import find_session
 from navi.domain.ids import CallId
@@ -52,11 +54,7 @@ def request(session: str, call: str, as_body: bool, data_dir: str | None, as_jso
 async def _request(
     settings: Settings, session: str, call: str, *, as_body: bool, as_json: bool
 ) -> int:
-    async with attached_store(settings) as store:
-        session_id, _ = await find_session(store.log, session)
-        rendered = await render_call(
-            store.log, store.texts, KnownRenderers(), session_id, CallId(call)
-        )
+    rendered = await _rendered(settings, session, call)
     if as_json:
         print_json(rendered)
     elif as_body:
@@ -67,6 +65,16 @@ async def _request(
     if not as_json:
         click.echo(_verdict(rendered), err=True)
     return HOLDS if rendered.matches else DOES_NOT_HOLD
+
+
+async def _rendered(settings: Settings, session: str, call: str) -> RenderedCall:
+    if settings.navi_url is not None:
+        path = f"{session_path(session)}/calls/{call_part(call)}/request"
+        async with elsewhere(settings) as navi:
+            return await navi.ask("GET", path, RenderedCall)
+    async with attached_store(settings) as store:
+        session_id, _ = await find_session(store.log, session)
+        return await render_call(store.log, store.texts, KnownRenderers(), session_id, CallId(call))
 
 
 def _verdict(rendered: RenderedCall) -> str:

@@ -12,6 +12,7 @@ from navi.adapters.embedded.run_record import RunRecord, read_run
 from navi.adapters.llm.servers import Known
 from navi.cli.command import (
     HOLDS,
+    CommandFailed,
     data_dir_option,
     json_option,
     log_to_stderr,
@@ -22,7 +23,7 @@ from navi.cli.command import (
 from navi.cli.model import Model, model_of
 from navi.cli.offered_tools import McpServerStatus, counted, mcp_servers, offered_tools
 from navi.cli.printable import one_line
-from navi.cli.running import find_running
+from navi.cli.running import find_running, version_at
 from navi.settings import Settings
 
 MAX_LINE = 400  # characters: servers may say much
@@ -30,14 +31,14 @@ _PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):[^@/]*@")
 
 
 class ModelStatus(Struct, frozen=True, kw_only=True):
-    """The model of profiles that name none; ``name`` is null where no server tells one.
+    """The model of profiles that name none; null where no server tells one, and of a navi elsewhere.
 
     Attributes:
         context_window: tokens of one call, prompt and answer.
         slots: calls at once that the server is given.
     """
 
-    backend: str
+    backend: str | None
     name: str | None
     context_window: int | None = None
     slots: int | None = None
@@ -49,7 +50,7 @@ class Status(Struct, frozen=True, kw_only=True):
     http_url: str | None
     nats_url: str | None
     database_url: str | None
-    data_dir: str
+    data_dir: str | None
     model: ModelStatus
     version: str
     running: bool
@@ -72,11 +73,35 @@ def status(data_dir: str | None, as_json: bool) -> None:
 
 
 async def _status(settings: Settings, *, as_json: bool) -> int:
+    if settings.navi_url is not None:
+        return await _status_elsewhere(settings.navi_url, as_json=as_json)
     found, model = await _status_of(settings)
     if as_json:
         print_json(found)
     else:
         _print_status(found, model)
+    return HOLDS
+
+
+async def _status_elsewhere(url: str, *, as_json: bool) -> int:
+    """What a navi elsewhere tells everybody: that it is there."""
+    version = await version_at(url)
+    if version is None:
+        raise CommandFailed(f"there is no navi at {url}")
+    if as_json:
+        print_json(
+            Status(
+                http_url=url,
+                nats_url=None,
+                database_url=None,
+                data_dir=None,
+                model=ModelStatus(backend=None, name=None),
+                version=version,
+                running=True,
+            )
+        )
+    else:
+        click.echo(f"{'navi':<9} {version}, running elsewhere\n{'chat':<9} {url}")
     return HOLDS
 
 

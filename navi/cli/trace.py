@@ -7,7 +7,6 @@ import click
 from navi.adapters.traces.chrome import chrome_trace
 from navi.adapters.traces.otlp_json import otlp_json, resource_of
 from navi.application.reading.trace_session import trace_session
-from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,
     data_dir_option,
@@ -17,6 +16,7 @@ from navi.cli.command import (
     run,
     settings_of,
 )
+from navi.cli.elsewhere import opened_history
 from navi.cli.reading import find_session
 from navi.domain.errors import NotFound
 from navi.domain.ids import TurnId
@@ -55,9 +55,9 @@ def trace(session: str, turn: str | None, as_format: Format, data_dir: str | Non
 
 async def _trace(settings: Settings, session: str, *, turn: str | None, as_format: Format) -> int:
     turn_id = None if turn is None else TurnId(turn)
-    async with attached_store(settings) as store:
-        session_id, _ = await find_session(store.log, session)
-        spans = await trace_session(store.log, session_id, turn_id=turn_id)
+    async with opened_history(settings) as log:
+        session_id, _ = await find_session(log, session)
+        spans = await trace_session(log, session_id, turn_id=turn_id)
     if turn_id is not None and not spans:
         raise NotFound(f"session {session_id} has no turn {turn_id} that has ended")
     match as_format:

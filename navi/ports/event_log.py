@@ -107,7 +107,36 @@ class Recorded(Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
-class EventLog(Protocol):
+class SessionHistory(Protocol):
+    """Sessions as those see them who read: one event after another."""
+
+    async def head(self, session_id: SessionId) -> int:
+        """The seq of the session's last event; 0 where there is no such session."""
+        ...
+
+    def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        deltas: bool = True,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        """The events with ``after`` < seq <= ``until``, in order, in batches that are never empty."""
+        ...
+
+    def watch(
+        self, session_id: SessionId, *, after: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        """Stream every event behind ``after``: first from the log, then live, no gap, none twice.
+
+        Endless; the caller closes it. A watcher that does not keep up is served from the log again,
+        so that what waits in memory for it is bounded.
+        """
+        ...
+
+
+class EventLog(SessionHistory, Protocol):
     """The only truth, as those see it who write to a session and read one."""
 
     async def append(self, batch: Append) -> tuple[Recorded, ...]:
@@ -122,37 +151,12 @@ class EventLog(Protocol):
         """
         ...
 
-    async def head(self, session_id: SessionId) -> int:
-        """The seq of the session's last event; 0 where there is no such session."""
-        ...
-
     async def owner_of(self, session_id: SessionId) -> Owner | None:
         """Whose session it is; None where there is no such session."""
-        ...
-
-    def read(
-        self,
-        session_id: SessionId,
-        *,
-        after: int = 0,
-        until: int | None = None,
-        deltas: bool = True,
-    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        """The events with ``after`` < seq <= ``until``, in order, in batches that are never empty."""
         ...
 
     async def find_receipt(
         self, session_id: SessionId, message_id: MessageId
     ) -> tuple[int, UserMessageReceived] | None:
         """The receipt of a message and its seq, found by the client's id."""
-        ...
-
-    def watch(
-        self, session_id: SessionId, *, after: int
-    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        """Stream every event behind ``after``: first from the log, then live, no gap, none twice.
-
-        Endless; the caller closes it. A watcher that does not keep up is served from the log again,
-        so that what waits in memory for it is bounded.
-        """
         ...

@@ -59,7 +59,7 @@ async def test_a_message_that_no_server_saw_is_taken_back_by_a_stop() -> None:
     async def locate() -> str | None:
         return addresses[0]
 
-    conversation = Conversation(SESSION, locate, after=None)
+    conversation = Conversation(SESSION, locate, token=None, after=None)
     async with server.running() as address, aclosing(conversation.updates()) as updates:
         await next_of(updates, lambda it: isinstance(it, Disconnected))
         await conversation.say("hello", message_id=MESSAGE)
@@ -84,7 +84,7 @@ async def test_a_stop_without_a_connection_is_sent_with_the_next_one() -> None:
         async def locate() -> str | None:
             return address if there.is_set() else None
 
-        conversation = Conversation(SESSION, locate, after=None)
+        conversation = Conversation(SESSION, locate, token=None, after=None)
         async with aclosing(conversation.updates()) as updates:
             await next_of(updates, lambda it: isinstance(it, Connected))
             server.cut_at_the_next_frame()

@@ -48,7 +48,13 @@ async def test_what_was_backed_up_is_there_again_and_verifies(
     await nats_server.clear()
 
     empty = await postgres_server.create_database()
-    await pg("pg_restore", "--no-owner", f"--dbname={empty}", str(backup / "navi.dump"))
+    await pg(
+        "pg_restore",
+        "--no-owner",
+        "--no-privileges",
+        f"--dbname={empty}",
+        str(backup / "navi.dump"),
+    )
     without_dump = shutil.ignore_patterns("navi.dump")
     await asyncio.to_thread(shutil.copytree, backup, restored, ignore=without_dump)
     async with running_navi(restored, DATABASE_URL=empty, NATS_URL=nats_server.url) as navi:

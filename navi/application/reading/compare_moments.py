@@ -17,7 +17,7 @@ from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import TodoItem
 from navi.domain.ids import EventId, SessionId
 from navi.domain.messages import Message, one_by_one
-from navi.ports.event_log import EventLog, Recorded
+from navi.ports.event_log import Recorded, SessionHistory
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.todo import Todo
@@ -51,7 +51,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     rows: dict[EventId, Recorded]
 
 
-async def compare_moments(log: EventLog, a: Moment, b: Moment) -> Comparison:
+async def compare_moments(log: SessionHistory, a: Moment, b: Moment) -> Comparison:
     """Compare two moments, folded from the log alone.
 
     Raises:
@@ -89,7 +89,7 @@ async def compare_moments(log: EventLog, a: Moment, b: Moment) -> Comparison:
     )
 
 
-async def _common(log: EventLog, a: Moment, b: Moment) -> int:
+async def _common(log: SessionHistory, a: Moment, b: Moment) -> int:
     if a.session_id == b.session_id:
         return min(a.seq, b.seq)
     common = 0
@@ -101,12 +101,12 @@ async def _common(log: EventLog, a: Moment, b: Moment) -> int:
     return common
 
 
-async def _facts(log: EventLog, moment: Moment, after: int) -> list[Recorded]:
+async def _facts(log: SessionHistory, moment: Moment, after: int) -> list[Recorded]:
     async with aclosing(_rows(log, moment, after)) as rows:
         return [row async for row in rows]
 
 
-async def _rows(log: EventLog, moment: Moment, after: int) -> AsyncGenerator[Recorded, None]:
+async def _rows(log: SessionHistory, moment: Moment, after: int) -> AsyncGenerator[Recorded, None]:
     batches = log.read(moment.session_id, after=after, until=moment.seq, deltas=False)
     async with aclosing(batches):
         async for batch in batches:

@@ -13,7 +13,7 @@ from navi.domain.errors import BadInput, NotFound
 from navi.domain.fold import Fold, Rows
 from navi.domain.ids import SessionId
 from navi.domain.projection import UNREADABLE, Change, Hide, Projection, Show, State
-from navi.ports.event_log import EventLog
+from navi.ports.event_log import EventLog, SessionHistory
 from navi.ports.read_models import ReadModels, StoredState
 
 
@@ -71,7 +71,7 @@ async def read_session(
 
 
 async def replay_session(
-    log: EventLog,
+    log: SessionHistory,
     projection: Projection[State],
     session_id: SessionId,
     *,
@@ -136,7 +136,7 @@ def _resume(projection: Projection[State], stored: StoredState | None) -> Fold[S
 
 
 async def _fold_tail(
-    log: EventLog, fold: Fold[State], session_id: SessionId, *, until: int
+    log: SessionHistory, fold: Fold[State], session_id: SessionId, *, until: int
 ) -> list[Change]:
     """Fold in the facts up to ``until``; gives the rows they hid and showed again."""
     moved: list[Change] = []

@@ -13,7 +13,7 @@ from navi.domain.events import (
 )
 from navi.domain.ids import CallId, SessionId, TurnId
 from navi.domain.spans import Span
-from navi.ports.event_log import EventLog, Recorded
+from navi.ports.event_log import Recorded, SessionHistory
 from navi.projections.turn_spans import (
     CALL_ENDS,
     TURN_ENDS,
@@ -33,7 +33,7 @@ def completes_traces(row: Recorded) -> bool:
     return row.type in TURN_ENDS or (row.type in CALL_ENDS and row.turn_id is None)
 
 
-async def traces_of(log: EventLog, last: Recorded) -> tuple[Span, ...]:
+async def traces_of(log: SessionHistory, last: Recorded) -> tuple[Span, ...]:
     """The traces that an event completes; nothing where the log does not say how they began.
 
     With a turn come the calls beside the turns that were answered while it was open.
@@ -60,7 +60,7 @@ async def traces_of(log: EventLog, last: Recorded) -> tuple[Span, ...]:
 
 
 async def trace_session(
-    log: EventLog, session_id: SessionId, *, turn_id: TurnId | None = None
+    log: SessionHistory, session_id: SessionId, *, turn_id: TurnId | None = None
 ) -> tuple[Span, ...]:
     """Every trace of a session in the order of their ends, or that of one turn.
 
@@ -83,7 +83,9 @@ async def trace_session(
     return tuple(spans)
 
 
-async def _trace_of_call(log: EventLog, answer: Envelope, call_id: CallId) -> tuple[Span, ...]:
+async def _trace_of_call(
+    log: SessionHistory, answer: Envelope, call_id: CallId
+) -> tuple[Span, ...]:
     events = await _since(log, answer, lambda e: calls_beside(e, call_id))
     if not events:
         return ()
@@ -92,7 +94,7 @@ async def _trace_of_call(log: EventLog, answer: Envelope, call_id: CallId) -> tu
 
 
 async def _since(
-    log: EventLog, last: Envelope, begins: Callable[[Envelope], bool]
+    log: SessionHistory, last: Envelope, begins: Callable[[Envelope], bool]
 ) -> tuple[Envelope, ...]:
     """The facts from the latest that ``begins`` to ``last``; nothing where there is none.
 
@@ -114,7 +116,7 @@ async def _since(
         stretch *= 4
 
 
-async def _profile_at(log: EventLog, session_id: SessionId, *, seq: int) -> str | None:
+async def _profile_at(log: SessionHistory, session_id: SessionId, *, seq: int) -> str | None:
     profile_id: str | None = None
     async with aclosing(log.read(session_id, until=seq, deltas=False)) as batches:
         async for rows in batches:

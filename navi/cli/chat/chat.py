@@ -52,7 +52,7 @@ class Answered(Struct, frozen=True, kw_only=True):
 @click.argument("message", required=False)
 @click.option("--session", metavar="ID", help="Go on in this session instead of a new one.")
 @click.option("--profile", metavar="ID", help="The profile to talk to.")
-@click.option("--url", metavar="URL", help="Address of a navi on another machine.")
+@click.option("--url", metavar="URL", help="Address of a navi on another machine (NAVI_URL).")
 @data_dir_option
 @json_option
 def chat(
@@ -89,6 +89,7 @@ class ChatTarget(Struct, frozen=True, kw_only=True):
 async def _chat(
     settings: Settings, message: str | None, choice: ChatTarget, *, url: str | None, as_json: bool
 ) -> int:
+    url = url or settings.navi_url
     locate = locator(settings, url)
     address = await locate()
     if address is None:
@@ -97,7 +98,7 @@ async def _chat(
             if url is None
             else f"there is no navi at {url}"
         )
-    async with open_remote(address) as navi:
+    async with open_remote(address, token=settings.navi_token) as navi:
         session = await choose_session(navi, choice)
         if message is None:
             # Only here: loading it takes longer than a short answer.
@@ -160,7 +161,7 @@ async def _ask_once(
     # Only what a person watches is drawn, and never into a pipe.
     watched = sys.stdout.isatty() and not as_json
     console = Console() if watched else Console(stderr=True, quiet=True)
-    conversation = Conversation(session.id, locate, after=None)
+    conversation = Conversation(session.id, locate, token=navi.token, after=None)
     async with aclosing(conversation.updates()) as updates:
         lost = None if watched else _Waiting()
         dialogue = Dialogue(

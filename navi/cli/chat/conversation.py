@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
+from navi.cli.chat.remote import bearer
 from navi.cli.command import CommandFailed
 from navi.domain.event_codec import decode_data
 from navi.domain.events import ApprovalDecided, Envelope, UserMessageReceived
@@ -84,16 +85,19 @@ class Conversation:
         session_id: SessionId,
         locate: Callable[[], Awaitable[str | None]],
         *,
+        token: str | None,
         after: int | None,
     ) -> None:
         """Connect later, when ``updates`` is iterated.
 
         Args:
+            token: shows navi who asks; None where it does not want to know.
             locate: gives navi's address, for each connection anew; None where it does not run.
             after: seq of the last event that is known; None for the open turn and what is new.
         """
         self.session_id = session_id
         self._locate = locate
+        self._headers = bearer(token)
         self._after = after
         self._socket: ClientConnection | None = None
         self._unconfirmed: dict[MessageId, bytes] = {}
@@ -174,6 +178,7 @@ class Conversation:
             address,
             proxy=None,
             compression=None,
+            additional_headers=self._headers,
             open_timeout=OPEN_SECONDS,
             close_timeout=1,
             max_size=MAX_FRAME_BYTES,

@@ -86,7 +86,7 @@ async def _talk_in(
     console: Console,
 ) -> Next:
     """Chat in one session until another one is wanted."""
-    conversation = Conversation(session.id, locate, after=None)
+    conversation = Conversation(session.id, locate, token=navi.token, after=None)
     async with aclosing(conversation.updates()) as updates:
         dialogue = Dialogue(conversation, updates, console, person=at_terminal())
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
