@@ -20,6 +20,7 @@ from navi.cli.command import (
     settings_of,
     width_of_output,
 )
+from navi.cli.elsewhere import elsewhere
 from navi.cli.printable import printable, takes_colour
 from navi.domain.ids import Owner
 from navi.domain.usage import By, Totals, UsageReport
@@ -41,7 +42,11 @@ LONGEST_KEY = 36  # characters: an id
 @click.option("--by", type=click.Choice(KEYS), default="day", help="What a bar is of.")
 @click.option("--from", "first", metavar="DAY", help="The first day, UTC.")
 @click.option("--to", "last", metavar="DAY", help="The last day, UTC, included.")
-@click.option("--owner", metavar="ID", help="Only this user's; else everybody's.")
+@click.option(
+    "--owner",
+    metavar="ID",
+    help="Only this user's, else everybody's; of a navi elsewhere `all`, else your own.",
+)
 @data_dir_option
 @json_option
 def usage(
@@ -73,9 +78,15 @@ async def _usage(
     as_json: bool,
 ) -> int:
     wanted = wanted_days(owner, first=first, last=last, names=("--from", "--to"))
-    prices = await PriceFile(settings.prices_file).prices()
-    async with attached_store(settings) as store:
-        found = await usage_report(store.log, store.read_models, prices, wanted, by=by)
+    if settings.navi_url is None:
+        prices = await PriceFile(settings.prices_file).prices()
+        async with attached_store(settings) as store:
+            found = await usage_report(store.log, store.read_models, prices, wanted, by=by)
+    else:
+        asked = {"by": by, "from": first, "to": last, "owner": owner}
+        query = {name: value for name, value in asked.items() if value is not None}
+        async with elsewhere(settings) as navi:
+            found = await navi.ask("GET", "/usage", UsageReport, query=query)
     if as_json:
         print_json(found)
     elif found.rows:

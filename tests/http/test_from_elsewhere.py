@@ -78,7 +78,7 @@ async def test_what_reads_prints_what_the_routes_say(
     [call, *_] = [e["data"]["call_id"] for e in events["events"] if e["type"] == "model_called"]
     head = str(events["seq"])
 
-    listed, logged, said, seen, past, made, changed = await asyncio.gather(
+    listed, logged, said, seen, past, made, changed, traced, used = await asyncio.gather(
         command(there, here, "sessions", "--json"),
         command(there, here, "events", session_id, "--json"),
         command(there, here, "replay", session_id, "--json"),
@@ -86,6 +86,8 @@ async def test_what_reads_prints_what_the_routes_say(
         command(there, here, "replay", session_id, "--at", "3", "--json"),
         command(there, here, "request", session_id, call, "--json"),
         command(there, here, "diff", session_id, "1", head, "--json"),
+        command(there, here, "trace", session_id, "--format", "otlp"),
+        command(there, here, "usage", "--by", "purpose", "--json"),
     )
 
     assert session_id in [one["id"] for one in listed.json["sessions"]]
@@ -95,6 +97,9 @@ async def test_what_reads_prints_what_the_routes_say(
     assert past.json == await asked(there, f"{of}/messages?at=3")
     assert made.json == await asked(there, f"{of}/calls/{call}/request")
     assert changed.json["messages"]["added"][0]["content"] == "hello"
+    assert traced.json["resourceSpans"]
+    assert used.json == await asked(there, "/usage?by=purpose")
+    assert used.json["total"]["calls"] > 0
     assert not here.exists()  # nothing was opened or started here
 
 
