@@ -30,6 +30,8 @@ from navi.domain.secrets import Secrets
 from navi.http.app import create_app
 from navi.http.live.outbox import Outbox
 from navi.http.requests.services import Draining
+from navi.http.server.authentication import Identified
+from navi.http.server.proxies import Proxies
 from navi.http.server.serve import serving
 from navi.http.server.websocket_protocol import join_frames
 from navi.settings import read_settings
@@ -160,7 +162,12 @@ async def _navi(servers: Servers, dsn: str, *, sessions: int) -> AsyncGenerator[
     """A node as ``navi serve`` runs it: HTTP, projectors and relay; the text is put in by the bench."""
     async with AsyncExitStack() as stack:
         node = await stack.enter_async_context(_node(servers.directory, dsn, servers.nats_url))
-        app = create_app(services_of(node, Draining()), host="127.0.0.1")
+        app = create_app(
+            services_of(node, Draining()),
+            host="127.0.0.1",
+            identify=Identified(node.accounts.find_principal, Proxies()),
+            proxies=Proxies(),
+        )
         address = await stack.enter_async_context(serving(app, host="127.0.0.1", port=0))
         # Not the node's own id: it would run the turns.
         speaker = NodeId(new_id())

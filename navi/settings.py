@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 import platformdirs
 from msgspec import Struct
 
+from navi.domain.accounts import checked_name
 from navi.domain.errors import BadInput
 from navi.domain.principal import DEFAULT_LIMITS, NO_LIMITS, Limits
 from navi.domain.secrets import secret_values
@@ -17,10 +18,13 @@ from navi.failpoints import Failpoint
 from navi.failpoints import parse as parse_failpoints
 
 CodeExec = Literal["auto", "off"]
+Auth = Literal["none", "accounts", "proxy"]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Backend = Literal["auto", "ollama", "openai", "demo"]
 T = TypeVar("T")
 
 _NO_HOST = re.compile(r"[^\w.:%-]")
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 _NUMBERS = re.compile(r"[\d.]+")  # an address and no name: names are not all numbers (RFC 3696, 2)
 
 REFUSED_SUFFIXES = (
@@ -37,6 +41,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         context_window: tokens of one call, whatever the servers say; None to ask them.
         model_slots: calls at once that a server is given, likewise.
         compression_threshold: share of the context window, 0 to 1.
+        auth: how people are told apart.
+        proxy_header: in which a proxy names the user, in lower case.
+        proxy_peers: networks whose word is taken for who and where a client is; None where not set.
+        proxy_admins: names that are admins where a proxy names the users.
         user_limits: of every user who was given none of their own.
         local_limits: of the one person that there is without accounts: those that were set.
         navi_url: of a navi elsewhere, which commands ask in place of the one here.
@@ -86,6 +94,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     web_allow: str
     searxng_url: str | None
     allowed_hosts: tuple[str, ...]
+    auth: Auth
+    proxy_header: str
+    proxy_peers: tuple[Network, ...] | None
+    proxy_admins: tuple[str, ...]
     user_limits: Limits
     local_limits: Limits
     postgres_bin: Path | None
@@ -179,6 +191,10 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         web_allow=read.one("NAVI_WEB_ALLOW", _web_allow, default=""),
         searxng_url=read.one("SEARXNG_URL", _url("http", "https"), default=None),
         allowed_hosts=read.one("NAVI_ALLOWED_HOSTS", _names, default=()),
+        auth=read.one("NAVI_AUTH", _auth, default="none"),
+        proxy_header=read.one("NAVI_PROXY_HEADER", _header, default="x-forwarded-user"),
+        proxy_peers=read.one("NAVI_PROXY_PEERS", _networks, default=None),
+        proxy_admins=read.one("NAVI_PROXY_ADMINS", _users, default=()),
         user_limits=_limits(read, DEFAULT_LIMITS),
         local_limits=_limits(read, NO_LIMITS),
         postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
@@ -255,6 +271,32 @@ def _backend(text: str) -> Backend:
             return backend
         case _:
             raise ValueError(f"{text!r} is none of auto, ollama, openai, demo")
+
+
+def _auth(text: str) -> Auth:
+    match text.lower():
+        case "none" | "accounts" | "proxy" as wanted:
+            return wanted
+        case _:
+            raise ValueError(f"{text!r} is none of none, accounts, proxy")
+
+
+def _header(text: str) -> str:
+    if _HEADER.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no name of a header")
+    return text.lower()
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(part) for part in text.replace(",", " ").split())
+
+
+def _users(text: str) -> tuple[str, ...]:
+    # Names may have blanks in them: the comma parts them.
+    try:
+        return tuple(checked_name(part.strip()) for part in text.split(",") if part.strip())
+    except BadInput as error:
+        raise ValueError(f"a name {error.cause}") from error
 
 
 def _code_exec(text: str) -> CodeExec:

@@ -22,6 +22,7 @@ CHECK_SECONDS = 2.0  # what Postgres may take to answer a question for readiness
 def services_of(node: Node, draining: Draining) -> Services:
     """The services of a node for HTTP and WebSocket routes."""
     return Services(
+        accounts=node.accounts,
         event_log=node.store.log,
         read_models=node.store.read_models,
         reads_of=partial(_reads, node),

@@ -30,7 +30,6 @@ from navi.adapters.profiles.with_skills import ProfilesWithSkills
 from navi.adapters.sandbox.proof import ProvenSandbox
 from navi.adapters.signing import open_signer
 from navi.adapters.system import RandomIds, SystemClock
-from navi.adapters.token_limits import SameForAll
 from navi.adapters.tools.code_exec import CodeTools
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.mcp.servers import McpServers
@@ -38,11 +37,11 @@ from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTools
 from navi.adapters.tools.ssh.source import SshTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
-from navi.adapters.user_limits import SameLimits
 from navi.application.agent.allowed_tools import AllowedInLog
 from navi.application.agent.compress import CompressSettings
 from navi.application.agent.model_calls.ask_model import CallSettings
 from navi.application.audit.sign_heads import SignHeads
+from navi.application.composition.compose_accounts import AccountServices
 from navi.application.composition.compose_agent import (
     AgentPorts,
     ComposedAgent,
@@ -58,6 +57,7 @@ from navi.application.memory.manage_memories import AgentMemories
 from navi.application.session.deletion import await_deletion
 from navi.application.uploads.expire_uploads import ExpireUploads
 from navi.application.uploads.manage_uploads import ManageUploads
+from navi.bootstrap.accounts import account_services
 from navi.bootstrap.log_ports import log_ports, relay_stream
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.store import Store, open_store
@@ -93,6 +93,7 @@ class Node(Struct, frozen=True, kw_only=True):
     tools: Tools
     sandbox: ProvenSandbox
     services: LogServices
+    accounts: AccountServices
     agent: ComposedAgent
     uploads: ManageUploads
     expire_uploads: ExpireUploads
@@ -232,6 +233,7 @@ async def open_node(
                 metrics=metrics,
             )
         )
+        accounts = account_services(settings, store, services)
         records, uploads = services.records, services.ports.uploads
         sandbox = sandbox_of(settings)
         await sandbox.find(environment.get("PATH"))
@@ -277,10 +279,11 @@ async def open_node(
                     pictures=PicturesOfSessions(services.ports.workspaces, environment),
                     calls=_calls(settings),
                     compression=_compression(settings),
-                    limits=SameLimits(settings.local_limits),
+                    limits=accounts.find_principal,
                     places=places,
                     search=search_in_time,
-                    token_limits=SameForAll(settings.user_limits.tokens),
+                    token_limits=accounts.find_principal,
+                    user_of=accounts.find_principal.user_of,
                 )
             )
         )
@@ -300,6 +303,7 @@ async def open_node(
             tools=tools,
             sandbox=sandbox,
             services=services,
+            accounts=accounts,
             agent=agent,
             uploads=ManageUploads(
                 records,

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from navi.adapters.embedded.servers import open_or_attach
+from navi.adapters.postgres.accounts import PostgresAccounts
 from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.postgres.log.text_store import PostgresTextStore
@@ -44,6 +45,7 @@ class Store(Struct, frozen=True, kw_only=True):
     texts: TextStore
     read_models: ReadModelBackend
     nodes: PostgresNodes
+    accounts: PostgresAccounts
     pool: Pool
     pools_of: PoolsOfOwners
 
@@ -93,6 +95,7 @@ async def _open(
             texts=PostgresTextStore(pool),
             read_models=PostgresReadModels(pool),
             nodes=PostgresNodes(database_url, pool),
+            accounts=PostgresAccounts(pool),
             pool=pool,
             pools_of=lambda _: pool,
         )

@@ -10,8 +10,10 @@ from msgspec import Struct
 
 from navi import failpoints
 from navi.adapters.nats.connect import connect
-from navi.application.audit.erase_sessions import Erasable
+from navi.application.audit.erase_sessions import Erasable, EraseSessions
+from navi.application.composition.compose_accounts import AccountServices
 from navi.application.followers.relay import Relay, RelayDelays
+from navi.bootstrap.accounts import account_services
 from navi.bootstrap.log_ports import command_services, relay_stream
 from navi.bootstrap.store import Attached, Store, attached_servers, store_on
 from navi.cli.command import (
@@ -27,7 +29,9 @@ from navi.cli.command import (
 )
 from navi.cli.printable import one_line
 from navi.domain.errors import BusUnavailable, StreamRefused
-from navi.domain.ids import Owner
+from navi.domain.events import SessionErased
+from navi.domain.ids import Owner, SessionId
+from navi.domain.principal import CLI_ACTOR
 from navi.http.requests.validation import session_of
 from navi.ports.event_stream import EventStream
 from navi.settings import Settings
@@ -71,7 +75,8 @@ async def _erase(
     settings: Settings, session: str | None, user: str | None, *, yes: bool, as_json: bool
 ) -> int:
     async with attached_servers(settings, nats=True) as servers, store_on(servers) as store:
-        erase_sessions = command_services(settings, store).erase_sessions
+        services = command_services(settings, store)
+        erase_sessions = services.erase_sessions
         chosen = (
             await erase_sessions.of_owner(Owner(user))
             if session is None and user is not None
@@ -81,7 +86,8 @@ async def _erase(
         if not yes and not await asyncio.to_thread(_agreed, found):
             click.echo("Nothing was erased.", err=True)
             return DOES_NOT_HOLD
-        erased = [await erase_sessions.erase(session_id) for session_id in chosen]
+        accounts = account_services(settings, store, services)
+        erased = [await _erase_one(erase_sessions, accounts, session_id) for session_id in chosen]
         followed = await _nats_follows(servers, settings, store)
     if as_json:
         print_json(EraseAnswer(erased=tuple(erased), nats="erased" if followed else "pending"))
@@ -91,6 +97,18 @@ async def _erase(
     if not followed:
         click.echo("NATS does not answer: its copies are erased when it does.", err=True)
     return HOLDS
+
+
+async def _erase_one(
+    erase_sessions: EraseSessions, accounts: AccountServices, session_id: SessionId
+) -> Erasable:
+    erased = await erase_sessions.erase(session_id)
+    await accounts.audit_log.write(
+        SessionErased(
+            by=CLI_ACTOR.by, address=CLI_ACTOR.address, session_id=session_id, owner=erased.owner
+        )
+    )
+    return erased
 
 
 def _agreed(found: Sequence[Erasable]) -> bool:

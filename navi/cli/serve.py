@@ -11,6 +11,7 @@ import structlog
 
 from navi import __version__
 from navi.adapters.postgres.examine import examine, name_of, reason_of
+from navi.bootstrap.accounts import proxies_of
 from navi.bootstrap.edge import services_of
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.node import Node, open_node
@@ -25,12 +26,12 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.model import Model, model_in_use
-from navi.domain.errors import BusUnavailable, LogUnavailable
+from navi.domain.errors import BadInput, BusUnavailable, LogUnavailable
 from navi.http.app import create_app
 from navi.http.requests.services import Draining
-from navi.http.server.authentication import everybody_is_local_within
+from navi.http.server.authentication import Identified
 from navi.http.server.connection_limit import raise_file_limit
-from navi.http.server.serve import check_host, serving
+from navi.http.server.serve import check_host, is_loopback, serving
 from navi.settings import Settings
 
 POSTGRES_TIMEOUT = 30.0  # seconds for a given Postgres that is not there yet, as in a new pod
@@ -109,6 +110,7 @@ async def _serve(settings: Settings) -> int:
 async def _run(settings: Settings, ending: Ending) -> int:
     raise_file_limit()
     await check_host(settings.host)
+    _check_reach(settings)
     await model_settings(settings)  # what cannot be right is told before servers are started
     async with open_servers(settings) as servers:
         addresses = addresses_of(settings, servers)
@@ -120,12 +122,13 @@ async def _run(settings: Settings, ending: Ending) -> int:
             node.running(),
             reviving_nats(servers, node.relays),
         ):
-            draining = Draining()
+            draining, proxies = Draining(), proxies_of(settings)
             app = create_app(
                 services_of(node, draining),
                 host=settings.host,
                 allowed_hosts=settings.allowed_hosts,
-                identify=everybody_is_local_within(settings.local_limits),
+                identify=Identified(node.accounts.find_principal, proxies),
+                proxies=proxies,
             )
             async with serving(app, host=settings.host, port=settings.port) as address:
                 model = await model_in_use(node.models)
@@ -139,6 +142,7 @@ async def _run(settings: Settings, ending: Ending) -> int:
                         model_slots=None if model.known is None else model.known.slots,
                     )
                 click.echo(await _banner(node, address.url, model))
+                await _print_setup_link(node, address.url)
                 await ending.wait()
                 draining.begun.set()
                 await node.drain()
@@ -191,6 +195,32 @@ async def _banner(node: Node, url: str, model: Model) -> str:
     )
     body = "\n".join(f"  {name:<9} {text}" for name, text in lines)
     return f"\nnavi {__version__} is ready\n{body}\n"
+
+
+def _check_reach(settings: Settings) -> None:
+    """Refuse to give everybody who reaches the address all rights, unless that was said.
+
+    Raises:
+        BadInput: the host is not the loopback, nobody has to sign in, and no names are allowed.
+    """
+    if settings.auth == "none" and not settings.allowed_hosts and not is_loopback(settings.host):
+        raise BadInput(
+            "NAVI_HOST",
+            f"with NAVI_AUTH=none everybody who reaches {settings.host} may do everything: set "
+            "NAVI_AUTH=accounts, or say with NAVI_ALLOWED_HOSTS by which names navi may be called",
+        )
+
+
+async def _print_setup_link(node: Node, url: str) -> None:
+    """Print the link that makes the first user, where there is none."""
+    if node.settings.auth != "accounts":
+        return
+    token = await node.accounts.sign_in.open_setup()
+    if token is not None:
+        # Behind the hash: browsers send that to nobody.
+        click.echo(
+            f"There is no user yet. Make the first one, an admin:\n\n  {url}/setup#token={token}\n"
+        )
 
 
 async def _nats(node: Node) -> str:

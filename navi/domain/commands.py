@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.events import (
     ApprovalRequested,
+    AuditEvent,
     BudgetReached,
     CompressionFailed,
     CompressionUndone,
@@ -279,6 +280,7 @@ Aside = (
     | MemorySaved
     | MemoryForgotten
     | ToolAllowed
+    | AuditEvent
 )
 
 

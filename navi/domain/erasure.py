@@ -37,6 +37,10 @@ _KEPT_IN = {
     "approval_decided": frozenset({"decision", "scope"}),
     "conversation_taken_in": frozenset({"role"}),
     "budget_reached": frozenset({"scope"}),
+    "login_failed": frozenset({"reason"}),
+    "token_created": frozenset({"scopes"}),
+    "user_created": frozenset({"role"}),
+    "user_changed": frozenset({"role"}),
 }
 _WITH_TOOLS = frozenset({"model_replied", "tool_started", "tool_finished", "approval_requested"})
 _WITHOUT_MARK = frozenset({MemorySaved.TYPE, MemoryRecalled.TYPE})  # no words: nothing to remember

@@ -15,6 +15,9 @@ NaviError
 │   ├── UploadsFull         more than a session's uploads may be
 │   ├── OutOfBudget         the tokens of a turn, a session or a day are spent
 │   └── Fenced              another process has taken the turn over
+├── NotSignedIn             nobody known is behind the request, or what they said is wrong
+├── Forbidden               it is known who asks, and they may not
+├── TooManyTries            of guessing a password; says when to come back
 ├── ConcurrentAppend        somebody appended to the session first
 ├── EventTooLarge           an envelope above the limit
 ├── AlreadyThere            a session that is to be imported is in the log
@@ -125,6 +128,22 @@ class OutOfBudget(RuleBroken):
 
 class Fenced(RuleBroken):
     """Another process has taken the turn over, or it has ended: the caller must stop at once."""
+
+
+class NotSignedIn(NaviError):
+    """Nobody known is behind the request, or the name, the password or the token is wrong."""
+
+
+class Forbidden(NaviError):
+    """It is known who asks, and they may not."""
+
+
+class TooManyTries(NaviError):
+    """Too many wrong passwords; ``retry_after`` is in seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"too many wrong passwords; try again in {retry_after} s")
+        self.retry_after = retry_after
 
 
 class ConcurrentAppend(NaviError):

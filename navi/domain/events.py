@@ -20,6 +20,7 @@ from navi.domain.ids import (
     SubagentId,
     TurnId,
 )
+from navi.domain.principal import Role, Scope
 
 Json = Any  # a value as JSON has it: the border to the outside
 JsonObject = dict[str, Json]
@@ -657,6 +658,135 @@ class ContentErased(Fact, frozen=True, kw_only=True):
     seqs: tuple[int, ...] | UnsetType = UNSET
 
 
+# --- the audit log -------------------------------------------------------------------------------
+
+
+class Deed(Fact, frozen=True, kw_only=True):
+    """What the audit log keeps of anything that was done.
+
+    Attributes:
+        by: the id of a user, ``admin@cli`` or ``proxy``; None where nobody knows who it was.
+        address: of the client; None where it came over no network.
+    """
+
+    by: str | None
+    address: str | None
+
+
+class LoginSucceeded(Deed, frozen=True, kw_only=True):
+    """Somebody signed in."""
+
+    TYPE = "login_succeeded"
+    user_id: Owner
+    login_id: str
+
+
+class LoginFailed(Deed, frozen=True, kw_only=True):
+    """Somebody was not let in; what they typed as a name may be a password, and is not kept.
+
+    Attributes:
+        user_id: whose name it was; None where it was nobody's.
+    """
+
+    TYPE = "login_failed"
+    user_id: Owner | None
+    reason: Literal["password", "unknown", "disabled"]
+
+
+class LoggedOut(Deed, frozen=True, kw_only=True):
+    """A login was ended by whose it was."""
+
+    TYPE = "logged_out"
+    user_id: Owner
+    login_id: str
+
+
+class TokenCreated(Deed, frozen=True, kw_only=True):
+    """A program may act for a user."""
+
+    TYPE = "token_created"
+    user_id: Owner
+    token_id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    expires_at: str | None
+
+
+class TokenRevoked(Deed, frozen=True, kw_only=True):
+    """A token is worth nothing any more."""
+
+    TYPE = "token_revoked"
+    user_id: Owner
+    token_id: str
+
+
+class UserCreated(Deed, frozen=True, kw_only=True):
+    """There is another user."""
+
+    TYPE = "user_created"
+    user_id: Owner
+    name: str
+    role: Role
+
+
+class UserChanged(Deed, frozen=True, kw_only=True):
+    """Something about a user is different.
+
+    Attributes:
+        changed: what: ``role``, ``disabled``, ``password``, ``limits``, ``deleted``.
+    """
+
+    TYPE = "user_changed"
+    user_id: Owner
+    changed: tuple[str, ...]
+    role: Role | UnsetType = UNSET
+    disabled: bool | UnsetType = UNSET
+    limits: JsonObject | UnsetType = UNSET
+
+
+class SessionRead(Deed, frozen=True, kw_only=True):
+    """An admin read somebody else's session, or the list of all of them.
+
+    Attributes:
+        session_id: None for the list.
+        route: what was asked for.
+    """
+
+    TYPE = "session_read"
+    session_id: SessionId | None
+    owner: Owner | None
+    route: str
+
+
+class SessionExported(Deed, frozen=True, kw_only=True):
+    """A session was written to a file; None for all of them."""
+
+    TYPE = "session_exported"
+    session_id: SessionId | None
+
+
+class SessionErased(Deed, frozen=True, kw_only=True):
+    """The words of a session were taken away."""
+
+    TYPE = "session_erased"
+    session_id: SessionId
+    owner: Owner
+
+
+AuditEvent = (
+    LoginSucceeded
+    | LoginFailed
+    | LoggedOut
+    | TokenCreated
+    | TokenRevoked
+    | UserCreated
+    | UserChanged
+    | SessionRead
+    | SessionExported
+    | SessionErased
+)
+
+
 class UnknownEvent(Struct, frozen=True, kw_only=True):
     """An event of a type this version does not know: carried along, never read."""
 
@@ -711,9 +841,11 @@ KnownEvent = (
     | FileUploaded
     | FileExpired
     | ContentErased
+    | AuditEvent
 )
 AgentEvent = KnownEvent | UnknownEvent
 
+AUDIT_TYPES = frozenset(kind.TYPE for kind in get_args(AuditEvent))
 EVENT_TYPES: dict[str, type[KnownEvent]] = {kind.TYPE: kind for kind in get_args(KnownEvent)}
 # Whose text is pruned.
 TEXT_DELTA_TYPES = (ThinkingDelta.TYPE, TextDelta.TYPE, ToolOutputDelta.TYPE)

@@ -16,6 +16,7 @@ NodeId = NewType("NodeId", str)  # UUIDv7, made at the start of a process
 Owner = NewType("Owner", str)  # "local" without accounts
 
 LOCAL_OWNER = Owner("local")
+SYSTEM_OWNER = Owner("system")  # of the audit log
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -76,3 +77,6 @@ def _uuid8(name: bytes) -> str:
 def _dashed(raw: bytearray) -> str:
     text = raw.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+AUDIT_STREAM = owner_stream(SYSTEM_OWNER)

@@ -7,6 +7,7 @@ from msgspec import Struct
 from navi.domain.ids import LOCAL_OWNER, Owner
 
 Role = Literal["admin", "user"]
+AuthKind = Literal["none", "login", "token", "proxy"]
 Scope = Literal["read", "chat", "admin"]  # each with those before it
 
 _ORDER: tuple[Scope, ...] = ("read", "chat", "admin")
@@ -38,7 +39,8 @@ class Principal(Struct, frozen=True, kw_only=True):
     Attributes:
         user_id: the ``owner`` of what they make.
         scope: what their login or token is good for, at most.
-        auth_id: of the login or token; None where there are no accounts.
+        auth_id: of the login or token; None where there is none.
+        auth_kind: how it is known who they are.
         limits: their own where an admin gave them some, else the settings'.
     """
 
@@ -47,6 +49,7 @@ class Principal(Struct, frozen=True, kw_only=True):
     role: Role
     scope: Scope = "admin"
     auth_id: str | None = None
+    auth_kind: AuthKind = "none"
     limits: Limits = DEFAULT_LIMITS
 
     def has(self, scope: Scope) -> bool:
@@ -59,5 +62,18 @@ class Principal(Struct, frozen=True, kw_only=True):
         return self.role == "admin" and self.scope == "admin"
 
 
+class Actor(Struct, frozen=True, kw_only=True):
+    """Who does something that is written to the audit log, and from where.
+
+    Attributes:
+        by: the id of a user, or one of navi's own names.
+        address: of the client; None where it came over no network.
+    """
+
+    by: str
+    address: str | None
+
+
+CLI_ACTOR = Actor(by="admin@cli", address=None)  # whoever has the server's data is its admin
 # Without accounts there is nobody to be fair to: only limits that were asked for hold.
 LOCAL_PRINCIPAL = Principal(user_id=LOCAL_OWNER, name="local", role="admin", limits=NO_LIMITS)

@@ -89,6 +89,7 @@ KINDS: tuple[Kind, ...] = (
     _token("npm token", "npm_", r"[A-Za-z0-9]{36}"),
     _token("PyPI token", "pypi-", r"[\w\-]{50,512}"),
     _token("SendGrid key", "SG.", r"[\w\-]{16,64}\.[\w\-]{16,128}", follow=r"[\w\-.]"),
+    _token("navi token", "navi_", r"[0-9a-f\-]{36}_[\w\-]{43}"),
     _token("age key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{58}"),
     _kind(
         "JSON web token",

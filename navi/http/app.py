@@ -10,6 +10,17 @@ from msgspec import Struct
 
 from navi.domain.principal import Principal
 from navi.http.api.approvals import decide_approval, get_approvals
+from navi.http.api.audit import get_audit
+from navi.http.api.auth import (
+    add_token,
+    change_password,
+    get_me,
+    get_tokens,
+    login,
+    logout,
+    revoke_token,
+    set_up,
+)
 from navi.http.api.contexts import compress_context, get_planning, undo_compression
 from navi.http.api.events import get_events, get_request
 from navi.http.api.files import download_file, get_files, upload_files
@@ -26,8 +37,10 @@ from navi.http.api.sessions import (
     get_sessions,
     stop_session,
 )
+from navi.http.api.setup_page import get_setup_page, get_setup_script
 from navi.http.api.tools_and_profiles import get_profiles, get_tools
 from navi.http.api.usage import get_usage
+from navi.http.api.users import add_user, change_user, get_users, remove_user
 from navi.http.doors.agui.run_agent import run_agent
 from navi.http.doors.openai.routes import complete_chat, get_model, get_models
 from navi.http.live.stream_events import stream_events
@@ -38,9 +51,10 @@ from navi.http.requests.errors import EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, Services
 from navi.http.schemas.schema_routes import get_asyncapi, get_event_schema, get_openapi
-from navi.http.server.authentication import Authentication, Identify, everybody_is_local
+from navi.http.server.authentication import Authentication, Identify
 from navi.http.server.connection_limit import ConnectionLimit
 from navi.http.server.guard import Guard
+from navi.http.server.proxies import Proxies
 from navi.http.server.request_form import RequestForm, ServerOptions, options_routes
 from navi.http.server.user_limits import UserLimits
 
@@ -102,6 +116,21 @@ ROUTES = (
     get_openapi,
     get_asyncapi,
     get_event_schema,
+    get_setup_page,
+    get_setup_script,
+    set_up,
+    login,
+    logout,
+    get_me,
+    change_password,
+    get_tokens,
+    add_token,
+    revoke_token,
+    get_users,
+    add_user,
+    change_user,
+    remove_user,
+    get_audit,
     watch_session,
 )
 
@@ -111,7 +140,8 @@ def create_app(
     *,
     host: str,
     allowed_hosts: Iterable[str] = (),
-    identify: Identify = everybody_is_local,
+    identify: Identify,
+    proxies: Proxies,
 ) -> ASGIApp:
     """The application on these services.
 
@@ -119,6 +149,7 @@ def create_app(
         host: the address that is listened on; a name by which the server may be called.
         allowed_hosts: further names, such as the machine's own where that listens on all addresses.
         identify: finds whom a request comes from.
+        proxies: those that are believed.
     """
 
     def given(scope: Scope) -> Services:
@@ -140,7 +171,7 @@ def create_app(
         debug=False,
     )
     within = UserLimits(ServerOptions(app, ROUTES), services.rates, free=open_paths(ROUTES))
-    known = Authentication(within, identify)
+    known = Authentication(within, identify, proxies)
     limited = ConnectionLimit(known, services.metrics)
     guarded = Guard(limited, host=host, allowed_hosts=allowed_hosts)
     return RequestForm(guarded)

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from navi.domain.approvals import Ask
 from navi.domain.events import JsonObject, TodoItem, ToolOutcome
 from navi.domain.ids import CallId, Owner, SessionId
+from navi.domain.principal import Role
 
 
 class StopSignal(Protocol):
@@ -61,6 +62,13 @@ class AgentActions(Protocol):
     async def show_picture(self, path: str) -> ToolResult:
         """Put a picture of the session's directory before the model, from its next call on."""
         ...
+
+
+class ToolUser(Struct, frozen=True, kw_only=True):
+    """Whom a tool works for; without accounts the one person is the admin."""
+
+    role: Role
+    name: str
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):

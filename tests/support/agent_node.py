@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from navi.adapters.files.uploads import FolderUploads
 from navi.adapters.files.workspaces import FolderWorkspaces
+from navi.adapters.in_memory.accounts import InMemoryAccounts
 from navi.adapters.in_memory.embedders import NoEmbedders
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.memories import InMemoryMemories
@@ -20,18 +21,19 @@ from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.servers import PooledServer, ServerPool
 from navi.adapters.metrics.prometheus import PrometheusMetrics
+from navi.adapters.passwords import Argon2Passwords
 from navi.adapters.patterns import search_in_time
 from navi.adapters.pictures.prepare import PicturesOfSessions
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import RandomIds, SystemClock
-from navi.adapters.token_limits import SameForAll
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.toolbox import ToolPorts, Tools
-from navi.adapters.user_limits import SameLimits
+from navi.application.accounts.find_principal import AuthMode
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
 from navi.application.agent.compress import CompressSettings
 from navi.application.agent.model_calls.ask_model import CallSettings
 from navi.application.commands.manage_sessions import Received
+from navi.application.composition.compose_accounts import AccountServices, compose_accounts
 from navi.application.composition.compose_agent import (
     AgentPorts,
     ComposedAgent,
@@ -49,7 +51,7 @@ from navi.application.reading.await_turn import TurnOutcome, await_turn
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.events import AgentEvent, Mode
 from navi.domain.ids import MessageId, NodeId, Owner, SessionId
-from navi.domain.principal import NO_LIMITS, Limits
+from navi.domain.principal import DEFAULT_LIMITS, NO_LIMITS, Limits
 from navi.domain.secrets import Secrets
 from navi.ports.clock import Clock
 from navi.ports.event_log import Recorded
@@ -64,6 +66,7 @@ from navi.projections.registry import PROJECTIONS
 WINDOW = 8192  # tokens
 TIMEOUT = 60.0  # seconds a test waits for what must come
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024
+PASSWORDS = Argon2Passwords(time_cost=1, memory_kib=8)  # as weak as argon2 goes
 
 
 WORLDS: "list[World]" = []  # of the test that runs
@@ -86,6 +89,7 @@ class World:
         self.cluster: dict[NodeId, Any] = {}
         self.secrets = Secrets()
         self.places: set[tuple[Owner, int]] = set()  # for turns
+        self.accounts = InMemoryAccounts()
         WORLDS.append(self)
 
     async def project(self) -> None:
@@ -124,6 +128,7 @@ class AgentNode:
         world: World,
         composed: ComposedAgent,
         services: LogServices,
+        accounts: AccountServices,
         servers: ServerPool,
         tools: Tools,
         metrics: Metrics,
@@ -148,6 +153,7 @@ class AgentNode:
             max_bytes=MAX_UPLOAD_BYTES,
             refused_suffixes=(".exe", ".sh"),
         )
+        self.accounts = accounts
         self.servers = servers
         self.tools = tools
 
@@ -203,6 +209,8 @@ async def agent_node(
     slots: int = 16,
     user_tokens: int | None = None,
     limits: Limits = NO_LIMITS,
+    auth: AuthMode = "none",
+    proxy_admins: frozenset[str] = frozenset(),
 ) -> AsyncGenerator[AgentNode, None]:
     """A node on these model servers (Ollama's protocol); killed, not drained, at the end."""
     clock, ids = clock or SystemClock(), RandomIds()
@@ -235,6 +243,14 @@ async def agent_node(
             metrics=metrics,
         )
     )
+    accounts = compose_accounts(
+        services,
+        world.accounts,
+        PASSWORDS,
+        mode=auth,
+        limits=replace(limits if auth == "none" else DEFAULT_LIMITS, tokens=user_tokens),
+        proxy_admins=proxy_admins,
+    )
     own_tools = files / "no-tools"
     async with Tools(ToolPorts(), own_tools=own_tools, environment={}, more=tools) as toolbox:
         ports = AgentPorts(
@@ -249,16 +265,17 @@ async def agent_node(
             compression=CompressSettings(
                 enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3
             ),
-            limits=SameLimits(limits),
+            limits=accounts.find_principal,
             places=InMemoryPlaceLocks(world.places),
             search=search_in_time,
-            token_limits=SameForAll(user_tokens),
+            token_limits=accounts.find_principal,
+            user_of=accounts.find_principal.user_of,
             subagent_seconds=subagent_seconds,
         )
         composed = compose_agent(replace(live_parts(ports), follows=follow))
         following = asyncio.create_task(composed.after_turn.run())
         try:
-            yield AgentNode(world, composed, services, pool, toolbox, metrics)
+            yield AgentNode(world, composed, services, accounts, pool, toolbox, metrics)
         finally:
             await composed.runs.drain(0)
             following.cancel()

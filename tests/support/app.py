@@ -12,12 +12,14 @@ from websockets.asyncio.client import ClientConnection, connect
 from navi.adapters.files.price_file import PriceFile
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
+from navi.application.accounts.find_principal import AuthMode
 from navi.application.followers.take_gauges import TakeGauges
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.http.app import create_app
 from navi.http.requests.services import Draining, Readiness, Reads, Services
-from navi.http.server.authentication import Identify, everybody_is_local
+from navi.http.server.authentication import Identified, Identify
+from navi.http.server.proxies import Proxies
 from navi.http.server.serve import Address, serving
 from navi.ports.event_log import Append, Recorded
 from navi.ports.log_partitions import Page
@@ -116,10 +118,13 @@ async def running_app(
     *,
     world: World | None = None,
     allowed_hosts: tuple[str, ...] = (),
-    identify: Identify = everybody_is_local,
     profiles: Path | None = None,
     user_tokens: int | None = None,
+    identify: Identify | None = None,
     change: Callable[[Services], Services] = lambda services: services,
+    auth: AuthMode = "none",
+    proxies: Proxies | None = None,
+    proxy_admins: frozenset[str] = frozenset(),
 ) -> AsyncGenerator[RunningApp, None]:
     """The service; its model server answers as the demo model does unless a test says otherwise.
 
@@ -129,7 +134,15 @@ async def running_app(
     world = world or World()
     async with (
         ModelServer() as models,
-        agent_node(world, files, [models.url], profiles=profiles, user_tokens=user_tokens) as node,
+        agent_node(
+            world,
+            files,
+            [models.url],
+            profiles=profiles,
+            user_tokens=user_tokens,
+            auth=auth,
+            proxy_admins=proxy_admins,
+        ) as node,
     ):
         switches = Switches()
 
@@ -137,6 +150,7 @@ async def running_app(
             return switches.found
 
         services = Services(
+            accounts=node.accounts,
             event_log=world.log,
             read_models=world.read_models,
             reads_of=lambda _: Reads(event_log=world.log, read_models=world.read_models),
@@ -165,7 +179,11 @@ async def running_app(
             version="0.0.0",
         )
         app = create_app(
-            change(services), host="127.0.0.1", allowed_hosts=allowed_hosts, identify=identify
+            change(services),
+            host="127.0.0.1",
+            allowed_hosts=allowed_hosts,
+            identify=identify or Identified(node.accounts.find_principal, proxies or Proxies()),
+            proxies=proxies or Proxies(),
         )
         async with serving(app, host="127.0.0.1", port=0) as address:
             running = RunningApp(world, node, models, address, switches, files)

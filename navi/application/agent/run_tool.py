@@ -2,6 +2,7 @@
 
 import asyncio
 import traceback
+from collections.abc import Awaitable, Callable
 
 import structlog
 from msgspec import Struct
@@ -23,23 +24,33 @@ from navi.domain.events import (
 )
 from navi.domain.fold import Fold
 from navi.domain.guidance import check_todo
+from navi.domain.ids import Owner
 from navi.domain.profile import Profile
 from navi.domain.secrets import Secrets
 from navi.domain.turn import CODE_EXEC, INVALID_ARGUMENTS, SPAWN_AGENT, SSH, ToolRun, is_broken
 from navi.failpoints import failpoint
 from navi.ports.clock import Clock
-from navi.ports.tools import AgentActions, Outputs, Tool, ToolBox, ToolContext, ToolResult
+from navi.ports.tools import (
+    AgentActions,
+    Outputs,
+    Tool,
+    ToolBox,
+    ToolContext,
+    ToolResult,
+    ToolUser,
+)
 from navi.ports.workspaces import Workspaces
 from navi.projections.todo import TodoState
 
 log = structlog.get_logger()
 
 CUT_OFF = "The call was cut off for length before its arguments were complete: it was not run."
-ROLE = "admin"  # without accounts there is one person, who may do everything
 STOP_GRACE = 0.8  # seconds a tool has to end by itself once the turn is to halt
 TOOL_TIMEOUT = 900.0  # seconds; most tools have shorter limits of their own
 # A little more than a subagent, code and commands on hosts have by themselves.
 TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0, CODE_EXEC: 960.0, SSH: 960.0}
+
+UserOf = Callable[[Owner], Awaitable[ToolUser]]
 
 
 class WaitsForApproval(Exception):
@@ -57,6 +68,7 @@ class RunToolOnce:
         clock: Clock,
         policy: Policy,
         secrets: Secrets,
+        user_of: UserOf,
     ) -> None:
         self._tools = tools
         self._policy = policy
@@ -64,6 +76,7 @@ class RunToolOnce:
         self._outputs = outputs
         self._workspaces = workspaces
         self._clock = clock
+        self._user_of = user_of
         # A tool that does not end when it is told to: kept so that its task has an owner.
         self._abandoned: set[asyncio.Task[ToolResult]] = set()
 
@@ -137,11 +150,12 @@ class RunToolOnce:
         record, halt = running.recorder.record, running.recorder.halt
         workspace, call = await self._workspaces.of(record.id), running.run.call
         shown = ShownOutput(call.id, self._secrets, self._clock)
+        user = await with_retry(lambda: self._user_of(record.session.owner))
         context = ToolContext(
             session_id=record.id,
             user_id=record.session.owner,
-            user_role=ROLE,
-            user_info={"id": record.session.owner, "name": record.session.owner},
+            user_role=user.role,
+            user_info={"id": record.session.owner, "name": user.name},
             call_id=call.id,
             workspace=workspace,
             stop=halt,

@@ -23,7 +23,7 @@ from navi.domain.events import (
     SessionCreated,
     SessionRenamed,
 )
-from navi.domain.ids import Owner, SessionId, owner_stream
+from navi.domain.ids import AUDIT_STREAM, Owner, SessionId, owner_stream
 from navi.domain.memory import HEADING, Memory
 from navi.failpoints import failpoint
 from navi.ports.event_log import Recorded
@@ -97,7 +97,10 @@ class EraseSessions:
 
         Raises:
             NotFound: there never was such a session.
+            RuleBroken: it is the audit log.
         """
+        if session_id == AUDIT_STREAM:
+            raise RuleBroken("the audit log is not erased")
         record = await self._records.open(session_id)
         if record.session.created_at is None:
             raise NotFound(f"no session {session_id}")

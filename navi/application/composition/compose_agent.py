@@ -19,7 +19,7 @@ from navi.application.agent.model_calls.ask_model import AskModelOnce, CallSetti
 from navi.application.agent.model_calls.call_bounds import CallBounds
 from navi.application.agent.model_calls.model_queue import ModelQueue
 from navi.application.agent.policy import Policy, ProfilePolicy
-from navi.application.agent.run_tool import RunToolOnce
+from navi.application.agent.run_tool import RunToolOnce, UserOf
 from navi.application.agent.running_turn import Agent
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.agent.show_picture import ShowPicture
@@ -51,6 +51,7 @@ class AgentPorts(Struct, frozen=True, kw_only=True):
 
     Attributes:
         search: looks for the expressions of policies.
+        user_of: whom tools work for, by the owner of the session.
     """
 
     log_services: LogServices
@@ -66,6 +67,7 @@ class AgentPorts(Struct, frozen=True, kw_only=True):
     places: PlaceLocks
     search: Search
     token_limits: TokenLimits
+    user_of: UserOf
     subagent_seconds: float = SUBAGENT_SECONDS
 
 
@@ -167,7 +169,13 @@ def live_parts(ports: AgentPorts) -> AgentParts:
         secrets=own.secrets,
         ask_model=ask_model,
         run_tool=RunToolOnce(
-            ports.tools, own.workspaces, ports.outputs, own.clock, policy, own.secrets
+            ports.tools,
+            own.workspaces,
+            ports.outputs,
+            own.clock,
+            policy,
+            own.secrets,
+            ports.user_of,
         ),
         policy=policy,
         budgets=budgets,

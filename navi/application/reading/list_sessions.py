@@ -36,16 +36,17 @@ async def list_sessions(
     log: PartitionedLog,
     read_models: ReadModels,
     *,
-    owner: Owner,
+    owner: Owner | None,
     after: str | None = None,
     limit: int | None = None,
 ) -> SessionPage:
-    """The owner's sessions, pinned ones first, then by ``last_active``, newest first.
+    """The sessions of an owner, pinned ones first, then by ``last_active``, newest first.
 
     Each is not older than the last event committed before the call, and ``seq`` is the head of its
     log. A session that is active between two pages may move from one to the other.
 
     Args:
+        owner: whose; None for everybody's.
         after: the cursor of the page before.
         limit: how many at the most; None for all.
 

@@ -32,6 +32,7 @@ from navi.application.rerun.recorded_tools import (
     RecordedPolicy,
     RecordedRunTool,
     RecordedTools,
+    nobodys_user,
 )
 from navi.domain.events import SubagentFinished
 from navi.domain.ids import NodeId, Owner
@@ -178,7 +179,9 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
         ids=ids,
         secrets=secrets,
         ask_model=ask,
-        run_tool=RecordedRunTool(tools, NoFiles(), AsRecorded(), parts.clock, policy, secrets),
+        run_tool=RecordedRunTool(
+            tools, NoFiles(), AsRecorded(), parts.clock, policy, secrets, nobodys_user
+        ),
         policy=policy,
         budgets=Unbounded(),
         show_picture=ShowPicture(NothingShown(), parts.texts),

@@ -18,7 +18,7 @@ from navi.domain.events import (
     ToolCall,
     ToolFinished,
 )
-from navi.domain.ids import CallId, SessionId, SubagentId
+from navi.domain.ids import CallId, Owner, SessionId, SubagentId
 from navi.domain.planning import PROFILES
 from navi.domain.profile import Profile
 from navi.domain.prompt import ToolSchema
@@ -32,6 +32,7 @@ from navi.ports.tools import (
     ToolContext,
     ToolDescription,
     ToolResult,
+    ToolUser,
 )
 
 FOLLOWS = frozenset({"naming", "memory", "compression"})  # purposes of calls beside the turns
@@ -52,6 +53,11 @@ class NothingShown:
     async def prepare(self, session_id: SessionId, path: str) -> PreparedPicture:
         """Nothing is prepared anew."""
         raise NotShown(f"{path} of session {session_id} is not there in a rerun")
+
+
+async def nobodys_user(user_id: Owner) -> ToolUser:
+    """Whom recorded tools work for: they run nothing, and ask for nobody."""
+    return ToolUser(role="user", name=user_id)
 
 
 class RecordedRunTool(RunToolOnce):

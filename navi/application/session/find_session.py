@@ -2,7 +2,7 @@
 
 from navi.application.session.record import Record, Records
 from navi.domain.errors import NotFound, RuleBroken
-from navi.domain.ids import SessionId, owner_stream
+from navi.domain.ids import AUDIT_STREAM, SessionId, owner_stream
 from navi.domain.principal import Principal
 
 
@@ -10,10 +10,10 @@ async def existing_session(records: Records, session_id: SessionId) -> Record:
     """The session, for reading.
 
     Raises:
-        NotFound: there is none, or it was deleted.
+        NotFound: there is none, or it was deleted; or it is the audit log, which is read as such.
     """
     record = await records.open(session_id)
-    if not record.session.exists:
+    if not record.session.exists or session_id == AUDIT_STREAM:
         raise NotFound(f"no session {session_id}")
     return record
 

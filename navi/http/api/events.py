@@ -47,7 +47,7 @@ async def get_events(request: Edge, readable: ReadableSession, services: Given) 
     after = seq_in(query, "after") or 0
     limit = limit_in(query)
     types = _types_in(query)
-    return _stream(
+    return stored_events(
         services.event_log, readable.id, head=readable.seq, after=after, limit=limit, types=types
     )
 
@@ -80,7 +80,7 @@ def _types_in(query: Query) -> frozenset[str]:
     return frozenset(types)
 
 
-def _stream(
+def stored_events(
     log: EventLog,
     session_id: SessionId,
     *,

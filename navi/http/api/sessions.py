@@ -10,12 +10,12 @@ from msgspec import UNSET, Struct, UnsetType
 
 from navi.application.commands.manage_sessions import Change
 from navi.application.reading.list_sessions import list_sessions
-from navi.domain.errors import FilesUnavailable
+from navi.domain.errors import BadInput, FilesUnavailable, Forbidden
 from navi.domain.events import Origin
-from navi.domain.ids import CallId, SessionId
+from navi.domain.ids import CallId, Owner, SessionId
 from navi.domain.profile import DEFAULT_PROFILE
 from navi.domain.session import Session, SessionUsage, undecided_calls
-from navi.http.requests.access import Caller, OwnSession, ReadableSession
+from navi.http.requests.access import Caller, OwnSession, ReadableSession, note_reading
 from navi.http.requests.bodies import answer, read_body, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import LIMIT, operation
@@ -76,6 +76,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
     """
 
     id: SessionId
+    owner: Owner
     profile_id: str
     name: str | None
     pinned: bool
@@ -126,17 +127,26 @@ async def create_session(request: Edge, services: Given, principal: Caller) -> R
     "/sessions",
     opt=operation(
         access="read",
-        query=(LIMIT, ("after", {"type": "string"}, "`next` of the page before")),
+        query=(
+            LIMIT,
+            ("after", {"type": "string"}, "`next` of the page before"),
+            ("owner", {"type": "string", "enum": ["all"]}, "everybody's, for admins"),
+        ),
         answers={200: SessionList},
         errors=(400,),
     ),
 )
 async def get_sessions(request: Edge, services: Given, principal: Caller) -> Response[bytes]:
     """A page of sessions, or all of them."""
+    everybodys = _all_in(request)
+    if everybodys:
+        if not principal.is_admin:
+            raise Forbidden("the sessions of all owners are for admins")
+        await note_reading(services, request.scope, principal, None)
     page = await list_sessions(
         services.event_log,
         services.read_models,
-        owner=principal.user_id,
+        owner=None if everybodys else principal.user_id,
         after=text_in(request.query_params, "after"),
         limit=limit_in(request.query_params),
     )
@@ -200,6 +210,7 @@ def session_answer(session: Session) -> SessionAnswer:
     """A session as every route shows it."""
     return SessionAnswer(
         id=session.id,
+        owner=session.owner,
         profile_id=session.profile_id,
         name=session.name,
         pinned=session.pinned,
@@ -231,6 +242,13 @@ def waiting_calls(session: Session) -> tuple[WaitingCall, ...]:
         for run in undecided_calls(session)
         if run.asked is not None
     )
+
+
+def _all_in(request: Edge) -> bool:
+    owner = text_in(request.query_params, "owner")
+    if owner not in (None, "all"):
+        raise BadInput("owner", "is 'all', or absent for one's own")
+    return owner is not None
 
 
 def _check(*, name: str | None, profile_id: str | None) -> None:

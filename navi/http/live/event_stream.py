@@ -12,10 +12,13 @@ import structlog
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from navi.domain.errors import NaviError
+from navi.http.live.follow_session import wait_for_end_of_access
 from navi.http.live.frames import Close
 from navi.http.live.outbox import Outbox
+from navi.http.requests.access import principal_of
 from navi.http.requests.bodies import NO_STORE, body_part, client_gone
 from navi.http.requests.head_only import is_head_only
+from navi.http.requests.services import Services
 from navi.race import race
 
 log = structlog.get_logger()
@@ -32,8 +35,12 @@ _HEADERS = [
 Fill = Callable[[], Awaitable[Close]]
 
 
-def event_stream(outbox: Outbox, *fill: Fill, last_word: Callable[[], bytes] = bytes) -> ASGIApp:
+def event_stream(
+    services: Services, outbox: Outbox, *fill: Fill, last_word: Callable[[], bytes] = bytes
+) -> ASGIApp:
     """The answer: what is put into the outbox, until it is finished or one of ``fill`` ends.
+
+    It ends as well once whoever asked may not do so any more.
 
     Args:
         last_word: gives what the stream ends with, whatever has ended it.
@@ -50,6 +57,7 @@ def event_stream(outbox: Outbox, *fill: Fill, last_word: Callable[[], bytes] = b
                     _write(send, outbox),
                     _client_gone(receive),
                     _comment(outbox),
+                    wait_for_end_of_access(services, principal_of(scope)),
                 )
             except NaviError:  # the status is sent: all that is left is to end, and be asked again
                 log.exception("event_stream_broke", path=scope["path"])

@@ -7,7 +7,8 @@ from contextlib import aclosing, suppress
 from navi.domain.errors import Unavailable
 from navi.domain.events import SessionDeleted
 from navi.domain.ids import SessionId
-from navi.http.live.frames import DRAINING, TOO_SLOW, UNKNOWN_SESSION, Close
+from navi.domain.principal import Principal
+from navi.http.live.frames import DRAINING, SIGNED_OUT, TOO_SLOW, UNKNOWN_SESSION, Close
 from navi.http.live.outbox import Outbox
 from navi.http.requests.services import Services
 from navi.ports.event_log import EventLog, Recorded
@@ -109,3 +110,9 @@ async def wait_for_drain(
             outbox.finish(DRAINING)
             await asyncio.Event().wait()  # until all of it is written
     return DRAINING
+
+
+async def wait_for_end_of_access(services: Services, principal: Principal) -> Close:
+    """End once a login or a token does, or its user is disabled, on whatever node."""
+    await services.accounts.find_principal.lost(principal)
+    return SIGNED_OUT

@@ -9,6 +9,7 @@ from navi.domain.errors import (
     AlreadyDecided,
     BadInput,
     EventTooLarge,
+    Forbidden,
     MessageIdReused,
     NaviError,
     NotFound,
@@ -32,6 +33,7 @@ ErrorCode = Literal[
     "already_decided",
     "too_large",
     "not_found",
+    "forbidden",
     "unavailable",
     "refused",
 ]
@@ -123,6 +125,7 @@ class Close(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+SIGNED_OUT = Close(code=4401, reason="no longer signed in")
 UNKNOWN_SESSION = Close(code=4404, reason="no such session")
 TOO_SLOW = Close(code=1013, reason="too far behind; come back with the last seq")
 DRAINING = Close(code=1001, reason="this node is shutting down; come back")
@@ -172,6 +175,8 @@ def _code(error: NaviError) -> ErrorCode:
             return "too_many_waiting"
         case EventTooLarge():
             return "too_large"
+        case Forbidden():
+            return "forbidden"
         case NotFound():
             return "not_found"
         case Unavailable():

@@ -44,7 +44,7 @@ async def stream_events(request: Edge, readable: ReadableSession, services: Give
     async def drain() -> Close:
         return await wait_for_drain(services, readable.id, outbox, asyncio.Lock())
 
-    return event_stream(outbox, fill, drain)
+    return event_stream(services, outbox, fill, drain)
 
 
 def _frame(row: Recorded) -> bytes:

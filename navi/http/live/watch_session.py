@@ -1,8 +1,9 @@
 """The WebSocket of a session: events to the client, commands from it.
 
-Four tasks a connection, and the first to end decides how it is closed: ``follow`` reads the log into
+Five tasks a connection, and the first to end decides how it is closed: ``follow`` reads the log into
 the outbox, ``write`` empties the outbox into the socket, ``listen`` takes what the client sends, and
-one waits for the process to drain and then for the end of the turn that it runs. A client that does not read stops ``write`` and nothing else.
+one waits for the process to drain and then for the end of the turn that it runs. A fifth waits until whoever
+listens may not do so any more. A client that does not read stops ``write`` and nothing else.
 """
 
 import asyncio
@@ -14,15 +15,22 @@ from litestar import WebSocket, websocket
 from litestar.datastructures import State
 from litestar.exceptions import WebSocketDisconnect
 
-from navi.domain.errors import BadInput, NaviError, NotFound, Unavailable
+from navi.domain.errors import BadInput, NaviError, NotFound, NotSignedIn, Unavailable
 from navi.domain.events import TurnStarted
 from navi.domain.ids import CallId, SessionId
 from navi.domain.principal import Principal
 from navi.domain.session import Session
-from navi.http.live.follow_session import follow, settles, wait_for_drain, wire
+from navi.http.live.follow_session import (
+    follow,
+    settles,
+    wait_for_drain,
+    wait_for_end_of_access,
+    wire,
+)
 from navi.http.live.frames import (
     BROKEN,
     NO_LOG,
+    SIGNED_OUT,
     TOO_SLOW,
     UNKNOWN_SESSION,
     Approve,
@@ -38,7 +46,7 @@ from navi.http.live.frames import (
     parse_frame,
 )
 from navi.http.live.outbox import Outbox
-from navi.http.requests.access import Caller, access, check_scope
+from navi.http.requests.access import Caller, access, check_scope, nobody, note_reading
 from navi.http.requests.errors import send_problem
 from navi.http.requests.services import Given, PathText, Services
 from navi.http.requests.validation import (
@@ -71,6 +79,8 @@ async def watch_session(
         ending = await _serve(socket, services, principal, session_id, after=after)
     except NotFound:
         ending = UNKNOWN_SESSION
+    except NotSignedIn:
+        ending = SIGNED_OUT
     except Unavailable:
         ending = NO_LOG
     except WebSocketDisconnect:
@@ -92,6 +102,7 @@ async def _serve(
 ) -> Close | None:
     """Serve a connection until it ends; None where the client has closed it."""
     session = await services.sessions.readable(principal, session_of(session_id))
+    await note_reading(services, socket.scope, principal, session)
     if after is None:
         after = await _before_open_turn(services.event_log, session)
     outbox, executing = Outbox(after=after), asyncio.Lock()
@@ -102,6 +113,7 @@ async def _serve(
         _write(socket, outbox),
         _listen(socket, services, principal, session.id, outbox, executing),
         wait_for_drain(services, session.id, outbox, executing),
+        wait_for_end_of_access(services, principal),
     )
 
 
@@ -157,6 +169,8 @@ async def _listen(
         try:
             async with executing:
                 await _execute(message.get("text"), services, principal, session_id, outbox)
+        except NotSignedIn:
+            return SIGNED_OUT
         except NaviError as error:
             outbox.put(encode_frame(error_frame(error)))
         if outbox.full and not await settles(outbox):
@@ -176,6 +190,8 @@ async def _execute(
     if not isinstance(frame, Ping | Stop):  # to stop is to ask for less
         services.rates.count_request(principal)
     if not isinstance(frame, Ping):
+        if not await services.accounts.find_principal.may_go_on(principal):
+            raise nobody()
         check_scope(principal, "chat")
         await services.sessions.own(principal, session_id)
     match frame:

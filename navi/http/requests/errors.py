@@ -18,12 +18,15 @@ from navi.domain.errors import (
     DiskFull,
     Erased,
     EventTooLarge,
+    Forbidden,
     LogDamaged,
     MessageIdReused,
     NaviError,
     NotFound,
+    NotSignedIn,
     OutOfBudget,
     RuleBroken,
+    TooManyTries,
     TooManyWaiting,
     Unavailable,
     UploadsFull,
@@ -100,6 +103,22 @@ def answer_of(error: Exception) -> ErrorAnswer:
             return _problem(HTTPStatus.BAD_REQUEST, "bad-input", str(error), field=field)
         case RequestRefused(status=status, slug=slug, headers=headers):
             return _problem(status, slug, str(error), headers=headers)
+        case NotSignedIn():
+            return _problem(
+                HTTPStatus.UNAUTHORIZED,
+                "unauthorized",
+                str(error),
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        case Forbidden():
+            return _problem(HTTPStatus.FORBIDDEN, "forbidden", str(error))
+        case TooManyTries(retry_after=seconds):
+            return _problem(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "too-many-tries",
+                str(error),
+                headers={"Retry-After": str(seconds)},
+            )
         case Erased():
             return _problem(HTTPStatus.GONE, "erased", str(error))
         case NotFound():
@@ -248,7 +267,7 @@ async def log_broken_socket(error: Exception, scope: Scope) -> None:
         log.error("socket_broke", path=scope["path"], exc_info=error)
 
 
-async def send_problem(scope: Scope, send: Send, error: RequestRefused | BadInput) -> None:
+async def send_problem(scope: Scope, send: Send, error: NaviError) -> None:
     """Send a problem outside of routes: to an HTTP request, or a WebSocket before it is accepted."""
     answer = answer_of(error)
     prefix = "websocket.http.response" if scope["type"] == "websocket" else "http.response"

@@ -12,6 +12,7 @@ from navi.application.commands.decide_approval import ApprovalDecider
 from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions
+from navi.application.composition.compose_accounts import AccountServices
 from navi.application.doors.take_message import TakeMessage
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.uploads.manage_uploads import ManageUploads
@@ -66,6 +67,7 @@ class Services(Struct, frozen=True, kw_only=True):
         take_gauges: likewise.
     """
 
+    accounts: AccountServices
     event_log: PartitionedLog
     read_models: ReadModels
     reads_of: Callable[[Owner], Reads]

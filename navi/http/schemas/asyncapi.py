@@ -118,7 +118,7 @@ def _session_channel(names: list[str]) -> dict[str, Any]:
         "description": (
             "Text frames, JSON. The first one is ReadyFrame; then every event behind the query "
             "parameter `after`, each once, in order; without it the open turn from its "
-            "turn_started, else only what is new. Close codes: 4404 no such session, 1013 the "
+            "turn_started, else only what is new. Close codes: 4401 no longer signed in, 4404 no such session, 1013 the "
             "reader is too far behind, 1001 the node is shutting down, 1012 Postgres is away: "
             "come back with the last seq."
         ),

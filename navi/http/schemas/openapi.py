@@ -154,7 +154,8 @@ def _reference(name: str) -> dict[str, str]:
 
 
 def _schema_of(name: str) -> JsonObject:
-    is_uuid = name.endswith("_id") and name != "profile_id"
+    # Profiles are called by names, and the first admin's id is one.
+    is_uuid = name.endswith("_id") and name not in ("profile_id", "user_id")
     return _UUID if is_uuid else {"type": "string", "minLength": 1}
 
 

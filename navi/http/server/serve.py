@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import ipaddress
 import socket
 from collections.abc import AsyncGenerator, Generator
 from typing import Any, cast
@@ -102,6 +103,14 @@ async def serving(app: ASGIApp, *, host: str, port: int) -> AsyncGenerator[Addre
     finally:
         server.should_exit = True
         await running
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine gets to an address that is listened on."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower().removesuffix(".") == "localhost"
 
 
 async def check_host(host: str) -> None:

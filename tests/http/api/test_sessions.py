@@ -17,6 +17,7 @@ async def test_a_new_session_is_what_it_was_asked_to_be(app: RunningApp) -> None
         201,
         {
             "id": session["id"],
+            "owner": "local",
             "profile_id": "assistant",
             "name": "Plans",
             "pinned": False,

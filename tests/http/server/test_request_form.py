@@ -109,7 +109,14 @@ async def test_what_is_no_http_is_told_in_plain_words(app: RunningApp, line: str
 @pytest.mark.parametrize("path", sorted({route.path for route in routes_in(ROUTES)}))
 async def test_every_route_says_its_methods_and_says_them_once(app: RunningApp, path: str) -> None:
     session_id = await app.session()
-    names = {"name": "x", "call_id": "c", "memory_id": "m", "profile_id": "p"}
+    names = {
+        "name": "x",
+        "call_id": "c",
+        "memory_id": "m",
+        "profile_id": "p",
+        "token_id": "t",
+        "user_id": "u",
+    }
     address = path.format(session_id=session_id, **names)
     methods = {route.method.upper() for route in routes_in(ROUTES) if route.path == path}
     expected = {*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])}

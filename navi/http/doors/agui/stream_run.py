@@ -80,7 +80,7 @@ async def stream_turn(
     def last_word() -> bytes:
         return b"" if run.ended else _frames(run.fail(CUT_OFF, "cut_off"))
 
-    return event_stream(outbox, follow, ask, drain, last_word=last_word)
+    return event_stream(services, outbox, follow, ask, drain, last_word=last_word)
 
 
 async def nothing_to_stream(
@@ -102,7 +102,7 @@ async def nothing_to_stream(
         await _begin(outbox, wanted, services, session, run, first)
     outbox.put(_frames([run.finish()]))
     outbox.finish(OVER)
-    return event_stream(outbox)
+    return event_stream(services, outbox)
 
 
 async def _begin(

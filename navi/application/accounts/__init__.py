@@ -1,0 +1,1 @@
+"""Users, logins, tokens, and the log of what was done with them."""

@@ -1,0 +1,120 @@
+"""Commands on tokens: list, make, revoke."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from navi.application.accounts.audit_log import AuditLog
+from navi.domain.accounts import Credential, hash_secret, secret_text
+from navi.domain.errors import BadInput, Forbidden, NotFound
+from navi.domain.event_codec import format_at
+from navi.domain.events import TokenCreated, TokenRevoked
+from navi.domain.ids import Owner
+from navi.domain.principal import Actor, Role, Scope
+from navi.ports.accounts import Accounts, Passwords
+from navi.ports.clock import Clock, Ids
+
+MAX_TOKENS = 100  # of one user
+
+
+class NewToken(Struct, frozen=True, kw_only=True):
+    """A token that was made; ``token`` is shown this once."""
+
+    id: str
+    token: str
+
+
+class ManageTokens:
+    """Executes commands on tokens, and writes down who gave them."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        passwords: Passwords,
+        audit_log: AuditLog,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._accounts = accounts
+        self._passwords = passwords
+        self._audit_log = audit_log
+        self._clock = clock
+        self._ids = ids
+
+    async def list(self, user_id: Owner) -> Sequence[Credential]:
+        """A user's tokens, oldest first; those that have run out too."""
+        return await self._accounts.credentials(user_id, "token")
+
+    async def add(
+        self,
+        actor: Actor,
+        user_id: Owner,
+        *,
+        role: Role,
+        name: str,
+        scopes: Sequence[Scope],
+        expires_at: datetime | None,
+    ) -> NewToken:
+        """Make a token for a user of a role.
+
+        Raises:
+            BadInput: it has no scope, or has expired already, or there are too many.
+            Forbidden: the scope is for admins.
+        """
+        now = self._clock.now()
+        if not scopes:
+            raise BadInput("scopes", "is empty")
+        if "admin" in scopes and role != "admin":
+            raise Forbidden("the scope 'admin' is for tokens of admins")
+        if expires_at is not None and expires_at <= now:
+            raise BadInput("expires_at", "has passed")
+        if len(await self.list(user_id)) >= MAX_TOKENS:
+            raise BadInput("name", f"a user has {MAX_TOKENS} tokens at the most")
+        secret = self._passwords.secret()
+        token = Credential(
+            id=self._ids.uuid(),
+            user_id=user_id,
+            kind="token",
+            secret_sha256=hash_secret(secret),
+            name=name,
+            scopes=tuple(dict.fromkeys(scopes)),
+            created_at=now,
+            expires_at=expires_at,
+        )
+        await self._accounts.add_credential(token)
+        await self._audit_log.write(
+            TokenCreated(
+                by=actor.by,
+                address=actor.address,
+                user_id=user_id,
+                token_id=token.id,
+                name=name,
+                scopes=token.scopes,
+                expires_at=None if expires_at is None else format_at(expires_at),
+            )
+        )
+        return NewToken(id=token.id, token=secret_text(token.id, secret))
+
+    async def revoke(self, actor: Actor, user_id: Owner, token_id: str) -> None:
+        """Revoke a token of a user.
+
+        Raises:
+            NotFound: the user has no such token.
+        """
+        if not await self._accounts.drop_credential(token_id, user_id=user_id, kind="token"):
+            raise NotFound(f"no token {token_id}")
+        await self._audit_log.write(
+            TokenRevoked(by=actor.by, address=actor.address, user_id=user_id, token_id=token_id)
+        )
+
+    async def owner_of(self, token_id: str) -> Owner:
+        """Whose token it is.
+
+        Raises:
+            NotFound: there is no such token.
+        """
+        found = (await self._accounts.standing((), (token_id,))).credentials.get(token_id)
+        if found is None or found.kind != "token":
+            raise NotFound(f"no token {token_id}")
+        return found.user_id

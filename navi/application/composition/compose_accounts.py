@@ -1,0 +1,50 @@
+"""Compose what looks after users, logins and tokens: for a node, a command and a test."""
+
+from msgspec import Struct
+
+from navi.application.accounts.audit_log import AuditLog
+from navi.application.accounts.find_principal import AuthMode, FindPrincipal
+from navi.application.accounts.manage_tokens import ManageTokens
+from navi.application.accounts.manage_users import ManageUsers
+from navi.application.accounts.sign_in import SignIn
+from navi.application.composition.compose_log_services import LogServices
+from navi.domain.principal import Limits
+from navi.ports.accounts import Accounts, Passwords
+
+
+class AccountServices(Struct, frozen=True, kw_only=True):
+    """What a process does with users, logins and tokens."""
+
+    audit_log: AuditLog
+    find_principal: FindPrincipal
+    sign_in: SignIn
+    users: ManageUsers
+    tokens: ManageTokens
+
+
+def compose_accounts(
+    services: LogServices,
+    accounts: Accounts,
+    passwords: Passwords,
+    *,
+    mode: AuthMode,
+    limits: Limits,
+    proxy_admins: frozenset[str] = frozenset(),
+) -> AccountServices:
+    """The services around the users of a log.
+
+    Args:
+        limits: of those who were given none of their own.
+        proxy_admins: names that are admins where a proxy gives the names.
+    """
+    clock, ids = services.ports.clock, services.ports.ids
+    audit_log = AuditLog(services.records, accounts)
+    return AccountServices(
+        audit_log=audit_log,
+        find_principal=FindPrincipal(
+            accounts, audit_log, clock, ids, mode=mode, limits=limits, proxy_admins=proxy_admins
+        ),
+        sign_in=SignIn(accounts, passwords, audit_log, clock, ids),
+        users=ManageUsers(accounts, passwords, audit_log, clock, ids),
+        tokens=ManageTokens(accounts, passwords, audit_log, clock, ids),
+    )

@@ -1,0 +1,26 @@
+"""The route of the audit log, for admins."""
+
+from litestar import get
+from litestar.types import ASGIApp
+
+from navi.domain.events import AUDIT_TYPES
+from navi.domain.ids import AUDIT_STREAM
+from navi.http.api.events import EventList, stored_events
+from navi.http.requests.errors import Edge
+from navi.http.requests.operation import AFTER, LIMIT, operation
+from navi.http.requests.services import Given
+from navi.http.requests.validation import limit_in, seq_in
+
+
+@get(
+    "/audit",
+    opt=operation(access="admin", query=(AFTER, LIMIT), answers={200: EventList}, errors=(400,)),
+)
+async def get_audit(request: Edge, services: Given) -> ASGIApp:
+    """Who did what, oldest first."""
+    query = request.query_params
+    after, limit = seq_in(query, "after") or 0, limit_in(query)
+    head = await services.event_log.head(AUDIT_STREAM)
+    return stored_events(
+        services.event_log, AUDIT_STREAM, head=head, after=after, limit=limit, types=AUDIT_TYPES
+    )

@@ -1,0 +1,400 @@
+"""Signing in and out, passwords, tokens, users: what the routes answer and what the log keeps."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from websockets.exceptions import InvalidStatus
+
+from navi.domain.ids import AUDIT_STREAM, LOCAL_OWNER
+from navi.http.server.proxies import Proxies
+from tests.support.app import TIMEOUT, RunningApp, next_frame, running_app
+from tests.support.people import PASSWORD, People
+
+NEW_PASSWORD = "another horse battery"  # noqa: S105
+LOOPBACK = Proxies(peers=(ip_network("127.0.0.1/32"),))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[RunningApp, None]:
+    """Its proxy is believed, so that every test may come from an address of its own."""
+    files = tmp_path_factory.mktemp("app")
+    async with running_app(files, auth="accounts", proxies=LOOPBACK) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def people(app: RunningApp) -> People:
+    return await People(app.node.accounts, app.world.accounts).move_in()
+
+
+@asynccontextmanager
+async def browser(app: RunningApp, address: str = "192.0.2.1") -> AsyncGenerator[httpx.AsyncClient]:
+    headers = {"x-forwarded-for": address}
+    async with httpx.AsyncClient(
+        base_url=app.address.url, timeout=TIMEOUT, trust_env=False, headers=headers
+    ) as client:
+        yield client
+
+
+async def sign_in(client: httpx.AsyncClient, name: str, password: str = PASSWORD) -> httpx.Response:
+    return await client.post("/auth/login", json={"name": name, "password": password})
+
+
+async def deeds(app: RunningApp, after: int = 0) -> list[tuple[str, dict[str, Any]]]:
+    rows = [row async for batch in app.world.log.read(AUDIT_STREAM, after=after) for row in batch]
+    return [(row.type, httpx.Response(200, content=row.data).json()) for row in rows]
+
+
+# --- set-up -------------------------------------------------------------------------------------
+
+
+async def test_the_set_up_link_makes_the_first_admin_once(tmp_path: Path) -> None:
+    async with running_app(tmp_path, auth="accounts") as app, browser(app) as client:
+        token = await app.node.accounts.sign_in.open_setup()
+        body = {"token": token, "name": "Ada", "password": PASSWORD}
+
+        guessed = await client.post("/auth/setup", json={**body, "token": "x" * 43})
+        short = await client.post("/auth/setup", json={**body, "password": "short"})
+        made = await client.post("/auth/setup", json=body)
+        again = await client.post("/auth/setup", json={**body, "name": "Eve"})
+
+        assert [a.status_code for a in (guessed, short, made, again)] == [401, 400, 204, 409]
+        assert await app.node.accounts.sign_in.open_setup() is None
+        me = (await client.get("/auth/me")).json()
+        limits = {"turns": 4, "requests": 600, "sockets": 20, "tokens": None}
+        assert me == {"id": LOCAL_OWNER, "name": "Ada", "role": "admin", "limits": limits}
+        assert [type_ for type_, _ in await deeds(app)] == [
+            "session_created",
+            "user_created",
+            "login_succeeded",
+        ]
+
+
+# --- logins -------------------------------------------------------------------------------------
+
+
+async def test_a_login_is_a_cookie_that_scripts_and_other_sites_do_not_get(
+    app: RunningApp, people: People
+) -> None:
+    async with browser(app) as client:
+        plain = await sign_in(client, "OWNER")
+        behind_tls = await client.post(
+            "/auth/login",
+            json={"name": "owner", "password": PASSWORD},
+            headers={"x-forwarded-proto": "https"},
+        )
+        me = await client.get("/auth/me")
+
+    assert (plain.status_code, plain.content) == (204, b"")
+    name, *attributes = plain.headers["set-cookie"].split("; ")
+    assert name.startswith("navi_login=navi_")
+    assert set(attributes) == {"Path=/", "Max-Age=2592000", "HttpOnly", "SameSite=Strict"}
+    secure = behind_tls.headers["set-cookie"]
+    assert secure.startswith("__Host-navi_login=")
+    assert "Secure" in secure.split("; ")
+    assert me.json()["id"] == people.users["owner"].id
+
+
+async def test_a_planted_cookie_is_worth_nothing_and_a_login_has_an_id_of_its_own(
+    app: RunningApp, people: People
+) -> None:
+    del people
+    planted = f"navi_01990000-0000-7000-8000-00000000000a_{'x' * 43}"
+    async with browser(app) as client:
+        client.cookies.set("navi_login", planted)
+        before = await client.get("/auth/me")
+        first = await sign_in(client, "owner")
+        second = await sign_in(client, "owner")
+
+    assert before.status_code == 401
+    cookies = {answer.headers["set-cookie"].split(";")[0] for answer in (first, second)}
+    assert len(cookies) == 2
+    assert not any(planted in cookie for cookie in cookies)
+
+
+async def test_logging_out_ends_the_login_and_no_other(app: RunningApp, people: People) -> None:
+    del people
+    async with browser(app) as here, browser(app) as there:
+        await sign_in(here, "owner")
+        await sign_in(there, "owner")
+        kept = dict(here.cookies)
+
+        out = await here.post("/auth/logout")
+
+        assert (out.status_code, here.cookies.get("navi_login")) == (204, None)
+        here.cookies.update(kept)
+        assert (await here.get("/auth/me")).status_code == 401
+        assert (await there.get("/auth/me")).status_code == 200
+
+
+async def test_a_new_password_ends_all_other_logins(app: RunningApp, people: People) -> None:
+    await people.add("carol", "user")
+    async with browser(app, "192.0.2.2") as here, browser(app, "192.0.2.2") as there:
+        await sign_in(here, "carol")
+        await sign_in(there, "carol")
+
+        wrong = await here.post("/auth/password", json={"old": "wrong", "new": NEW_PASSWORD})
+        short = await here.post("/auth/password", json={"old": PASSWORD, "new": "short"})
+        changed = await here.post("/auth/password", json={"old": PASSWORD, "new": NEW_PASSWORD})
+
+        assert [a.status_code for a in (wrong, short, changed)] == [401, 400, 204]
+        assert (await here.get("/auth/me")).status_code == 200
+        assert (await there.get("/auth/me")).status_code == 401
+        assert (await sign_in(there, "carol")).status_code == 401
+        assert (await sign_in(there, "carol", NEW_PASSWORD)).status_code == 204
+
+
+async def test_a_wrong_name_and_a_wrong_password_are_answered_alike(
+    app: RunningApp, people: People
+) -> None:
+    del people
+    async with browser(app, "192.0.2.3") as client:
+        answers = [
+            await sign_in(client, "owner", "wrong horse battery"),
+            await sign_in(client, "stranger"),
+            await sign_in(client, "disabled"),
+        ]
+
+    assert [answer.status_code for answer in answers] == [401, 401, 401]
+    assert len({answer.text for answer in answers}) == 1
+
+
+async def test_five_wrong_passwords_lock_out_the_guesser_and_nobody_else(
+    app: RunningApp, people: People
+) -> None:
+    await people.add("dora", "user")
+    async with browser(app, "192.0.2.4") as guesser, browser(app, "192.0.2.5") as dora:
+        guesses = [(await sign_in(guesser, "dora", f"guess number {n}")) for n in range(6)]
+        right_at_last = await sign_in(guesser, "dora")
+        other_name = await sign_in(guesser, "owner")
+
+        assert [a.status_code for a in guesses] == [401] * 5 + [429]
+        assert right_at_last.status_code == 429
+        assert 1 <= int(right_at_last.headers["retry-after"]) <= 60
+        assert other_name.status_code == 204
+        assert (await sign_in(dora, "dora")).status_code == 204
+
+
+async def test_twenty_wrong_passwords_lock_out_an_address(app: RunningApp, people: People) -> None:
+    del people
+    async with browser(app, "192.0.2.6") as guesser, browser(app, "192.0.2.7") as owner:
+        guesses = [(await sign_in(guesser, f"name {n}")).status_code for n in range(21)]
+
+        assert guesses == [401] * 20 + [429]
+        assert (await sign_in(guesser, "owner")).status_code == 429
+        assert (await sign_in(owner, "owner")).status_code == 204
+
+
+async def test_what_was_typed_as_a_name_is_not_kept(app: RunningApp, people: People) -> None:
+    after = len(await deeds(app))
+    async with browser(app, "192.0.2.8") as client:
+        await sign_in(client, "my secret passphrase")
+        await sign_in(client, "owner", "wrong horse battery")
+
+    common = {"by": None, "address": "192.0.2.8"}
+    assert await deeds(app, after) == [
+        ("login_failed", {**common, "user_id": None, "reason": "unknown"}),
+        ("login_failed", {**common, "user_id": people.users["owner"].id, "reason": "password"}),
+    ]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_page_of_another_site_has_no_use_of_a_cookie(
+    app: RunningApp, people: People, site: str
+) -> None:
+    headers = {**await people.cookie("owner"), "sec-fetch-site": site}
+
+    changed = await app.client.post("/sessions", headers=headers)
+    read = await app.client.get("/sessions", headers=headers)
+    followed = await app.client.get("/sessions", headers={**headers, "sec-fetch-mode": "navigate"})
+    own = await app.client.post("/sessions", headers={**headers, "sec-fetch-site": "same-origin"})
+
+    assert [a.status_code for a in (changed, read, followed, own)] == [403, 403, 200, 201]
+    session_id = own.json()["id"]
+    with pytest.raises(InvalidStatus) as refused:
+        await app.socket(session_id, additional_headers=headers)
+    assert refused.value.response.status_code == 403
+
+
+# --- tokens -------------------------------------------------------------------------------------
+
+
+async def test_a_token_is_shown_once_and_does_what_its_scopes_say(
+    app: RunningApp, people: People
+) -> None:
+    async with browser(app) as client:
+        await sign_in(client, "another")
+        body = {"name": "laptop", "scopes": ["chat"], "expires_at": "2999-01-01T00:00:00Z"}
+        made = await client.post("/auth/tokens", json=body)
+        listed = (await client.get("/auth/tokens")).json()["tokens"]
+        token = made.json()["token"]
+        bearer = {"authorization": f"Bearer {token}"}
+
+        assert made.status_code == 201
+        assert token.startswith(f"navi_{made.json()['id']}_")
+        assert [(t["id"], t["name"], t["scopes"]) for t in listed] == [
+            (made.json()["id"], "laptop", ["chat"])
+        ]
+        assert token.rpartition("_")[2] not in str(listed)
+        assert (await app.client.post("/sessions", headers=bearer)).status_code == 201
+        assert (await app.client.get(f"/sessions?token={token}")).status_code == 401
+        for scopes in ([], ["root"]):
+            answer = await client.post("/auth/tokens", json={"name": "x", "scopes": scopes})
+            assert answer.status_code == 400
+        for_admins = await client.post("/auth/tokens", json={"name": "x", "scopes": ["admin"]})
+        past = {"name": "x", "scopes": ["read"], "expires_at": "2020-01-01T00:00:00Z"}
+        assert for_admins.status_code == 403
+        assert (await client.post("/auth/tokens", json=past)).status_code == 400
+        assert (await client.delete(f"/auth/tokens/{made.json()['id']}")).status_code == 204
+        assert (await app.client.get("/auth/me", headers=bearer)).status_code == 401
+        log = str(await deeds(app))
+        assert token not in log
+        assert token.rpartition("_")[2] not in log
+        assert people.users["another"].id in log
+
+
+@pytest.mark.parametrize(
+    "value", ["Bearer", "Bearer x", "bearer navi_x_y", "Bearer navi_", "Basic eA=="]
+)
+async def test_what_is_no_token_lets_nobody_in(app: RunningApp, people: People, value: str) -> None:
+    del people
+    answer = await app.client.get("/auth/me", headers={"authorization": value})
+
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+# --- users --------------------------------------------------------------------------------------
+
+
+async def test_an_admin_looks_after_the_users(app: RunningApp, people: People) -> None:
+    admin = await people.cookie("admin")
+    body = {"name": "Eve", "password": PASSWORD, "role": "user"}
+
+    made = await app.client.post("/users", json=body, headers=admin)
+    twice = await app.client.post("/users", json={**body, "name": "EVE"}, headers=admin)
+    path = f"/users/{made.json()['id']}"
+    limited = await app.client.patch(path, json={"limits": {"turns": 1}}, headers=admin)
+    freed = await app.client.patch(path, json={"limits": None}, headers=admin)
+    raised = await app.client.patch(path, json={"role": "admin"}, headers=admin)
+    gone = await app.client.delete(path, headers=admin)
+
+    assert (made.status_code, twice.status_code, gone.status_code) == (201, 409, 204)
+    assert limited.json()["limits"] == {"turns": 1, "requests": 600, "sockets": 20, "tokens": None}
+    assert freed.json()["limits"]["turns"] == 4
+    assert raised.json()["role"] == "admin"
+    listed = (await app.client.get("/users", headers=admin)).json()["users"]
+    assert {user["name"] for user in listed} >= {"admin", "owner"}
+    assert "Eve" not in {user["name"] for user in listed}
+    assert (await app.client.patch(path, json={}, headers=admin)).status_code == 404
+    last = await app.client.patch("/users/local", json={"role": "user"}, headers=admin)
+    assert last.status_code == 409
+
+
+async def test_who_was_disabled_is_refused_at_once_and_their_socket_is_closed(
+    app: RunningApp, people: People
+) -> None:
+    user = await people.add("fred", "user")
+    admin, fred = await people.cookie("admin"), await people.token("fred", "chat")
+    session = (await app.client.post("/sessions", headers=fred)).json()["id"]
+
+    async with app.socket(session, additional_headers=fred) as socket:
+        await next_frame(socket)
+        await app.client.patch(f"/users/{user.id}", json={"disabled": True}, headers=admin)
+        assert (await app.client.get("/auth/me", headers=fred)).status_code == 401
+        await socket.wait_closed()
+        assert socket.close_code == 4401
+
+
+async def test_a_frame_of_a_revoked_token_is_not_taken(app: RunningApp, people: People) -> None:
+    await people.add("gina", "user")
+    gina = await people.token("gina", "chat")
+    session = (await app.client.post("/sessions", headers=gina)).json()["id"]
+
+    async with app.socket(session, additional_headers=gina) as socket:
+        await next_frame(socket)
+        [token] = await people.services.tokens.list(people.users["gina"].id)
+        await people.accounts.drop_credential(token.id, user_id=token.user_id, kind="token")
+        await socket.send('{"type": "message", "content": "one more thing"}')
+        await socket.wait_closed()
+
+    assert socket.close_code == 4401
+    assert await app.world.types(session) == ["session_created"]
+
+
+# --- behind a proxy -----------------------------------------------------------------------------
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def proxied(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[RunningApp, None]:
+    files = tmp_path_factory.mktemp("proxied")
+    async with running_app(
+        files, auth="proxy", proxies=LOOPBACK, proxy_admins=frozenset({"root@x.example"})
+    ) as running:
+        yield running
+
+
+async def test_whom_the_proxy_names_is_made_a_user(proxied: RunningApp) -> None:
+    def me(name: str) -> Any:
+        return proxied.client.get("/auth/me", headers={"X-Forwarded-User": name})
+
+    ada, again, root, nobody = (
+        await me("ada@x.example"),
+        await me("ADA@x.example"),
+        await me("root@x.example"),
+        await proxied.client.get("/auth/me"),
+    )
+
+    assert (ada.json()["role"], ada.json()) == ("user", again.json())
+    assert (root.json()["role"], root.json()["id"]) == ("admin", LOCAL_OWNER)
+    assert nobody.status_code == 401
+    login = await proxied.client.post("/auth/login", json={"name": "ada", "password": PASSWORD})
+    assert login.status_code == 409
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("X-Forwarded-User", "ada"), ("X-Forwarded-User", "root@x.example")],
+        [("X-Forwarded-User", "ada, root@x.example")],
+        [("X-Forwarded-User", "")],
+        [("X-Forwarded-User", "ada/root")],
+        [("X-Forwarded-User", b"\xff")],
+    ],
+    ids=str,
+)
+async def test_a_proxy_names_one_user_who_can_be_one(
+    proxied: RunningApp, headers: list[tuple[str, Any]]
+) -> None:
+    answer = await proxied.client.get("/auth/me", headers=headers)
+
+    assert (answer.status_code, answer.json()["title"]) == (400, "Bad Request")
+
+
+async def test_only_the_proxy_names_users(tmp_path: Path) -> None:
+    elsewhere = Proxies(peers=(ip_network("192.0.2.0/24"),))
+    async with running_app(tmp_path, auth="proxy", proxies=elsewhere) as app:
+        for path in ("/auth/me", "/"):
+            answer = await app.client.get(path, headers={"X-Forwarded-User": "ada"})
+            assert answer.status_code == 400
+
+
+async def test_a_token_comes_through_the_proxy_for_its_own_user_only(proxied: RunningApp) -> None:
+    ada = {"X-Forwarded-User": "ada@x.example"}
+    made = await proxied.client.post(
+        "/auth/tokens", json={"name": "t", "scopes": ["read"]}, headers=ada
+    )
+    bearer = {"Authorization": f"Bearer {made.json()['token']}"}
+
+    alone = await proxied.client.get("/auth/me", headers=bearer)
+    both = await proxied.client.post("/sessions", headers={**ada, **bearer})
+    other = await proxied.client.get(
+        "/auth/me", headers={"X-Forwarded-User": "root@x.example", **bearer}
+    )
+
+    assert (alone.status_code, both.status_code, other.status_code) == (200, 403, 401)
