@@ -60,6 +60,7 @@ async def test_status_says_where_everything_is(navi: NaviProcess) -> None:
         "model": {"backend": "demo", "name": "demo", "context_window": 32768, "slots": 16},
         "version": "0.1.0",
         "running": True,
+        "mcp_servers": [],
     }
     assert nats_url.startswith("nats://")
     assert database_url.startswith("postgresql://")
