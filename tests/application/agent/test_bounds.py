@@ -456,3 +456,23 @@ async def test_a_turn_whose_context_cannot_be_summarised_ends_and_the_next_one_w
 
         assert [outcome.outcome for outcome in outcomes] == ["completed"] * 3
         assert sum(chat.json["messages"] != [] for chat in server.chats) < 60
+
+
+async def test_arguments_larger_than_the_window_end_no_session(tmp_path: Path) -> None:
+    """As a server sends them that keeps to no bound."""
+    window = 2_048
+    write = calls(("filesystem", {"action": "write", "path": "n.txt", "content": "word " * 20_000}))
+    async with (
+        ModelServer() as server,
+        agent_node(World(), tmp_path, [server.url], window=window) as node,
+    ):
+        session_id = await node.session("local")
+        server.answer(write, Done())
+        first = await node.ask(session_id, "write it down")
+        server.answer(Say("- it was written down"), Done())
+        server.answer(Say("yes"), Done())
+
+        second = await node.ask(session_id, "is it there?")
+
+        assert first.outcome in ("completed", "failed")
+        assert (second.outcome, second.content) == ("completed", "yes")
