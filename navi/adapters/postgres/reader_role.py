@@ -1,6 +1,6 @@
 """Reads for people, under row-level security: as a role to which Postgres shows one owner's rows.
 
-The migration ``0008_read_by_owner`` says what it may see. navi's own work (appending, the relay, read models,
+The migration ``0009_read_by_owner`` says what it may see. navi's own work (appending, the relay, read models,
 the agent) is done as the user of ``DATABASE_URL``, whom the policies do not concern.
 """
 
