@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from navi.settings import read_settings
+
 ROOT = Path(__file__).parent.parent
 CADDY = Path("examples/caddy/compose.yaml")
 OTHERS = re.compile(r"OTEL_[A-Z_]+")  # settings of OpenTelemetry's own
@@ -37,6 +39,15 @@ def test_only_the_loopback_is_published_without_a_proxy() -> None:
 
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_behind_the_proxy_navi_may_be_called_by_its_domain() -> None:
+    passed = loaded(CADDY)["services"]["navi"]["environment"]["NAVI_ALLOWED_HOSTS"]
+    environment = {
+        "NAVI_ALLOWED_HOSTS": passed.replace("${NAVI_DOMAIN:?set it in .env}", "n.example")
+    }
+
+    assert read_settings(environment).allowed_hosts == ("localhost", "n.example")
 
 
 def test_navi_believes_the_proxy_that_stands_before_it_and_nobody_else() -> None:
