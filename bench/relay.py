@@ -16,6 +16,7 @@ from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.application.followers.relay import Following, Relay
 from navi.application.followers.relay import RelayDelays as RelayPace
+from navi.domain.errors import StreamRefused
 from navi.domain.events import TextDelta
 from navi.domain.ids import CallId, SessionId
 from navi.ports.event_log import Recorded
@@ -92,7 +93,7 @@ async def _publish_async(url: str, stream: JetStream, rows: list[Recorded]) -> f
 
 
 async def _relay(log: PostgresEventLog, stream: JetStream, events: int) -> float:
-    await stream.recreate(0, first_position=1)
+    await _recreate(stream)
     relay = Relay(log, stream, 0, RelayPace())
     started = time.perf_counter()
     task = asyncio.create_task(relay.run())
@@ -105,3 +106,15 @@ async def _relay(log: PostgresEventLog, stream: JetStream, events: int) -> float
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+async def _recreate(stream: JetStream) -> None:
+    """An empty stream; a busy server may not have removed the files of the last one yet."""
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            try:
+                await stream.recreate(0, first_position=1)
+            except StreamRefused:
+                await asyncio.sleep(0.2)
+            else:
+                return

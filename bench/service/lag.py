@@ -21,12 +21,14 @@ class Lag:
     def __init__(self, postgres: asyncpg.Connection, jetstream: JetStreamContext) -> None:
         self._postgres = postgres
         self._jetstream = jetstream
+        self._asking = asyncio.Lock()  # one connection answers one question at a time
         self.most = 0
 
     async def head(self) -> int:
         """The last position of the log."""
         statement = "select coalesce(max(position), 0) from navi.event where partition = 0"
-        return int(await self._postgres.fetchval(statement) or 0)
+        async with self._asking:
+            return int(await self._postgres.fetchval(statement) or 0)
 
     async def look(self) -> int:
         """How many events NATS is behind now."""

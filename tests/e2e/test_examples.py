@@ -226,7 +226,7 @@ async def caught_up(consumer: EventConsumer, navi: NaviProcess) -> None:
     """Wait until every session of the list is processed to its last fact."""
     sessions = (await navi.get("/sessions"))["sessions"]
     ends = {session["id"]: (await facts(navi, session["id"]))[-1] for session in sessions}
-    await until(lambda: ends.items() <= consumer.seqs().items())
+    await until(lambda: all(consumer.seqs().get(id_, 0) >= end for id_, end in ends.items()))
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -68,7 +68,8 @@ async def test_a_span_arrives_as_it_was_made(
 
 
 async def test_what_is_printed_is_what_is_sent(collector: OtlpCollector) -> None:
-    spans = [s for turn in recorded_turns() for s in spans_of_turn(turn, profile_id="assistant")]
+    turns = await asyncio.to_thread(recorded_turns)
+    spans = [s for turn in turns for s in spans_of_turn(turn, profile_id="assistant")]
     environment = {"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=home"}
 
     await OtlpExporter(environment).export(spans)
