@@ -113,7 +113,7 @@ class FindPrincipal:
         Raises:
             LogUnavailable: Postgres does not answer.
         """
-        user = await self._accounts.user(user_id)
+        user = None if self.mode == "none" else await self._accounts.user(user_id)
         if user is None:
             return ToolUser(role="admin" if user_id == LOCAL_OWNER else "user", name=user_id)
         return ToolUser(role=self.role_of(user), name=user.name)

@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from navi.adapters.in_memory.place_locks import InMemoryPlaceLocks
-from navi.adapters.user_limits import SameLimits
 from navi.application.agent.turn_places import TurnPlaces
 from navi.application.commands.manage_sessions import Received
 from navi.domain.ids import Owner, SessionId
@@ -20,6 +19,17 @@ from tests.support.model_wire import Done, Say, Stall
 
 ALICE, BOB = Owner("alice"), Owner("bob")
 WAITS = ["session_created", "user_message_received"]
+
+
+class SameLimits:
+    """``UserLimits``: the same for everybody."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    async def limits_of(self, owner: Owner) -> Limits:
+        del owner
+        return self._limits
 
 
 def at_most(turns: int) -> SameLimits:
