@@ -202,7 +202,7 @@ async def written_ahead(servers: Servers, pace: Pace) -> list[Figure]:
             target=at_most(2.2),
             beside={"payload, bytes": payload},
         ),
-        Figure(row=6, what="the same, four read models brought up to date each turn", values=shares["with read models"], target=None),
+        Figure(row=6, what="the same, all read models brought up to date each turn", values=shares["with read models"], target=None),
         Figure(row=6, what="the same, bare inserts", values=shares["raw"], target=None),
     ]  # fmt: skip
 

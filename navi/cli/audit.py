@@ -1,6 +1,7 @@
 """``navi audit``: who did what."""
 
 from contextlib import aclosing
+from typing import cast
 
 import click
 import msgspec
@@ -58,6 +59,15 @@ def _line(row: Recorded) -> str:
     data: JsonObject = msgspec.json.decode(row.data, type=JsonObject)
     by, address = data.pop("by", None), data.pop("address", None)
     who = f"{by or 'somebody'}{'' if address is None else f' from {address}'}"
-    about = " ".join(f"{name}={value}" for name, value in data.items() if value is not None)
+    about = " ".join(f"{name}={_words(value)}" for name, value in data.items() if value is not None)
     line = f"{row.seq:>6}  {row.at:%Y-%m-%d %H:%M:%S}  {row.type:<16}  {who}  {about}"
     return one_line(line, width=width_of_output() or WIDEST)
+
+
+def _words(value: object) -> str:
+    """A value as people write it: scopes and changed fields as ``read+chat``, all else as JSON has it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "+".join(map(str, cast("list[object]", value)))
+    return msgspec.json.encode(value).decode()
