@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from navi.domain.errors import LogDamaged
 from navi.domain.event_codec import decode_data, encode_envelope
-from navi.domain.events import AgentEvent, Envelope, UserMessageReceived
+from navi.domain.events import DELTA_TYPES, AgentEvent, Envelope, UserMessageReceived
 from navi.domain.ids import EventId, MessageId, Owner, SessionId, SubagentId, TurnId
 
 
@@ -107,6 +107,34 @@ class Recorded(Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
+class Types(Struct, frozen=True, kw_only=True):
+    """Types of events: those of ``only``, or all where that is None, without those of ``but``."""
+
+    only: frozenset[str] | None = None
+    but: frozenset[str] = frozenset()
+
+    def __contains__(self, name: str) -> bool:
+        return name not in self.but and (self.only is None or name in self.only)
+
+
+ALL_TYPES = Types()
+FACTS = Types(but=frozenset(DELTA_TYPES))
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """Some events of a session: those of some types with ``after`` < seq < ``before``.
+
+    Attributes:
+        before: None for the end of the session.
+        limit: how many at the most, None for all: the first ones, or where ``before`` is given the last.
+    """
+
+    after: int = 0
+    before: int | None = None
+    limit: int | None = None
+    types: Types = ALL_TYPES
+
+
 class SessionHistory(Protocol):
     """Sessions as those see them who read: one event after another."""
 
@@ -138,6 +166,12 @@ class SessionHistory(Protocol):
 
 class EventLog(SessionHistory, Protocol):
     """The only truth, as those see it who write to a session and read one."""
+
+    def select(
+        self, session_id: SessionId, selection: Selection, *, until: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        """The events of a selection up to seq ``until``, in order, in batches that are never empty."""
+        ...
 
     async def append(self, batch: Append) -> tuple[Recorded, ...]:
         """Record events at the end of a session, all or none, durably.

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any
 
 import pytest
 from msgspec import UNSET
@@ -13,6 +14,7 @@ from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.domain.errors import AlreadyThere, BadInput, ConcurrentAppend, EventTooLarge, NotFound
 from navi.domain.event_codec import MAX_ENVELOPE_BYTES
 from navi.domain.events import (
+    DELTA_TYPES,
     AgentEvent,
     ModelCalled,
     ModelCallFailed,
@@ -29,7 +31,7 @@ from navi.domain.events import (
 from navi.domain.export import ExportedEvent
 from navi.domain.hash_chain import verify_chain
 from navi.domain.ids import CallId, EventId, MessageId, Owner, SessionId, uuid7
-from navi.ports.event_log import Append, NewEvent, Recorded
+from navi.ports.event_log import FACTS, Append, NewEvent, Recorded, Selection, Types
 from navi.ports.log_admin import LogBackend, Pruned, RestoredSession, SessionHead
 from navi.ports.log_partitions import Page
 
@@ -622,6 +624,40 @@ class EventLogContract:
             assert await whole_partition(one, deltas=False) == (rows[0], rows[21])
             assert await joined(one.read(session_id, deltas=False)) == (rows[0], rows[21])
             assert await joined(one.read(session_id, after=1, until=21, deltas=False)) == ()
+
+    async def test_a_selection_begins_at_either_end(
+        self, logs: tuple[LogBackend, LogBackend]
+    ) -> None:
+        log, other = logs
+        origin, fork = SessionId(new_id()), SessionId(new_id())
+        deltas = [delta(str(n)) for n in range(4)]
+        rows = await log.append(batch(origin, 0, created(), *deltas, named("a"), *deltas))
+        rows = rows[:6] + await other.append(
+            batch(fork, 6, forked(origin, 6), *deltas, named("b"), *deltas, named("c"))
+        )
+
+        async def seqs(one: LogBackend, until: int = 99, **fields: Any) -> list[int]:
+            found = await joined(one.select(fork, Selection(**fields), until=until))
+            assert found == tuple(rows[row.seq - 1] for row in found)
+            return [row.seq for row in found]
+
+        only_deltas = Types(only=frozenset(DELTA_TYPES))
+        for one in (log, other):
+            assert await seqs(one) == list(range(1, 18))
+            assert await seqs(one, until=3, after=1) == [2, 3]
+            assert await seqs(one, limit=3) == [1, 2, 3]
+            assert await seqs(one, limit=3, types=FACTS) == [1, 6, 7]
+            assert await seqs(one, before=99, limit=3) == [15, 16, 17]
+            assert await seqs(one, before=99, limit=3, types=FACTS) == [7, 12, 17]
+            assert await seqs(one, before=12, limit=3, types=FACTS) == [1, 6, 7]
+            assert await seqs(one, before=99, limit=9, types=FACTS) == [1, 6, 7, 12, 17]
+            assert await seqs(one, before=9, limit=3, types=only_deltas) == [4, 5, 8]
+            assert await seqs(one, after=6, before=13, limit=9, types=FACTS) == [7, 12]
+            assert await seqs(one, after=6, before=13) == list(range(7, 13))
+            assert await seqs(one, until=16, before=99, limit=1) == [16]
+            assert await seqs(one, before=99, limit=1, types=Types(only=frozenset())) == []
+            assert await seqs(one, before=0, limit=1) == []
+            assert await seqs(one, after=5, before=3, limit=1) == []
 
     async def test_an_empty_page_says_where_the_partition_ends(
         self, logs: tuple[LogBackend, LogBackend]

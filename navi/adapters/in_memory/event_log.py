@@ -27,7 +27,7 @@ from navi.domain.events import (
 from navi.domain.export import ExportedEvent
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import MessageId, Owner, SessionId
-from navi.ports.event_log import Append, Recorded
+from navi.ports.event_log import Append, Recorded, Selection
 from navi.ports.log_admin import Pruned, RestoredSession, SessionHead
 from navi.ports.log_partitions import Page
 
@@ -106,6 +106,19 @@ class InMemoryEventLog:
             batch = rows[start : min(start + BATCH_ROWS, end)]
             if wanted := tuple(row for row in batch if deltas or row.type not in DELTA_TYPES):
                 yield wanted
+
+    async def select(
+        self, session_id: SessionId, selection: Selection, *, until: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        before, limit = selection.before, selection.limit
+        end = until if before is None else min(until, before - 1)
+        wanted: list[Recorded] = []
+        async for rows in self.read(session_id, after=selection.after, until=end):
+            wanted.extend(row for row in rows if row.type in selection.types)
+        if limit is not None:
+            wanted = wanted[:limit] if before is None else wanted[-limit:]
+        for start in range(0, len(wanted), BATCH_ROWS):
+            yield tuple(wanted[start : start + BATCH_ROWS])
 
     async def sessions(
         self, session_ids: Sequence[SessionId] | None = None

@@ -10,6 +10,7 @@ from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AFTER, LIMIT, operation
 from navi.http.requests.services import Given
 from navi.http.requests.validation import limit_in, seq_in
+from navi.ports.event_log import Selection, Types
 
 
 @get(
@@ -19,8 +20,10 @@ from navi.http.requests.validation import limit_in, seq_in
 async def get_audit(request: Edge, services: Given) -> ASGIApp:
     """Who did what, oldest first."""
     query = request.query_params
-    after, limit = seq_in(query, "after") or 0, limit_in(query)
-    head = await services.event_log.head(AUDIT_STREAM)
-    return stored_events(
-        services.event_log, AUDIT_STREAM, head=head, after=after, limit=limit, types=AUDIT_TYPES
+    selection = Selection(
+        after=seq_in(query, "after") or 0,
+        limit=limit_in(query),
+        types=Types(only=frozenset(AUDIT_TYPES)),
     )
+    head = await services.event_log.head(AUDIT_STREAM)
+    return stored_events(services.event_log, AUDIT_STREAM, selection, head=head)

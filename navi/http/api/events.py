@@ -9,15 +9,15 @@ from msgspec import Struct
 
 from navi.application.reading.render_call import RenderedCall, render_call
 from navi.domain.errors import BadInput, NotFound
-from navi.domain.events import JsonObject
+from navi.domain.events import DELTA_TYPES, JsonObject
 from navi.domain.ids import CallId, SessionId
 from navi.http.requests.access import ReadableSession
 from navi.http.requests.bodies import answer, body_part
 from navi.http.requests.errors import Edge
-from navi.http.requests.operation import AFTER, LIMIT, operation
+from navi.http.requests.operation import AFTER, BEFORE, LIMIT, operation
 from navi.http.requests.services import Given, PathText
-from navi.http.requests.validation import Query, limit_in, seq_in
-from navi.ports.event_log import EventLog
+from navi.http.requests.validation import Query, limit_in, seq_in, text_in
+from navi.ports.event_log import FACTS, EventLog, Selection, Types
 
 MAX_TYPES = 100
 
@@ -36,7 +36,17 @@ class EventList(Struct, frozen=True, kw_only=True):
     "/sessions/{session_id:str}/events",
     opt=operation(
         access="read",
-        query=(AFTER, LIMIT, ("type", {"type": "string"}, "types, separated by commas")),
+        query=(
+            AFTER,
+            BEFORE,
+            LIMIT,
+            ("type", {"type": "string"}, "types, separated by commas, or given several times"),
+            (
+                "kind",
+                {"type": "string", "enum": ["fact", "delta"]},
+                "only what is kept for ever, or only text in the making",
+            ),
+        ),
         answers={200: EventList},
         errors=(400, 404),
     ),
@@ -44,12 +54,13 @@ class EventList(Struct, frozen=True, kw_only=True):
 async def get_events(request: Edge, readable: ReadableSession, services: Given) -> ASGIApp:
     """Envelopes as they stand in the log, up to its head at this moment."""
     query = request.query_params
-    after = seq_in(query, "after") or 0
-    limit = limit_in(query)
-    types = _types_in(query)
-    return stored_events(
-        services.event_log, readable.id, head=readable.seq, after=after, limit=limit, types=types
+    selection = Selection(
+        after=seq_in(query, "after") or 0,
+        before=seq_in(query, "before"),
+        limit=limit_in(query),
+        types=_types_in(query),
     )
+    return stored_events(services.event_log, readable.id, selection, head=readable.seq)
 
 
 @get(
@@ -68,8 +79,22 @@ async def get_request(
     return answer(rendered)
 
 
-def _types_in(query: Query) -> frozenset[str]:
-    """Wanted types, given as ``type=a&type=b`` or ``type=a,b``; empty for all."""
+def _types_in(query: Query) -> Types:
+    """Wanted types: ``type=a&type=b`` or ``type=a,b``, of a ``kind``; all without either."""
+    named = _named_in(query)
+    match text_in(query, "kind"):
+        case None:
+            return Types(only=named)
+        case "fact":
+            return Types(only=named, but=FACTS.but)
+        case "delta":
+            deltas = frozenset(DELTA_TYPES)
+            return Types(only=deltas if named is None else deltas & named)
+        case _:
+            raise BadInput("kind", "is neither 'fact' nor 'delta'")
+
+
+def _named_in(query: Query) -> frozenset[str] | None:
     values: list[str] = query.getall("type", [])
     types = [name for value in values for name in value.split(",")]
     if len(types) > MAX_TYPES:
@@ -77,19 +102,13 @@ def _types_in(query: Query) -> frozenset[str]:
     for name in types:
         if _TYPE.fullmatch(name) is None:
             raise BadInput("type", "is not the name of an event type")
-    return frozenset(types)
+    return frozenset(types) or None
 
 
 def stored_events(
-    log: EventLog,
-    session_id: SessionId,
-    *,
-    head: int,
-    after: int,
-    limit: int | None,
-    types: frozenset[str],
+    log: EventLog, session_id: SessionId, selection: Selection, *, head: int
 ) -> ASGIApp:
-    """Stream the events up to ``head``, batch by batch."""
+    """Stream the selected events up to ``head``, batch by batch."""
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         await send(
@@ -100,18 +119,11 @@ def stored_events(
             }
         )
         await send(body_part(b'{"seq":%d,"events":[' % head))
-        count = 0
-        async with aclosing(log.read(session_id, after=after, until=head)) as batches:
+        comma = b""
+        async with aclosing(log.select(session_id, selection, until=head)) as batches:
             async for batch in batches:
-                wires = [row.wire for row in batch if not types or row.type in types]
-                if limit is not None:
-                    wires = wires[: limit - count]
-                if wires:
-                    comma = b"," if count else b""
-                    await send(body_part(comma + b",".join(wires)))
-                count += len(wires)
-                if count == limit:
-                    break
+                await send(body_part(comma + b",".join([row.wire for row in batch])))
+                comma = b","
         await send(body_part(b"]}", more=False))
 
     return respond

@@ -22,6 +22,12 @@ LIMIT: Parameter = (
     "all without it",
 )
 AT: Parameter = ("at", SEQ, "read the past: the fold of the events 1 to `at`")
+BEFORE: Parameter = (
+    "before",
+    SEQ,
+    "only what has a smaller seq; `limit` then counts from the end, so that the tail comes first "
+    f"with `before={MAX_SEQ}`",
+)
 AFTER: Parameter = ("after", SEQ, "only what has a larger seq")
 
 # Of an answer that is a stream of server-sent events.

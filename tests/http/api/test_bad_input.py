@@ -82,6 +82,7 @@ QUERIES: list[tuple[str, str]] = [
             ("todo", "at"),
             ("events", "after"),
             ("events", "limit"),
+            ("events", "before"),
             ("/sessions", "limit"),
         )
         for value in (
@@ -104,6 +105,8 @@ QUERIES: list[tuple[str, str]] = [
     ("messages?at=5", "at"),
     ("events?type=", "type"),
     ("events?type=A", "type"),
+    ("events?kind=facts", "kind"),
+    ("events?kind=fact&kind=delta", "kind"),
     ("events?type=%00", "type"),
     (f"events?type={','.join(['a'] * 101)}", "type"),
     ("/sessions?after=x", "after"),

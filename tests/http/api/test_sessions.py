@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+from navi.domain.events import DELTA_TYPES
 from tests.support.app import RunningApp
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -228,6 +229,30 @@ async def test_events_are_the_bytes_of_the_log(app: RunningApp) -> None:
     assert whole.content == expected([row.wire for row in rows])
     assert some.content == expected([row.wire for row in rows[1:3]])
     assert [event["type"] for event in typed.json()["events"]] == ["turn_started", "model_called"]
+
+
+async def test_events_are_read_from_the_end_and_by_kind(app: RunningApp) -> None:
+    session_id = await app.session()
+    await app.client.post(f"/sessions/{session_id}/messages", json={"content": "!say Hi there"})
+    rows = await app.world.events(session_id)
+    facts = [row.seq for row in rows if row.type not in DELTA_TYPES]
+    deltas = [row.seq for row in rows if row.type in DELTA_TYPES]
+
+    async def seqs(query: str) -> list[int]:
+        answer = await app.client.get(f"/sessions/{session_id}/events?{query}")
+        assert (answer.status_code, answer.json()["seq"]) == (200, len(rows)), answer.text
+        return [event["seq"] for event in answer.json()["events"]]
+
+    assert deltas
+    assert await seqs(f"before={2**53}&limit=3") == [row.seq for row in rows[-3:]]
+    assert await seqs(f"before={2**53}&limit=3&kind=fact") == facts[-3:]
+    assert await seqs(f"before={facts[-3]}&limit=2&kind=fact") == facts[-5:-3]
+    assert await seqs(f"after=1&before={facts[-1]}&kind=fact") == facts[1:-1]
+    assert await seqs("kind=delta") == deltas
+    assert await seqs("kind=delta&type=turn_started") == []
+    assert await seqs("kind=fact&type=turn_started,text_delta") == [
+        row.seq for row in rows if row.type == "turn_started"
+    ]
 
 
 async def test_what_a_model_was_sent_is_rendered_again(app: RunningApp) -> None:

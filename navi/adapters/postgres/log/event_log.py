@@ -15,7 +15,7 @@ from navi.adapters.postgres.log.owners_log import OwnersLog
 from navi.adapters.postgres.log.pages import Pages
 from navi.adapters.postgres.log.partitions import running, set_up, woken
 from navi.adapters.postgres.log.restore import restore
-from navi.adapters.postgres.log.session_reader import READ_ROWS, SessionReader, wanted_of
+from navi.adapters.postgres.log.session_reader import READ_ROWS, SessionReader
 from navi.adapters.postgres.log.tail import Tail
 from navi.adapters.postgres.log.writer import Slice, Writer
 from navi.domain.errors import ConcurrentAppend, NotFound
@@ -23,7 +23,7 @@ from navi.domain.events import SessionCreated, UserMessageReceived
 from navi.domain.export import ExportedEvent
 from navi.domain.hash_chain import GENESIS
 from navi.domain.ids import MessageId, Owner, SessionId
-from navi.ports.event_log import Append, Recorded
+from navi.ports.event_log import FACTS, Append, Recorded, Selection
 from navi.ports.log_admin import Pruned, RestoredSession, SessionHead
 from navi.ports.log_partitions import Page
 from navi.ports.wake_ups import WakeUps
@@ -196,6 +196,11 @@ class PostgresEventLog:
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         return self._reader.read(session_id, after=after, until=until, deltas=deltas)
 
+    def select(
+        self, session_id: SessionId, selection: Selection, *, until: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        return self._reader.select(session_id, selection, until=until)
+
     async def sessions(
         self, session_ids: Sequence[SessionId] | None = None
     ) -> Sequence[SessionHead]:
@@ -270,7 +275,8 @@ class PostgresEventLog:
         if reached == head:
             # Who reads up to the head must not miss what another node committed just now.
             head = await self._pages.head(partition)
-        return Page(rows=wanted_of(recent, deltas=deltas), reached=reached, head=head)
+        rows = recent if deltas else tuple(row for row in recent if row.type in FACTS)
+        return Page(rows=rows, reached=reached, head=head)
 
     async def wait_beyond(self, partition: int, position: int, *, timeout: float) -> bool:  # noqa: ASYNC109 - the port's
         return await self._reader.tail(partition).wait_beyond(position, timeout=timeout)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from navi.adapters.postgres.log.session_reader import SessionReader
 from navi.domain.events import UserMessageReceived
 from navi.domain.ids import MessageId, Owner, SessionId
-from navi.ports.event_log import Append, Recorded
+from navi.ports.event_log import Append, Recorded, Selection
 from navi.ports.log_partitions import Page, PartitionedLog
 
 
@@ -65,6 +65,11 @@ class OwnersLog:
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         # Begins with the session's head, so that nothing in memory is looked at without it.
         return self._reader.read(session_id, after=after, until=until, deltas=deltas)
+
+    def select(
+        self, session_id: SessionId, selection: Selection, *, until: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        return self._reader.select(session_id, selection, until=until)
 
     async def find_receipt(
         self, session_id: SessionId, message_id: MessageId

@@ -1,8 +1,10 @@
 """Read sessions, forks with their origins: from recent rows in memory, and from Postgres."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from navi.adapters.postgres.connect import QUERY_SECONDS, ReadPool, fetch
 from navi.adapters.postgres.log import statements
@@ -12,9 +14,9 @@ from navi.adapters.postgres.log.pages import row_of
 from navi.adapters.postgres.log.tail import Tail
 from navi.domain.errors import LogDamaged, LogUnavailable
 from navi.domain.event_codec import decode_data
-from navi.domain.events import DELTA_TYPES, Origin, UserMessageReceived
+from navi.domain.events import Origin, UserMessageReceived
 from navi.domain.ids import MessageId, Owner, SessionId, is_uuid
-from navi.ports.event_log import Recorded
+from navi.ports.event_log import ALL_TYPES, FACTS, Recorded, Selection, Types
 from navi.ports.log_admin import SessionHead
 
 READ_ROWS = 1000  # a batch of a session's rows
@@ -101,8 +103,32 @@ class SessionReader:
             return
         end = head.seq if until is None else min(until, head.seq)
         for part in await self._parts(session_id, head, after=after, until=end):
-            async for rows in self._read_part(part, deltas=deltas):
+            async for rows in self._read_part(part, ALL_TYPES if deltas else FACTS):
                 yield rows
+
+    async def select(
+        self, session_id: SessionId, selection: Selection, *, until: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        """As ``EventLog.select``."""
+        head = await self.head(session_id)
+        if head is None:
+            return
+        after, types, left = selection.after, selection.types, selection.limit
+        end = min(until, head.seq)
+        if selection.before is not None:
+            end = min(end, selection.before - 1)
+        parts = await self._parts(session_id, head, after=after, until=end)
+        if selection.before is not None and left is not None:
+            parts = await self._last_of(parts, types, count=left)
+        for part in parts:
+            async with aclosing(self._read_part(part, types)) as batches:
+                async for rows in batches:
+                    wanted = rows[:left]
+                    yield wanted
+                    if left is not None:
+                        left -= len(wanted)
+                        if left == 0:
+                            return
 
     async def find_receipt(
         self, session_id: SessionId, message_id: MessageId
@@ -186,22 +212,40 @@ class SessionReader:
             here = await self.head(session_id)
         return parts[::-1]
 
+    async def _last_of(
+        self, parts: Sequence[SessionPart], types: Types, *, count: int
+    ) -> list[SessionPart]:
+        """The ends of the parts in which the last ``count`` events of some types are."""
+        ends: list[SessionPart] = []
+        for part in reversed(parts):
+            place = (part.partition, part.session_id, part.after, part.until, count)
+            statement = statements.LAST_OF_TYPES
+            [found] = await fetch(self._pool, statement, *place, *_parameters(types))
+            if found["rows"]:
+                ends.append(replace(part, after=found["first"] - 1))
+            count -= found["rows"]
+            if count == 0:
+                break
+        return ends[::-1]
+
     async def _read_part(
-        self, part: SessionPart, *, deltas: bool
+        self, part: SessionPart, types: Types
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        statement = statements.SESSION_ROWS if deltas else statements.SESSION_FACTS
+        is_all = types == ALL_TYPES
+        statement = statements.SESSION_ROWS if is_all else statements.SESSION_OF_TYPES
+        filter_ = () if is_all else _parameters(types)
         after, limit = part.after, FIRST_READ_ROWS
         while after < part.until:
             recent = self.tail(part.partition).ring.session(part.session_id, after=after)
             if recent:
                 recent = tuple(row for row in recent[:READ_ROWS] if row.seq <= part.until)
                 after = recent[-1].seq
-                if wanted := wanted_of(recent, deltas=deltas):
+                if wanted := tuple(row for row in recent if row.type in types):
                     yield wanted
                 continue
             place = (part.partition, part.session_id, after, part.until, limit)
-            rows = tuple(map(row_of, await fetch(self._pool, statement, *place)))
-            if deltas and (not rows or rows[-1].seq - after != len(rows)):
+            rows = tuple(map(row_of, await fetch(self._pool, statement, *place, *filter_)))
+            if is_all and (not rows or rows[-1].seq - after != len(rows)):
                 raise LogDamaged(
                     f"session {part.session_id}: an event behind seq {after} is missing"
                 )
@@ -214,6 +258,5 @@ class SessionReader:
             limit = max(10, min(READ_ROWS, BATCH_BYTES // (size + 1)))
 
 
-def wanted_of(rows: tuple[Recorded, ...], *, deltas: bool) -> tuple[Recorded, ...]:
-    """The rows, without the deltas where they are not wanted."""
-    return rows if deltas else tuple(row for row in rows if row.type not in DELTA_TYPES)
+def _parameters(types: Types) -> tuple[list[str] | None, list[str]]:
+    return None if types.only is None else list(types.only), list(types.but)

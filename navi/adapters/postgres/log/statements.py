@@ -44,12 +44,20 @@ SESSION_ROWS = f"""
      where e.partition = $1 and e.session_id = $2 and e.seq > $3 and e.seq <= $4
      order by e.seq limit $5"""  # noqa: S608 - constants of this module
 
-SESSION_FACTS = f"""
+# The same, and (only these types, null for all; without these types).
+_OF_TYPES = "($6::text[] is null or e.type = any($6)) and e.type <> all($7::text[])"
+SESSION_OF_TYPES = f"""
     select {COLUMNS}
       from navi.event e join navi.session s using (session_id)
-     where e.partition = $1 and e.session_id = $2 and e.seq > $3 and e.seq <= $4
-       and e.type not in {_DELTAS}
+     where e.partition = $1 and e.session_id = $2 and e.seq > $3 and e.seq <= $4 and {_OF_TYPES}
      order by e.seq limit $5"""  # noqa: S608 - constants of this module
+
+# With the same parameters: where the last ones begin, and how many there are.
+LAST_OF_TYPES = f"""
+    select min(seq) as first, count(*) as rows from (
+      select e.seq from navi.event e
+       where e.partition = $1 and e.session_id = $2 and e.seq > $3 and e.seq <= $4 and {_OF_TYPES}
+       order by e.seq desc limit $5) last"""  # noqa: S608 - constants of this module
 
 # (session): the registry's row and the last event of its own.
 HEAD_OF_SESSION = """
