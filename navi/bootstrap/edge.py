@@ -7,10 +7,12 @@ from navi import __version__
 from navi.adapters.files.price_file import PriceFile
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.postgres.migrate import pending
+from navi.adapters.system import SystemClock
 from navi.application.composition.compose_doors import compose_take_message
 from navi.application.followers.relay import (
     Degraded,
 )
+from navi.application.reading.context_windows import ContextWindows
 from navi.bootstrap.node import Node
 from navi.domain.errors import StoreRefused, Unavailable
 from navi.domain.ids import Owner
@@ -34,6 +36,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         memories=node.services.memories,
         uploads=node.uploads,
         profiles=node.profiles,
+        context_windows=ContextWindows(node.profiles, node.models.servers, SystemClock()),
         tools=node.tools,
         texts=node.store.texts,
         prices=PriceFile(node.settings.prices_file),

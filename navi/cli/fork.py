@@ -14,6 +14,7 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.elsewhere import elsewhere
+from navi.cli.model import context_windows
 from navi.cli.reading import seq_type
 from navi.domain.ids import SessionId
 from navi.http.api.forks import Fork, ForkAnswer, fork_answer
@@ -68,7 +69,9 @@ async def _made(
             body = Fork(at=at, name=name)
             return await navi.ask("POST", f"{session_path(origin)}/fork", ForkAnswer, body)
     async with attached_services(settings) as services:
-        return fork_answer(await services.fork_session(origin, at=at, name=name))
+        forked = await services.fork_session(origin, at=at, name=name)
+    [window] = await context_windows(settings, (forked.session,))
+    return fork_answer(forked, window)
 
 
 def _print(made: ForkAnswer) -> None:

@@ -1,15 +1,19 @@
-"""Which model is in use, for `status` and `doctor`."""
+"""Which model is in use, and how large its window is, for commands."""
 
 import asyncio
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from navi.adapters.llm import servers
 from navi.adapters.llm.detect import Detected, detect
 from navi.adapters.llm.servers import Known
+from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import SystemClock
+from navi.application.reading.context_windows import ContextWindows
 from navi.bootstrap.models import model_settings
 from navi.domain.errors import ModelFailure
+from navi.domain.session import Session
 from navi.settings import Settings
 
 MODEL_SECONDS = 3.0  # for a server to say which models it has
@@ -75,6 +79,21 @@ async def model_of(settings: Settings) -> tuple[Model, str]:
     detected = await detect(await model_settings(settings), clock=SystemClock())
     try:
         return await model_in_use(detected), detected.reason
+    finally:
+        await detected.aclose()
+
+
+async def context_windows(
+    settings: Settings, sessions: Sequence[Session]
+) -> tuple[int | None, ...]:
+    """The windows of sessions, as a navi with these settings would say; servers are asked if need be."""
+    known = tuple(session.context_window for session in sessions)
+    if None not in known:
+        return known
+    detected = await detect(await model_settings(settings), clock=SystemClock())
+    try:
+        profiles = FolderProfiles(settings.profiles_dir)
+        return await ContextWindows(profiles, detected.servers, SystemClock()).of(sessions)
     finally:
         await detected.aclose()
 

@@ -22,6 +22,7 @@ from navi.cli.command import (
     width_of_output,
 )
 from navi.cli.elsewhere import elsewhere, opened_history
+from navi.cli.model import context_windows
 from navi.cli.printable import one_line, printable
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import DELTA_TYPES
@@ -54,7 +55,7 @@ def sessions(limit: int | None, data_dir: str | None, as_json: bool) -> None:
 
 
 async def _sessions(settings: Settings, *, limit: int | None, as_json: bool) -> int:
-    page = await _session_list(settings, limit)
+    page = await _session_list(settings, limit, windows=as_json)
     if as_json:
         print_json(page)
     else:
@@ -62,14 +63,17 @@ async def _sessions(settings: Settings, *, limit: int | None, as_json: bool) -> 
     return HOLDS
 
 
-async def _session_list(settings: Settings, limit: int | None) -> SessionList:
+async def _session_list(settings: Settings, limit: int | None, *, windows: bool) -> SessionList:
+    """The list; ``windows`` asks model servers for those that no call has told yet."""
     if settings.navi_url is not None:
         query = {} if limit is None else {"limit": limit}
         async with elsewhere(settings) as navi:
             return await navi.ask("GET", "/sessions", SessionList, query=query)
     async with attached_store(settings) as store:
         page = await list_sessions(store.log, store.read_models, owner=LOCAL_OWNER, limit=limit)
-    answers = tuple(session_answer(session) for session in page.sessions)
+    known = tuple(session.context_window for session in page.sessions)
+    tokens = await context_windows(settings, page.sessions) if windows else known
+    answers = tuple(map(session_answer, page.sessions, tokens))
     return SessionList(sessions=answers, next=page.next)
 
 

@@ -149,6 +149,7 @@ class Session(Struct, frozen=True, kw_only=True):
     Attributes:
         seq: of the last event folded in.
         context_token_count: tokens of the context as the model server last counted them.
+        context_window: tokens that the last call of a turn reckoned with, prompt and answer.
         compressions: those in force, oldest first.
         todo: how far each item of the todo list is, by id.
         follow_up: what the last completed turn still asks for.
@@ -176,6 +177,7 @@ class Session(Struct, frozen=True, kw_only=True):
     deleted: bool = False
     forked_from: Origin | None = None
     context_token_count: int | None = None
+    context_window: int | None = None
     compressions: tuple[InForce, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     turn: Turn | None = None
@@ -297,6 +299,10 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             return replace(session, turn=None, last_active=envelope.at, follow_up=follow_up)
         case TurnCompleted() | TurnStopped() | TurnFailed():  # a plain one that has completed, too
             return replace(session, turn=None, last_active=envelope.at)
+        case ModelCalled(purpose="turn", options=options) if envelope.subagent_id is None:
+            if isinstance(window := options.get("num_ctx"), int):
+                session = replace(session, context_window=window)
+            return _in_turn(session, envelope)
         case ModelReplied(usage=usage):
             counts = _counts_the_context(session, envelope)
             if counts and usage.prompt_tokens is not None:

@@ -161,6 +161,21 @@ def test_a_subagent_has_a_loop_of_its_own() -> None:
     assert session.context_token_count == 10
 
 
+def test_the_window_is_the_one_that_the_agents_last_call_reckoned_with() -> None:
+    def calling(call_id: str, window: int, purpose: Purpose = "turn") -> ModelCalled:
+        return replace(called(call_id, purpose), options={"num_ctx": window})
+
+    session = fold((*OPEN, calling("c0", 1000, "planning"), replied("c0")))
+    assert session.context_window is None
+
+    session = after(session, calling("c1", 2000), replied("c1", SPAWN), started(SPAWN))
+    session = after(session, spawned(SPAWN), calling("s1", 3000), by=SUB)
+    assert session.context_window == 2000
+
+    session = after(session, calling("a1", 4000, "naming"))
+    assert session.context_window == 2000
+
+
 def ending(result: str, *, completed: bool = True) -> EndSubagent:
     return EndSubagent(
         runner=RUNNER,

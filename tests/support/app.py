@@ -12,8 +12,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from navi.adapters.files.price_file import PriceFile
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
+from navi.adapters.system import SystemClock
 from navi.application.accounts.find_principal import AuthMode
 from navi.application.followers.take_gauges import TakeGauges
+from navi.application.reading.context_windows import ContextWindows
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.http.app import create_app
@@ -162,6 +164,7 @@ async def running_app(
             memories=node.memories,
             uploads=node.uploads,
             profiles=node.agent.profiles.files,
+            context_windows=ContextWindows(node.agent.profiles.files, node.servers, SystemClock()),
             tools=node.tools,
             texts=world.texts,
             prices=PriceFile(files / "prices.json"),

@@ -54,15 +54,16 @@ async def fork_session(request: Edge, own: OwnSession, services: Given) -> Respo
     if wanted.name is not None:
         check_session_name("name", wanted.name)
     forked = await services.fork_session(own, at=wanted.at, name=wanted.name)
-    response = answer(fork_answer(forked), status=HTTPStatus.CREATED)
+    [window] = await services.context_windows.of((forked.session,))
+    response = answer(fork_answer(forked, window), status=HTTPStatus.CREATED)
     response.headers["Location"] = f"/sessions/{forked.session.id}"
     return response
 
 
-def fork_answer(forked: Forked) -> ForkAnswer:
+def fork_answer(forked: Forked, context_window: int | None) -> ForkAnswer:
     """A fork as the route and the command line show it."""
     return ForkAnswer(
-        **msgspec.structs.asdict(session_answer(forked.session)),
+        **msgspec.structs.asdict(session_answer(forked.session, context_window)),
         requested_seq=forked.requested_seq,
         files_left_out=forked.files_left_out,
     )

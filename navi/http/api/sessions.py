@@ -19,7 +19,7 @@ from navi.http.requests.access import Caller, OwnSession, ReadableSession, note_
 from navi.http.requests.bodies import answer, read_body, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import LIMIT, operation
-from navi.http.requests.services import Given
+from navi.http.requests.services import Given, Services
 from navi.http.requests.validation import (
     NameText,
     check_session_name,
@@ -71,6 +71,9 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
 
     Attributes:
         context_token_count: as the model server last counted; null before it has.
+        context_window: tokens of a call, prompt and answer, that the last call of a turn reckoned with;
+            before there was one, what a call with this profile would; null where no model server
+            tells which model that is.
         forked_from: the session, and the last event of it, that this one goes on from; else null.
         waiting: the tool calls that wait for a person.
     """
@@ -85,6 +88,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
     status: Literal["idle", "running"]
     seq: int
     context_token_count: int | None
+    context_window: int | None
     forked_from: Origin | None
     usage: UsageAnswer
     waiting: tuple[WaitingCall, ...]
@@ -118,7 +122,8 @@ async def create_session(request: Edge, services: Given, principal: Caller) -> R
         profile_id=wanted.profile_id or DEFAULT_PROFILE,
         name=wanted.name,
     )
-    response = answer(session_answer(session), status=HTTPStatus.CREATED)
+    [shown] = await session_answers(services, session)
+    response = answer(shown, status=HTTPStatus.CREATED)
     response.headers["Location"] = f"/sessions/{session.id}"
     return response
 
@@ -150,20 +155,18 @@ async def get_sessions(request: Edge, services: Given, principal: Caller) -> Res
         after=text_in(request.query_params, "after"),
         limit=limit_in(request.query_params),
     )
-    return answer(
-        SessionList(
-            sessions=tuple(session_answer(session) for session in page.sessions), next=page.next
-        )
-    )
+    shown = await session_answers(services, *page.sessions)
+    return answer(SessionList(sessions=shown, next=page.next))
 
 
 @get(
     "/sessions/{session_id:str}",
     opt=operation(access="read", answers={200: SessionAnswer}, errors=(404,)),
 )
-async def get_session(readable: ReadableSession) -> Response[bytes]:
+async def get_session(readable: ReadableSession, services: Given) -> Response[bytes]:
     """One session."""
-    return answer(session_answer(readable))
+    [shown] = await session_answers(services, readable)
+    return answer(shown)
 
 
 @patch(
@@ -180,7 +183,8 @@ async def change_session(request: Edge, own: OwnSession, services: Given) -> Res
     wanted = await read_json(request, SessionChange)
     _check(name=wanted.name, profile_id=wanted.profile_id)
     change = Change(name=wanted.name, pinned=wanted.pinned, profile_id=wanted.profile_id)
-    return answer(session_answer(await services.sessions.change(own, change)))
+    [shown] = await session_answers(services, await services.sessions.change(own, change))
+    return answer(shown)
 
 
 @delete(
@@ -206,8 +210,14 @@ async def stop_session(request: Edge, own: OwnSession, services: Given) -> Respo
     return answer(StopAnswer(running=running), status=HTTPStatus.ACCEPTED)
 
 
-def session_answer(session: Session) -> SessionAnswer:
-    """A session as every route shows it."""
+async def session_answers(services: Services, *sessions: Session) -> tuple[SessionAnswer, ...]:
+    """Sessions as every route shows them."""
+    windows = await services.context_windows.of(sessions)
+    return tuple(map(session_answer, sessions, windows))
+
+
+def session_answer(session: Session, context_window: int | None) -> SessionAnswer:
+    """A session as routes and the command line show it."""
     return SessionAnswer(
         id=session.id,
         owner=session.owner,
@@ -219,6 +229,7 @@ def session_answer(session: Session) -> SessionAnswer:
         status="idle" if session.turn is None else "running",
         seq=session.seq,
         context_token_count=session.context_token_count,
+        context_window=context_window,
         forked_from=session.forked_from,
         usage=_usage_answer(session.usage),
         waiting=waiting_calls(session),

@@ -15,6 +15,7 @@ from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.composition.compose_accounts import AccountServices
 from navi.application.doors.take_message import TakeMessage
 from navi.application.memory.manage_memories import ManageMemories
+from navi.application.reading.context_windows import ContextWindows
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.ids import Owner
 from navi.domain.principal import Principal
@@ -79,6 +80,7 @@ class Services(Struct, frozen=True, kw_only=True):
     memories: ManageMemories
     uploads: ManageUploads
     profiles: Profiles
+    context_windows: ContextWindows
     tools: OfferedTools
     texts: TextStore
     prices: PriceList

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from navi.domain.events import DELTA_TYPES
+from tests.support.agent_node import WINDOW
 from tests.support.app import RunningApp
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -27,6 +28,7 @@ async def test_a_new_session_is_what_it_was_asked_to_be(app: RunningApp) -> None
             "status": "idle",
             "seq": 1,
             "context_token_count": None,
+            "context_window": WINDOW,
             "forked_from": None,
             "usage": {
                 "prompt_tokens": 0,
@@ -38,6 +40,21 @@ async def test_a_new_session_is_what_it_was_asked_to_be(app: RunningApp) -> None
         },
     )
     assert (await app.client.get(f"/sessions/{session['id']}")).json() == session
+
+
+async def test_a_session_has_the_window_that_its_last_call_reckoned_with(app: RunningApp) -> None:
+    session_id = await app.session()
+    await app.client.post(f"/sessions/{session_id}/messages", json={"content": "!say Hi"})
+    await app.client.patch(f"/sessions/{session_id}", json={"profile_id": "local"})
+
+    calls = await app.client.get(f"/sessions/{session_id}/events?type=model_called")
+    session = (await app.client.get(f"/sessions/{session_id}")).json()
+
+    asked = [event["data"]["options"]["num_ctx"] for event in calls.json()["events"]]
+    assert asked == [WINDOW]
+    assert session["context_window"] == WINDOW
+    listed = (await app.client.get("/sessions")).json()["sessions"]
+    assert [one for one in listed if one["id"] == session_id] == [session]
 
 
 async def test_a_session_needs_no_body(app: RunningApp) -> None:
