@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from typing import cast
 
-from litestar import Litestar, Response, get
+from litestar import Litestar
 from litestar.di import Provide
 from litestar.types import ASGIApp, Scope
-from msgspec import Struct
 
 from navi.domain.principal import Principal
 from navi.http.api.approvals import decide_approval, get_approvals
@@ -37,7 +36,6 @@ from navi.http.api.sessions import (
     get_sessions,
     stop_session,
 )
-from navi.http.api.setup_page import get_setup_page, get_setup_script
 from navi.http.api.tools_and_profiles import get_profiles, get_tools
 from navi.http.api.usage import get_usage
 from navi.http.api.users import add_user, change_user, get_users, remove_user
@@ -45,11 +43,16 @@ from navi.http.doors.agui.run_agent import run_agent
 from navi.http.doors.openai.routes import complete_chat, get_model, get_models
 from navi.http.live.stream_events import stream_events
 from navi.http.live.watch_session import watch_session
+from navi.http.page.routes import (
+    get_asset,
+    get_session_page,
+    get_setup_page,
+    get_welcome,
+)
 from navi.http.requests.access import DEPENDENCIES, check_access, open_paths
-from navi.http.requests.bodies import MAX_BODY_BYTES, answer
+from navi.http.requests.bodies import MAX_BODY_BYTES
 from navi.http.requests.errors import EXCEPTION_HANDLERS, log_broken_socket
-from navi.http.requests.operation import operation
-from navi.http.requests.services import Given, Services
+from navi.http.requests.services import Services
 from navi.http.schemas.schema_routes import get_asyncapi, get_event_schema, get_openapi
 from navi.http.server.authentication import Authentication, Identify
 from navi.http.server.connection_limit import ConnectionLimit
@@ -58,25 +61,11 @@ from navi.http.server.proxies import Proxies
 from navi.http.server.request_form import RequestForm, ServerOptions, options_routes
 from navi.http.server.user_limits import UserLimits
 
-
-class Welcome(Struct, frozen=True, kw_only=True):
-    """What this is, for whoever opens the address."""
-
-    name: str
-    version: str
-    schema: str = "/schema"
-    events: str = "/schema/events.json"
-    sessions: str = "/sessions"
-
-
-@get("/", opt=operation(access="open", answers={200: None}))
-async def get_welcome(services: Given) -> Response[bytes]:
-    """What this is and where its routes are described."""
-    return answer(Welcome(name="navi", version=services.version))
-
-
 ROUTES = (
     get_welcome,
+    get_session_page,
+    get_setup_page,
+    get_asset,
     create_session,
     get_sessions,
     get_session,
@@ -116,8 +105,6 @@ ROUTES = (
     get_openapi,
     get_asyncapi,
     get_event_schema,
-    get_setup_page,
-    get_setup_script,
     set_up,
     login,
     logout,

@@ -37,7 +37,11 @@ class Route(Struct, frozen=True, kw_only=True):
 def routes_in(handlers: Iterable[BaseRouteHandler]) -> tuple[Route, ...]:
     """The HTTP routes among some handlers, a method and a path each."""
     return tuple(
-        Route(path=path.replace(":str}", "}"), method=str(method).lower(), handler=handler)
+        Route(
+            path=path.replace(":str}", "}").replace(":path}", "}"),
+            method=str(method).lower(),
+            handler=handler,
+        )
         for handler in handlers
         if isinstance(handler, HTTPRouteHandler)
         for path in handler.paths

@@ -1,0 +1,120 @@
+"""The page that people open, and the files that it is made of."""
+
+from functools import cache
+from http import HTTPStatus
+from typing import Annotated
+
+from litestar import Request, Response, get
+from litestar.params import Parameter
+from msgspec import Struct
+
+from navi.http.page.assets import Assets
+from navi.http.requests.bodies import NO_STORE, answer
+from navi.http.requests.errors import RequestRefused
+from navi.http.requests.operation import operation
+from navi.http.requests.services import Given, PathText
+
+FOR_EVER = "public, max-age=31536000, immutable"
+# No script, style or markup but ours: what models and tools write is text to the page, and a remote
+# picture would carry away what stands in its address.
+CONTENT_SECURITY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+HTML = {"text/html": {"schema": {"type": "string"}}}
+
+
+class Welcome(Struct, frozen=True, kw_only=True):
+    """What this is, for whoever opens the address."""
+
+    name: str
+    version: str
+    schema: str = "/schema"
+    events: str = "/schema/events.json"
+    sessions: str = "/sessions"
+
+
+@cache
+def _assets() -> Assets:
+    return Assets()
+
+
+def _page() -> Response[bytes]:
+    assets = _assets()
+    preloads = "\n".join(
+        f'<link rel="modulepreload" href="/static/{assets.version}/{name}">'
+        for name in assets.preloaded
+    )
+    html = assets.page.replace("{version}", assets.version).replace("{preloads}", preloads)
+    return Response(
+        html.encode(),
+        media_type="text/html",
+        headers={
+            "Cache-Control": NO_STORE,
+            "Content-Security-Policy": CONTENT_SECURITY,
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Vary": "Accept",
+        },
+    )
+
+
+@get("/", opt=operation(access="open", answers={200: Welcome}))
+async def get_welcome(request: Request[None, None, None], services: Given) -> Response[bytes]:
+    """The page for browsers; for programs what this is and where its routes are described."""
+    if "text/html" in request.headers.get("accept", ""):
+        return _page()
+    response = answer(Welcome(name="navi", version=services.version))
+    response.headers["Vary"] = "Accept"
+    return response
+
+
+@get("/s/{session_id:str}", opt=operation(access="open", answers={200: None}, answer_content=HTML))
+async def get_session_page(session_id: PathText) -> Response[bytes]:
+    """The page at a session; it asks for what it shows, so there is one of any id."""
+    return _page()
+
+
+@get("/setup", opt=operation(access="open", answers={200: None}, answer_content=HTML))
+async def get_setup_page() -> Response[bytes]:
+    """The page where the first user is made."""
+    return _page()
+
+
+@get(
+    "/static/{version:str}/{path:path}",
+    opt=operation(
+        access="open",
+        answers={200: None},
+        answer_content={"text/javascript": {"schema": {"type": "string"}}},
+        errors=(404,),
+    ),
+)
+async def get_asset(
+    version: PathText,
+    path: PathText,
+    accept_encoding: Annotated[str, Parameter(header="accept-encoding")] = "",
+) -> Response[bytes]:
+    """A file of the page, which does not change under its address."""
+    assets = _assets()
+    asset = assets.get(path.lstrip("/")) if version == assets.version else None
+    if asset is None:
+        raise RequestRefused(HTTPStatus.NOT_FOUND, "there is no such file; load the page again")
+    encoding, content = asset.encoded(accept_encoding)
+    headers = {
+        "Cache-Control": FOR_EVER,
+        "Vary": "Accept-Encoding",
+    }
+    if encoding is not None:
+        headers["Content-Encoding"] = encoding
+    return Response(content, media_type=asset.media_type, headers=headers)

@@ -1,0 +1,60 @@
+// Requests to navi. An answer that refuses becomes a `Problem`, in the words that navi gave.
+
+import { signal } from "./html.js";
+
+/** Whether navi wants to know who asks; the page then shows the form to sign in. */
+export const signedOut = signal(false);
+
+const SECONDS = 30;
+
+/** A request that was refused, or that nobody answered (`status` 0). */
+export class Problem extends Error {
+  constructor(status, detail, retryAfter = null) {
+    super(detail);
+    this.status = status;
+    this.retryAfter = retryAfter; // seconds, where navi says so
+  }
+
+  /** Whether the same request may do better later. */
+  get mayPass() {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+}
+
+/**
+ * Ask navi; gives the JSON of the answer, null where it has none.
+ *
+ * @throws {Problem} it was refused, or there was no answer.
+ */
+export async function ask(method, path, { body, form, seconds = SECONDS, signal: stop } = {}) {
+  const limit = AbortSignal.timeout(seconds * 1000);
+  const options = { method, signal: stop ? AbortSignal.any([stop, limit]) : limit, headers: {} };
+  if (form) options.body = form;
+  else if (body !== undefined) {
+    options.body = JSON.stringify(body);
+    options.headers["Content-Type"] = "application/json";
+  }
+  const response = await fetch(path, options).catch((error) => {
+    if (stop?.aborted) throw error;
+    throw new Problem(0, String(error.message ?? error));
+  });
+  if (response.ok) return response.status === 204 ? null : response.json();
+  throw await problemOf(response);
+}
+
+export const get = (path, options) => ask("GET", path, options);
+export const post = (path, body, options) => ask("POST", path, { body, ...options });
+export const patch = (path, body) => ask("PATCH", path, { body });
+export const remove = (path) => ask("DELETE", path);
+
+async function problemOf(response) {
+  if (response.status === 401) signedOut.value = true;
+  const said = await response.json().catch(() => ({}));
+  const seconds = Number(response.headers.get("retry-after"));
+  return new Problem(response.status, said.detail ?? response.statusText, seconds > 0 ? seconds : null);
+}
+
+/** The path of a session, or of something in it. */
+export function pathOf(sessionId, ...parts) {
+  return ["/sessions", ...[sessionId, ...parts].map(encodeURIComponent)].join("/");
+}

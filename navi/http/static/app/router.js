@@ -1,0 +1,58 @@
+// Where the page is: `/`, `/setup`, or `/s/{session}?at=N&view=timeline`. The address says it all, so that
+// it can be sent to somebody, opened in another tab and gone back from.
+
+import { signal } from "./html.js";
+
+export const VIEWS = ["chat", "timeline", "context", "events"];
+/** Pages that are not about one session. */
+export const PLACES = ["usage", "memories", "health", "users", "audit", "settings"];
+
+const NEW = "/";
+
+function read() {
+  const { pathname, searchParams } = new URL(location.href);
+  const parts = pathname.split("/");
+  const at = searchParams.get("at");
+  const view = searchParams.get("view");
+  const place = searchParams.get("show");
+  return {
+    setup: pathname === "/setup",
+    sessionId: parts[1] === "s" ? decodeURIComponent(parts[2] ?? "") || null : null,
+    at: at !== null && /^\d{1,16}$/.test(at) ? Number(at) : null,
+    view: VIEWS.includes(view) ? view : "chat",
+    place: PLACES.includes(place) ? place : null,
+  };
+}
+
+/** `{setup, sessionId, at, view, place}`; `at` is a seq or null for now, `place` one of PLACES or null. */
+export const route = signal(read());
+
+addEventListener("popstate", () => {
+  route.value = read();
+});
+
+/** The address of a place; what is not named is as at first. */
+export function addressOf({ sessionId = null, at = null, view = "chat", place = null }) {
+  const query = new URLSearchParams();
+  if (place !== null) query.set("show", place);
+  if (view !== "chat") query.set("view", view);
+  if (at !== null) query.set("at", String(at));
+  const path = sessionId === null ? NEW : `/s/${encodeURIComponent(sessionId)}`;
+  return query.size ? `${path}?${query}` : path;
+}
+
+/** Go to a place; `replace` leaves no step to go back to, as for a slider that is being dragged. */
+export function go(place, { replace = false } = {}) {
+  const address = addressOf(place);
+  if (address !== location.pathname + location.search) {
+    history[replace ? "replaceState" : "pushState"](null, "", address);
+  }
+  route.value = read();
+}
+
+/** The click of a link within the page, if it is a plain one. */
+export function follow(event, place) {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  go(place);
+}

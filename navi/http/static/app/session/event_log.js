@@ -1,0 +1,142 @@
+// The events of one session, as far as they are here: its end first, what came before when it is wanted,
+// and what comes from now on. Everything that the page shows of a session is a fold of these.
+
+import { get, pathOf } from "../api.js";
+import { signal } from "../html.js";
+import { LiveSocket } from "./live_socket.js";
+
+const FIRST = 200; // facts of the end that a session opens with
+const CHUNK = 2000; // facts a request, going back
+const DELTAS = new Set(["text_delta", "thinking_delta", "tool_output_delta", "model_waiting"]);
+const OPENS = new Map([
+  ["model_called", "call_id"],
+  ["tool_started", "call_id"],
+]);
+const CLOSES = new Set(["model_replied", "model_call_failed", "tool_finished"]);
+
+export function isDelta(event) {
+  return DELTAS.has(event.type);
+}
+
+export class EventLog {
+  constructor(sessionId) {
+    this.sessionId = sessionId;
+    /** Facts in order of seq: all with a seq above `from`. */
+    this.facts = [];
+    this.from = null;
+    /** The largest seq that is known to be committed. */
+    this.head = signal(0);
+    /** Raised whenever facts were loaded: at first, and before those that were here. */
+    this.grown = signal(0);
+    /** Deltas of calls that are open: what they come to stands in the fact that closes a call. */
+    this.deltas = [];
+    this._listeners = new Set();
+    this._last = 0; // seq of the last event taken in
+    this._going = null;
+  }
+
+  get isWhole() {
+    return this.from === 0;
+  }
+
+  /** Load the end of the log and follow it from there. */
+  async open({ onEnd, onReady, onRefused } = {}) {
+    const page = await this._page({ limit: FIRST });
+    this._put(page);
+    this._last = this.head.value = page.at(-1)?.seq ?? 0;
+    // The text of a call that is open was sent before; it is sent again from where the call began.
+    const open = this._openCalls();
+    const after = open.length ? Math.min(...open.map((event) => event.seq)) : this._last;
+    this._last = after;
+    this.facts = this.facts.filter((event) => event.seq <= after);
+    this.grown.value++;
+    this.socket = new LiveSocket(this.sessionId, {
+      after: () => this._last,
+      onEvent: (event) => this._take(event),
+      onReady: (frame) => {
+        this.head.value = Math.max(this.head.value, frame.seq);
+        onReady?.(frame);
+      },
+      onRefused,
+      onEnd,
+    });
+  }
+
+  close() {
+    this.socket?.close();
+    this._listeners.clear();
+  }
+
+  /** Call `listener` with every event that comes, facts and deltas; gives what ends that. */
+  listen(listener) {
+    this._listeners.add(listener);
+    return () => this._listeners.delete(listener);
+  }
+
+  /** Take in an event of the socket. */
+  _take(event) {
+    if (event.seq <= this._last) return;
+    this._last = event.seq;
+    if (isDelta(event)) this.deltas.push(event);
+    else {
+      this.facts.push(event);
+      if (CLOSES.has(event.type)) {
+        const call = event.data.call_id;
+        this.deltas = this.deltas.filter((delta) => delta.data.call_id && delta.data.call_id !== call);
+      }
+    }
+    if (event.seq > this.head.value) this.head.value = event.seq;
+    for (const listener of this._listeners) listener(event);
+  }
+
+  /** Load what came before, until all facts above `seq` are here; 0 for all of them. */
+  async reach(seq = 0) {
+    while (this.from > seq) {
+      this._going ??= this._back().finally(() => {
+        this._going = null;
+      });
+      await this._going;
+    }
+  }
+
+  async _back() {
+    this._put(await this._page({ before: this.from + 1, limit: CHUNK }));
+    this.grown.value++;
+  }
+
+  async _page(query) {
+    const search = new URLSearchParams({ kind: "fact", ...query });
+    if (!("before" in query)) search.set("before", String(Number.MAX_SAFE_INTEGER));
+    const { events } = await get(`${pathOf(this.sessionId, "events")}?${search}`);
+    // Less than was asked for: the log begins here.
+    this._reached = events.length < query.limit ? 0 : events[0].seq - 1;
+    return events;
+  }
+
+  _put(page) {
+    this.facts = [...page, ...this.facts];
+    this.from = this._reached;
+  }
+
+  /** The deltas up to a seq of the calls that are open there, in order. */
+  async deltasUntil(seq) {
+    if (seq >= this.head.value) return this.deltas;
+    const open = this._openCalls(seq);
+    if (!open.length) return [];
+    const first = Math.min(...open.map((event) => event.seq));
+    const query = new URLSearchParams({ kind: "delta", after: String(first), before: String(seq + 1) });
+    const { events } = await get(`${pathOf(this.sessionId, "events")}?${query}`);
+    return events;
+  }
+
+  _openCalls(until = Infinity) {
+    const open = new Map();
+    for (const event of this.facts) {
+      if (event.seq > until) break;
+      const name = OPENS.get(event.type);
+      if (name) open.set(event.data[name], event);
+      else if (CLOSES.has(event.type)) open.delete(event.data.call_id);
+    }
+    return [...open.values()];
+  }
+}

@@ -1,0 +1,200 @@
+// The session that is open: its log, its conversation, and the moment at which it is looked at.
+
+import { Problem, get, patch, pathOf, post } from "../api.js";
+import { complain } from "../announce.js";
+import { computed, effect, signal, untracked } from "../html.js";
+import { conversation } from "../folds/conversation.js";
+import { go, route } from "../router.js";
+import { t } from "../strings.js";
+import { EventLog } from "./event_log.js";
+import { History } from "./history.js";
+import { Outbox } from "./outbox.js";
+
+// Facts after which what `GET /sessions/{id}` says may be another.
+const CHANGES_SESSION = new Set([
+  ...["session_renamed", "session_pinned", "profile_switched", "turn_started", "turn_completed", "turn_stopped"],
+  ...["turn_failed", "model_replied", "model_call_failed", "context_compressed", "compression_undone"],
+  ...["approval_requested", "approval_decided"],
+]);
+const READ_AGAIN_AFTER = 150; // ms, so that a burst of events costs one request
+
+/** The `OpenSession` of the address; null on a page that is about none. */
+export const current = signal(null);
+
+export class OpenSession {
+  constructor(id) {
+    this.id = id;
+    this.log = new EventLog(id);
+    /** What `GET /sessions/{id}` says: name, profile_id, status, waiting, context_window, usage, ... */
+    this.row = signal(null);
+    /** "loading", "here", "gone" or "failed" (then `problem` says why). */
+    this.state = signal("loading");
+    this.problem = signal(null);
+    this._histories = new Map();
+    this.outbox = new Outbox(id);
+    /** The seq that is looked at; null for now. */
+    this.moment = computed(() => (route.value.sessionId === id ? route.value.at : null));
+    this._deltas = signal({ at: null, events: [] });
+    /** The conversation at the moment that is looked at. */
+    this.conversation = computed(() => this.fold(conversation));
+    this._stop = [effect(() => this._fetchDeltas(this.moment.value))];
+    this._load();
+  }
+
+  close() {
+    this.log.close();
+    this.outbox.close();
+    clearTimeout(this._reading);
+    for (const stop of this._stop) stop();
+    for (const history of this._histories.values()) history.close();
+  }
+
+  /**
+   * The state of a fold, `{initial(), apply(state, event)}`, at the moment that is looked at: read within a
+   * view or a `computed`, it is followed.
+   */
+  fold(fold) {
+    const history = this._history(fold);
+    const now = history.now.value;
+    const at = this.moment.value;
+    if (at === null || this.state.value !== "here") return now;
+    const deltas = this._deltas.value;
+    return history.at(at, deltas.at === at ? deltas.events : []);
+  }
+
+  /** The state of a fold at any seq, of the facts that are here. */
+  foldAt(fold, seq) {
+    return untracked(() => this._history(fold)).at(seq);
+  }
+
+  /** Look at the session as it was after an event; null for now. */
+  lookAt(seq, { replace = true } = {}) {
+    go({ ...route.value, sessionId: this.id, at: seq }, { replace });
+  }
+
+  _history(fold) {
+    let history = this._histories.get(fold);
+    if (!history) {
+      history = untracked(() => new History(this.log, fold));
+      this._histories.set(fold, history);
+    }
+    return history;
+  }
+
+  async _load() {
+    try {
+      this.row.value = await get(pathOf(this.id));
+      await this.log.open({
+        onReady: () => {
+          for (const event of this.log.facts) this._receipt(event);
+          this.outbox.flush();
+        },
+        onEnd: (why) => {
+          this.state.value = why === "gone" ? "gone" : this.state.value;
+        },
+      });
+      this.log.listen((event) => this._noted(event));
+      this.state.value = "here";
+      await this._fetchDeltas(this.moment.value);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      this.problem.value = error;
+      this.state.value = error.status === 404 ? "gone" : "failed";
+      if (error.mayPass) this._retry = setTimeout(() => this._load(), (error.retryAfter ?? 2) * 1000);
+    }
+  }
+
+  _noted(event) {
+    this._receipt(event);
+    if (event.type === "session_deleted") this.state.value = "gone";
+    if (!CHANGES_SESSION.has(event.type) || this._reading) return;
+    this._reading = setTimeout(async () => {
+      this._reading = null;
+      await this.readRow();
+    }, READ_AGAIN_AFTER);
+  }
+
+  _receipt(event) {
+    if (event.type === "user_message_received") this.outbox.received(event.data.message_id);
+  }
+
+  async readRow() {
+    try {
+      this.row.value = await get(pathOf(this.id));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error; // the next change reads it again
+    }
+  }
+
+  /** The moment needs the facts before it, and the text of calls that were open then. */
+  async _fetchDeltas(at) {
+    if (at === null || untracked(() => this.state.value) !== "here") return;
+    try {
+      if (at < this.log.from + 1) await this.log.reach(Math.max(0, at - 500));
+      const events = await this.log.deltasUntil(at);
+      if (untracked(() => this.moment.value) === at) this._deltas.value = { at, events };
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      complain(error.message);
+    }
+  }
+
+  // What people do. Each gives whether it was done; what went wrong is shown.
+
+  stop() {
+    return doing(() => post(pathOf(this.id, "stop")));
+  }
+
+  switchProfile(profileId) {
+    return doing(async () => {
+      this.row.value = await patch(pathOf(this.id), { profile_id: profileId });
+    });
+  }
+
+  decide(callId, decision) {
+    return doing(() => post(pathOf(this.id, "approvals", callId), decision));
+  }
+
+  undoCompression(seq) {
+    return doing(() => post(pathOf(this.id, "compress", "undo"), { compression_seq: seq }));
+  }
+
+  /** Go on from a moment in a session of its own. */
+  fork(at) {
+    return doing(async () => {
+      const made = await post(pathOf(this.id, "fork"), { at });
+      go({ sessionId: made.id });
+      return made;
+    });
+  }
+
+  /** Say a message otherwise: a fork from before it, in which it is sent. */
+  sayAgain(message, content) {
+    return doing(async () => {
+      const made = await post(pathOf(this.id, "fork"), { at: message.seq - 1 });
+      await Outbox.send(made.id, { content, files: message.files });
+      go({ sessionId: made.id });
+    });
+  }
+}
+
+/** Do something that navi may refuse; what it says is shown. Gives the result, true for none, or false. */
+export async function doing(what) {
+  try {
+    return (await what()) ?? true;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    complain(error.status === 0 ? t("no-answer") : error.message);
+    return false;
+  }
+}
+
+// One session is open at a time: the one that the address names.
+effect(() => {
+  const id = route.value.sessionId;
+  untracked(() => {
+    if (current.value?.id === id) return;
+    current.value?.close();
+    current.value = id === null ? null : new OpenSession(id);
+  });
+});

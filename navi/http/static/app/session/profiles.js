@@ -1,0 +1,21 @@
+// The profiles that navi offers, by id.
+
+import { get, signedOut } from "../api.js";
+import { effect, signal, untracked } from "../html.js";
+
+/** A `Map` of what `GET /profiles` gives, by id. */
+export const profiles = signal(new Map());
+
+/** The name of a profile; its id where nothing is known of it. */
+export function profileName(id) {
+  return profiles.value.get(id)?.name || id || "";
+}
+
+export async function readProfiles() {
+  const answer = await get("/profiles").catch(() => null);
+  if (answer) profiles.value = new Map(answer.profiles.map((profile) => [profile.id, profile]));
+}
+
+effect(() => {
+  if (!signedOut.value) untracked(readProfiles);
+});

@@ -1,0 +1,47 @@
+// The whole page: the list of sessions, what is open, what goes on, and what went wrong.
+
+import { close, status, trouble } from "../announce.js";
+import { signedOut } from "../api.js";
+import { html } from "../html.js";
+import { route } from "../router.js";
+import { t } from "../strings.js";
+import { SessionPage } from "./session_page.js";
+import { Sidebar } from "./sidebar.js";
+import { SignIn } from "./sign_in.js";
+import { StartPage } from "./start_page.js";
+
+export function App() {
+  if (route.value.setup || signedOut.value) return html`<${SignIn} /><${Lines} />`;
+  return html`
+    <div class="app">
+      <${Sidebar} />
+      ${route.value.sessionId ? html`<${SessionPage} />` : html`<${StartPage} />`}
+      <${Lines} />
+    </div>
+  `;
+}
+
+/** What goes on, for screen readers; what went wrong, for everybody. */
+function Lines() {
+  const shown = trouble.value;
+  return html`
+    <p role="status" class="hidden">${status}</p>
+    ${shown &&
+    html`
+      <div role=${shown.mild ? "note" : "alert"} class=${shown.mild ? "trouble mild" : "trouble"}>
+        <span>${shown.text}</span>
+        ${shown.actions.map(
+          ({ name, run }) => html`<button
+            onClick=${() => {
+              close();
+              run();
+            }}
+          >
+            ${name}
+          </button>`,
+        )}
+        <button class="plain" onClick=${close}>${t("close")}</button>
+      </div>
+    `}
+  `;
+}
