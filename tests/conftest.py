@@ -11,6 +11,7 @@ import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
+from tests.support.browser import CHROMIUM, NO_CHROMIUM
 from tests.support.llama_process import HAS_WHEEL, NO_WHEEL, small_model_file
 from tests.support.servers import NatsServer, PostgresServer, running_servers
 
@@ -39,6 +40,7 @@ MAY_BLOCK = {
 LONGEST_FIRST = (
     "tests/e2e/test_kill_matrix",
     "tests/e2e/",
+    "tests/browser/",
     "tests/reruns",
     "tests/released",
     "tests/http",
@@ -63,6 +65,12 @@ def pytest_collection_finish() -> None:
     """From here on objects come and go; those that are here stay, and are not looked at again."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what could not be run on this machine."""
+    if CHROMIUM is None:
+        terminalreporter.write_line(NO_CHROMIUM)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -43,6 +43,7 @@ from navi.http.doors.agui.run_agent import run_agent
 from navi.http.doors.openai.routes import complete_chat, get_model, get_models
 from navi.http.live.stream_events import stream_events
 from navi.http.live.watch_session import watch_session
+from navi.http.page.routes import DEPENDENCIES as PAGE_DEPENDENCIES
 from navi.http.page.routes import (
     get_asset,
     get_session_page,
@@ -148,6 +149,7 @@ def create_app(
         dependencies={
             "services": Provide(given, sync_to_thread=False),
             **DEPENDENCIES,
+            **PAGE_DEPENDENCIES,
         },
         guards=[check_access],
         exception_handlers=EXCEPTION_HANDLERS,

@@ -2,10 +2,11 @@
 
 from functools import cache
 from http import HTTPStatus
-from typing import Annotated
+from typing import Any
 
 from litestar import Request, Response, get
-from litestar.params import Parameter
+from litestar.di import NamedDependency, Provide
+from litestar.params import SkipValidation
 from msgspec import Struct
 
 from navi.http.page.assets import Assets
@@ -45,13 +46,19 @@ class Welcome(Struct, frozen=True, kw_only=True):
     sessions: str = "/sessions"
 
 
+GivenAssets = NamedDependency[SkipValidation[Assets]]
+
+
 @cache
 def _assets() -> Assets:
     return Assets()
 
 
-def _page() -> Response[bytes]:
-    assets = _assets()
+# Read in a thread, when the page is first asked for.
+DEPENDENCIES = {"assets": Provide(_assets, sync_to_thread=True)}
+
+
+def _page(assets: Assets) -> Response[bytes]:
     preloads = "\n".join(
         f'<link rel="modulepreload" href="/static/{assets.version}/{name}">'
         for name in assets.preloaded
@@ -70,25 +77,27 @@ def _page() -> Response[bytes]:
 
 
 @get("/", opt=operation(access="open", answers={200: Welcome}))
-async def get_welcome(request: Request[None, None, None], services: Given) -> Response[bytes]:
+async def get_welcome(
+    request: Request[None, None, Any], services: Given, assets: GivenAssets
+) -> Response[bytes]:
     """The page for browsers; for programs what this is and where its routes are described."""
     if "text/html" in request.headers.get("accept", ""):
-        return _page()
+        return _page(assets)
     response = answer(Welcome(name="navi", version=services.version))
     response.headers["Vary"] = "Accept"
     return response
 
 
 @get("/s/{session_id:str}", opt=operation(access="open", answers={200: None}, answer_content=HTML))
-async def get_session_page(session_id: PathText) -> Response[bytes]:
+async def get_session_page(session_id: PathText, assets: GivenAssets) -> Response[bytes]:
     """The page at a session; it asks for what it shows, so there is one of any id."""
-    return _page()
+    return _page(assets)
 
 
 @get("/setup", opt=operation(access="open", answers={200: None}, answer_content=HTML))
-async def get_setup_page() -> Response[bytes]:
+async def get_setup_page(assets: GivenAssets) -> Response[bytes]:
     """The page where the first user is made."""
-    return _page()
+    return _page(assets)
 
 
 @get(
@@ -101,16 +110,13 @@ async def get_setup_page() -> Response[bytes]:
     ),
 )
 async def get_asset(
-    version: PathText,
-    path: PathText,
-    accept_encoding: Annotated[str, Parameter(header="accept-encoding")] = "",
+    request: Request[None, None, Any], version: PathText, path: PathText, assets: GivenAssets
 ) -> Response[bytes]:
     """A file of the page, which does not change under its address."""
-    assets = _assets()
     asset = assets.get(path.lstrip("/")) if version == assets.version else None
     if asset is None:
         raise RequestRefused(HTTPStatus.NOT_FOUND, "there is no such file; load the page again")
-    encoding, content = asset.encoded(accept_encoding)
+    encoding, content = asset.encoded(request.headers.get("accept-encoding", ""))
     headers = {
         "Cache-Control": FOR_EVER,
         "Vary": "Accept-Encoding",

@@ -1,0 +1,75 @@
+"""The page in a real browser, on a real navi: one of each for all tests of a process."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, expect
+
+from tests.support.browser import CHROMIUM, running_browser
+from tests.support.navi_process import NaviProcess, running_navi
+
+HERE = Path(__file__).parent
+PATIENCE = 60_000  # ms in which what has to appear appears, on a machine with other work
+
+# Without a browser there is nothing to run them in; tests/conftest.py says so in the summary.
+collect_ignore_glob = [] if CHROMIUM else ["test_*.py"]
+
+expect.set_options(timeout=PATIENCE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests in one loop, which is the one that the browser is driven from."""
+    for item in items:
+        if HERE in item.path.parents and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncGenerator[Browser, None]:
+    async with running_browser() as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def navi(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[NaviProcess, None]:
+    """A navi on embedded servers with the demo model; every test has sessions of its own in it."""
+    async with running_navi(tmp_path_factory.mktemp("navi") / "data", NAVI_LLM="demo") as running:
+        yield running
+
+
+class Watched:
+    """What a page did that it must never do: errors, and requests to anybody but its navi."""
+
+    def __init__(self, page: Page) -> None:
+        self.faults: list[str] = []
+        self._hosts: set[str] = set()
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("request", self._request)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        # Chromium reports every refused request as an error; which of them are right is a test's affair.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.faults.append(f"console: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        url = urlsplit(request.url)
+        if url.scheme not in ("data", "blob") and url.hostname != "127.0.0.1":
+            self.faults.append(f"request to {request.url}")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(browser: Browser, navi: NaviProcess) -> AsyncGenerator[Page, None]:
+    """A tab of its own, in which nothing may go wrong; its base address is navi's."""
+    context = await browser.new_context(
+        base_url=navi.url, viewport={"width": 1200, "height": 800}, locale="en-GB"
+    )
+    context.set_default_timeout(PATIENCE)
+    page = await context.new_page()
+    watched = Watched(page)
+    yield page
+    await context.close()
+    assert watched.faults == []
