@@ -14,6 +14,7 @@ from navi.domain.ids import SessionId
 from navi.domain.principal import CLI_ACTOR
 from navi.http.app import ROUTES
 from navi.http.live.frames import ClientFrame
+from navi.http.page.assets import Assets
 from tests.support.app import RunningApp, next_frame, running_app
 from tests.support.people import People, Persona
 
@@ -169,6 +170,8 @@ async def things(app: RunningApp, people: People) -> dict[str, str]:
         "call_id": "call_000000000000",
         "name": "a.txt",
         "profile_id": "assistant",
+        "version": Assets().version,
+        "path": "app/main.js",
     }
 
 
@@ -177,7 +180,7 @@ async def call(
 ) -> httpx.Response:
     [path] = route.paths
     [method] = route.http_methods
-    address = path.replace(":str}", "}").format(**names)
+    address = path.replace(":str}", "}").replace(":path}", "}").format(**names)
     body = None if method in ("GET", "DELETE") else BODIES.get(route.fn.__name__, {})
     async with app.client.stream(str(method), address, headers=headers, json=body) as answer:
         if not answer.headers.get("content-type", "").startswith("text/event-stream"):

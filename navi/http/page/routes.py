@@ -10,6 +10,7 @@ from litestar.params import SkipValidation
 from msgspec import Struct
 
 from navi.http.page.assets import Assets
+from navi.http.requests.access import access
 from navi.http.requests.bodies import NO_STORE, answer
 from navi.http.requests.errors import RequestRefused
 from navi.http.requests.operation import operation
@@ -33,7 +34,6 @@ CONTENT_SECURITY = "; ".join(
         "trusted-types 'none'",
     )
 )
-HTML = {"text/html": {"schema": {"type": "string"}}}
 
 
 class Welcome(Struct, frozen=True, kw_only=True):
@@ -88,27 +88,19 @@ async def get_welcome(
     return response
 
 
-@get("/s/{session_id:str}", opt=operation(access="open", answers={200: None}, answer_content=HTML))
+@get("/s/{session_id:str}", opt=access("open"), include_in_schema=False)
 async def get_session_page(session_id: PathText, assets: GivenAssets) -> Response[bytes]:
     """The page at a session; it asks for what it shows, so there is one of any id."""
     return _page(assets)
 
 
-@get("/setup", opt=operation(access="open", answers={200: None}, answer_content=HTML))
+@get("/setup", opt=access("open"), include_in_schema=False)
 async def get_setup_page(assets: GivenAssets) -> Response[bytes]:
     """The page where the first user is made."""
     return _page(assets)
 
 
-@get(
-    "/static/{version:str}/{path:path}",
-    opt=operation(
-        access="open",
-        answers={200: None},
-        answer_content={"text/javascript": {"schema": {"type": "string"}}},
-        errors=(404,),
-    ),
-)
+@get("/static/{version:str}/{path:path}", opt=access("open"), include_in_schema=False)
 async def get_asset(
     request: Request[None, None, Any], version: PathText, path: PathText, assets: GivenAssets
 ) -> Response[bytes]:

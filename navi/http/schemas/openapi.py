@@ -35,15 +35,15 @@ class Route(Struct, frozen=True, kw_only=True):
 
 
 def routes_in(handlers: Iterable[BaseRouteHandler]) -> tuple[Route, ...]:
-    """The HTTP routes among some handlers, a method and a path each."""
+    """The HTTP routes of the API among some handlers, a method and a path each."""
     return tuple(
         Route(
-            path=path.replace(":str}", "}").replace(":path}", "}"),
+            path=path.replace(":str}", "}"),
             method=str(method).lower(),
             handler=handler,
         )
         for handler in handlers
-        if isinstance(handler, HTTPRouteHandler)
+        if isinstance(handler, HTTPRouteHandler) and handler.include_in_schema is not False
         for path in handler.paths
         for method in handler.http_methods
         if str(method).lower() in _METHODS
