@@ -18,6 +18,7 @@ from navi.http.page.assets import Assets
 from tests.support.app import RunningApp, next_frame, running_app
 from tests.support.people import People, Persona
 
+PAGE_VERSION = Assets().version
 NOWHERE = "01990000-0000-7000-8000-000000000bad"
 PERSONAS: tuple[Persona, ...] = get_args(Persona)
 
@@ -170,7 +171,7 @@ async def things(app: RunningApp, people: People) -> dict[str, str]:
         "call_id": "call_000000000000",
         "name": "a.txt",
         "profile_id": "assistant",
-        "version": Assets().version,
+        "version": PAGE_VERSION,
         "path": "app/main.js",
     }
 

@@ -1,23 +1,17 @@
-// The view "Chat" of a session: the conversation, and the input below it.
+// The view "Chat" of a session: the conversation, what goes on, and the input below it.
 
-import { html } from "../html.js";
+import { Gauge } from "../context/gauge.js";
 import { runningTurn } from "../folds/conversation.js";
+import { html } from "../html.js";
+import { Activity } from "./activity.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 
 export function Chat({ session }) {
   const state = session.conversation.value;
-  const isRunning = runningTurn(state) !== null;
   return html`
     <${Conversation} session=${session} state=${state} />
-    <${Composer}
-      draftName=${`draft.${session.id}`}
-      isRunning=${isRunning}
-      onSend=${(message) => {
-        session.outbox.send(message);
-        return true;
-      }}
-      onStop=${() => session.stop()}
-    />
+    <${Composer} session=${session} isRunning=${runningTurn(state) !== null} />
+    <footer class="below"><${Activity} session=${session} /><${Gauge} session=${session} /></footer>
   `;
 }

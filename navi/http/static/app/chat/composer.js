@@ -5,10 +5,12 @@ import { keep, kept } from "../kept.js";
 import { t } from "../strings.js";
 
 /**
- * `draftName` is where the draft is kept; `onSend({content, files, mode})` gives whether the message was
- * taken, and only then is the input emptied.
+ * The input of a session, or, with `onBegin({content, files, profileId})`, of one that begins with it.
+ *
+ * The input is emptied once the message was taken: `onBegin` gives whether it was.
  */
-export function Composer({ draftName, isRunning = false, onSend, onStop }) {
+export function Composer({ session = null, isRunning = false, onBegin }) {
+  const draftName = `draft.${session?.id ?? "new"}`;
   const [draft, setDraft] = useState(() => kept(draftName, ""));
   const input = useRef();
   useEffect(() => input.current.focus(), []);
@@ -19,7 +21,9 @@ export function Composer({ draftName, isRunning = false, onSend, onStop }) {
   const send = async (mode) => {
     const content = draft.trim();
     if (!content) return;
-    if (await onSend({ content, files: [], mode })) change("");
+    if (session) session.outbox.send({ content, mode });
+    else if (!(await onBegin({ content, files: [] }))) return;
+    change("");
     input.current?.focus();
   };
   const onKeyDown = (event) => {
@@ -47,7 +51,7 @@ export function Composer({ draftName, isRunning = false, onSend, onStop }) {
       <div class="actions">
         ${isRunning
           ? html`
-              <button type="button" onClick=${onStop}>${t("stop")}</button>
+              <button type="button" onClick=${() => session.stop()}>${t("stop")}</button>
               <button type="button" onClick=${() => send("steer")}>${t("steer")}</button>
               <button class="primary">${t("queue")}</button>
             `

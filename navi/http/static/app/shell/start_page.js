@@ -26,7 +26,7 @@ export function StartPage() {
         <h1>${t("start-title")}</h1>
         <p>${t("start-hint")}</p>
       </div>
-      <${Composer} draftName="draft.new" onSend=${begin} />
+      <${Composer} onBegin=${begin} />
     </main>
   `;
 }

@@ -1,0 +1,5 @@
+// What goes on now, in one line.
+
+export function Activity() {
+  return null;
+}

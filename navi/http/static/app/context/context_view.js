@@ -1,0 +1,7 @@
+// The view "Context" of a session.
+
+import { html } from "../html.js";
+
+export function ContextView() {
+  return html`<div class="empty"></div>`;
+}

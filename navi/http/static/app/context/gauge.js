@@ -1,0 +1,5 @@
+// How full the model's window is.
+
+export function Gauge() {
+  return null;
+}
