@@ -7,6 +7,7 @@ import httpx
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from navi.adapters.tls import trust_of
 from navi.adapters.tools.mcp.tool import SOURCE
 from navi.cli.running import ANSWER_SECONDS
 from navi.ports.tools import ToolDescription, UnavailableTool
@@ -38,7 +39,9 @@ class McpServerStatus(Struct, frozen=True, kw_only=True):
 async def offered_tools(url: str) -> Offered | None:
     """The tools that the navi at an address offers; None where it does not say."""
     try:
-        async with httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            timeout=ANSWER_SECONDS, trust_env=False, verify=trust_of(url)
+        ) as client:
             answer = await client.get(f"{url}/tools")
         return msgspec.json.decode(answer.content, type=Offered)
     except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.adapters.embedded.run_record import RunRecord, read_run
+from navi.adapters.tls import trust_of
 from navi.http.server.serve import Address
 from navi.settings import Settings
 
@@ -42,7 +43,9 @@ async def version_at(url: str) -> str | None:
     """The version of the navi at an address; None where there is none."""
     try:
         # No proxy from the environment: this goes to the machine itself.
-        async with httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            timeout=ANSWER_SECONDS, trust_env=False, verify=trust_of(url)
+        ) as client:
             answer = await client.get(f"{url}/health/live")
         alive = msgspec.json.decode(answer.content, type=_Alive)
     except (httpx.HTTPError, httpx.InvalidURL, msgspec.MsgspecError, UnicodeDecodeError):

@@ -9,12 +9,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from navi.adapters.embedded.run_record import read_run
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from tests.adapters.nats.own_server import OwnServer
 from tests.chaos.mind import METERED, Mind
+from tests.support.http_client import http_client
 from tests.support.model_server import ModelServer
 from tests.support.navi_process import EndedAtStart, NaviProcess
 from tests.support.servers import PostgresServer
@@ -70,7 +69,7 @@ class Service:
         self.models.capabilities.append("vision")
         self.models.otherwise = self.mind.answer
         self.navi = NaviProcess(data, settings)
-        self.http = httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
+        self.http = http_client(timeout=ANSWER_SECONDS)
         self.up = asyncio.Event()
         self.down = asyncio.Event()
         self._settings = settings

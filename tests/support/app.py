@@ -6,7 +6,6 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
 from navi.adapters.files.price_file import PriceFile
@@ -27,6 +26,7 @@ from navi.ports.event_log import Append, Recorded
 from navi.ports.log_partitions import Page
 from navi.projections.registry import PROJECTIONS
 from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.http_client import http_client
 from tests.support.model_server import ModelServer
 
 TIMEOUT = 60.0  # seconds a test waits for what must come
@@ -99,7 +99,7 @@ class RunningApp:
         self.address = address
         self.switches = switches
         self.files = files
-        self.client = httpx.AsyncClient(base_url=address.url, timeout=TIMEOUT, trust_env=False)
+        self.client = http_client(address.url, timeout=TIMEOUT)
 
     async def session(self, **body: Any) -> SessionId:
         """A new session."""

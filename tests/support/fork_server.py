@@ -19,10 +19,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 
+import litestar
 import msgspec
 
 ROOT = Path(__file__).parents[2]
@@ -219,6 +221,7 @@ def _import_navi() -> None:
     for module in pkgutil.walk_packages(navi.__path__, "navi."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    litestar.Litestar(openapi_config=None)  # which imports plugins only now
     gc.freeze()  # what is here stays here, so that its pages go on being shared
 
 
@@ -232,7 +235,26 @@ def _main(path: str, listening: str, lifeline: str) -> None:
     os.environ.clear()  # noqa: TID251  # it is another process's
     os.environ.update(request.environment)  # noqa: TID251
     sys.argv[1:] = request.arguments
-    runpy.run_module(request.module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(request.module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise
+        _end(end.code or 0)
+
+
+def _end(status: int) -> None:
+    """End as Python does, but leave the memory to the system.
+
+    Taking everything apart that was imported writes to all the pages that were shared so far, which
+    takes longer than most commands. Where the last words cannot be written, Python says so itself.
+    """
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue] - joins threads, executors too
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):
+        for file in (sys.stdout, sys.stderr):
+            file.flush()
+        os._exit(status)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ import httpx
 import msgspec
 
 from navi.adapters.embedded.nats import free_port
+from tests.support.http_client import http_client
 from tests.support.llama_program import HOST, LlamaOptions
 
 TIMEOUT = 120.0  # seconds: one thread, which may have to share its core
@@ -138,7 +139,7 @@ class LlamaProcess:
                 await asyncio.sleep(PAUSE)
 
     def _client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, timeout=TIMEOUT, trust_env=False)
+        return http_client(self.url, timeout=TIMEOUT)
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.support.cluster import give_cluster
 from tests.support.fork_server import ForkedProcess, fork
+from tests.support.http_client import http_client
 from tests.support.terminal import Terminal, on_terminal
 
 START_SECONDS = 120.0
@@ -248,9 +249,7 @@ class NaviProcess:
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
         """An HTTP client for its address."""
-        async with httpx.AsyncClient(
-            base_url=self.url, timeout=TURN_SECONDS, trust_env=False
-        ) as client:
+        async with http_client(self.url, timeout=TURN_SECONDS) as client:
             yield client
 
     async def get(self, path: str) -> Any:
@@ -344,7 +343,7 @@ async def running_navi(
 
 async def _is_ready(url: str) -> bool:
     try:
-        async with httpx.AsyncClient(timeout=30.0, trust_env=False) as client:
+        async with http_client(timeout=30.0) as client:
             return (await client.get(f"{url}/health/ready")).is_success
     except httpx.HTTPError:
         return False

@@ -70,7 +70,8 @@ class PostgresServer:
             template: name of a database, see `name_of`.
         """
         name = f"navi_test_{os.getpid()}_{next(self._numbers)}"
-        source = "" if template is None else f' TEMPLATE "{template}"'
+        # Copied as files: block by block through the log takes three times as long.
+        source = "" if template is None else f' TEMPLATE "{template}" STRATEGY FILE_COPY'
         await _run(self.admin_dsn, f'CREATE DATABASE "{name}"{source}')
         return self.dsn_of(name)
 

@@ -3,7 +3,6 @@
 import asyncio
 from contextlib import aclosing
 
-import httpx
 import pytest
 
 from navi.adapters.llm.openai import OpenAI
@@ -11,6 +10,7 @@ from navi.domain.ids import CallId
 from navi.domain.prompt import ModelRequest, PromptMessage
 from navi.ports.language_model import FinalChunk, TextChunk
 from tests.support.counting_server import CountingServer, tokens_of
+from tests.support.http_client import http_client
 from tests.support.model_wire import Calls, Say
 
 
@@ -56,7 +56,7 @@ async def test_it_counts_what_it_reads_and_what_its_slot_had() -> None:
 
 
 async def test_what_does_not_fit_is_refused() -> None:
-    async with CountingServer(window=64) as server, httpx.AsyncClient() as client:
+    async with CountingServer(window=64) as server, http_client() as client:
         body = {"messages": [{"role": "user", "content": "word " * 100}]}
         refused = await client.post(f"{server.openai_url}/chat/completions", json=body)
 

@@ -12,6 +12,7 @@ import httpx
 
 from navi.adapters.llm.refusals import decoded, message_of, refusal
 from navi.adapters.llm.wire_json import excerpt
+from navi.adapters.tls import trust_of
 from navi.domain.errors import BadInput, ModelFailure
 from navi.domain.events import Purpose
 from navi.domain.ids import CallId
@@ -71,6 +72,7 @@ class Endpoint:
             # (uvicorn, so vLLM): a call would fail for no reason that anybody could see.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             trust_env=False,
+            verify=trust_of(url),
             follow_redirects=False,
         )
 

@@ -10,6 +10,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
+from navi.adapters.tls import trust_of
 from navi.cli.command import CommandFailed
 from navi.domain.errors import NotFound
 from navi.domain.ids import SessionId
@@ -169,7 +170,11 @@ async def open_remote(url: str, *, token: str | None) -> AsyncGenerator[RemoteNa
     """The navi at an address; nothing is asked yet."""
     # No proxy from the environment: what people write goes to their own server and nowhere else.
     async with httpx.AsyncClient(
-        base_url=url, timeout=ANSWER_SECONDS, trust_env=False, headers=bearer(token)
+        base_url=url,
+        timeout=ANSWER_SECONDS,
+        trust_env=False,
+        verify=trust_of(url),
+        headers=bearer(token),
     ) as client:
         yield RemoteNavi(client, token=token)
 

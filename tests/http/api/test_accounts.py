@@ -14,6 +14,7 @@ from websockets.exceptions import InvalidStatus
 from navi.domain.ids import AUDIT_STREAM, LOCAL_OWNER
 from navi.http.server.proxies import Proxies
 from tests.support.app import TIMEOUT, RunningApp, next_frame, running_app
+from tests.support.http_client import http_client
 from tests.support.people import PASSWORD, People
 
 NEW_PASSWORD = "another horse battery"  # noqa: S105
@@ -36,9 +37,7 @@ async def people(app: RunningApp) -> People:
 @asynccontextmanager
 async def browser(app: RunningApp, address: str = "192.0.2.1") -> AsyncGenerator[httpx.AsyncClient]:
     headers = {"x-forwarded-for": address}
-    async with httpx.AsyncClient(
-        base_url=app.address.url, timeout=TIMEOUT, trust_env=False, headers=headers
-    ) as client:
+    async with http_client(app.address.url, timeout=TIMEOUT, headers=headers) as client:
         yield client
 
 

@@ -6,7 +6,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import structlog
 from litestar.types import Receive, Scope, Send
@@ -19,6 +18,7 @@ from navi.http.requests.services import Readiness
 from navi.http.server import request_protocol
 from navi.http.server.serve import Address, CannotListen, NotOurAddress, serving
 from tests.support.app import RunningApp, next_frame, running_app
+from tests.support.http_client import http_client
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,7 +48,7 @@ async def test_an_address_of_another_machine_is_refused(host: str) -> None:
 async def test_the_address_is_the_one_that_was_bound() -> None:
     async with (
         serving(hello, host="127.0.0.1", port=0) as address,
-        httpx.AsyncClient(trust_env=False) as client,
+        http_client() as client,
     ):
         response = await client.get(address.url)
 
