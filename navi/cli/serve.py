@@ -14,6 +14,7 @@ from navi.adapters.postgres.examine import examine, name_of, reason_of
 from navi.bootstrap.accounts import proxies_of
 from navi.bootstrap.edge import services_of
 from navi.bootstrap.models import model_settings
+from navi.bootstrap.nats_readers import serving_nats_readers
 from navi.bootstrap.node import Node, open_node
 from navi.bootstrap.servers import addresses_of, open_servers, reviving_nats
 from navi.cli.command import (
@@ -121,6 +122,7 @@ async def _run(settings: Settings, ending: Ending) -> int:
             open_node(settings, addresses, environment()) as node,
             node.running(),
             reviving_nats(servers, node.relays),
+            serving_nats_readers(servers, node),
         ):
             draining, proxies = Draining(), proxies_of(settings)
             app = create_app(

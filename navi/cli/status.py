@@ -2,12 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 from msgspec import Struct
 
 from navi import __version__
+from navi.adapters.embedded.nats_readers import Served, read_served
 from navi.adapters.embedded.run_record import RunRecord, read_run
 from navi.adapters.llm.servers import Known
 from navi.cli.command import (
@@ -79,7 +80,8 @@ async def _status(settings: Settings, *, as_json: bool) -> int:
     if as_json:
         print_json(found)
     else:
-        _print_status(found, model)
+        readers = await asyncio.to_thread(read_served, settings.data_dir)
+        _print_status(found, model, () if readers is None or not found.running else (readers,))
     return HOLDS
 
 
@@ -148,7 +150,7 @@ async def _model(settings: Settings, record: RunRecord | None) -> Model:
     return Model(backend=record.model_backend, name=record.model_name, known=known)
 
 
-def _print_status(found: Status, model: Model) -> None:
+def _print_status(found: Status, model: Model, served: Sequence[Served]) -> None:
     lines = (
         ("navi", f"{found.version}, {'running' if found.running else 'not running'}"),
         ("chat", found.http_url or "start it with `navi serve`"),
@@ -157,6 +159,7 @@ def _print_status(found: Status, model: Model) -> None:
         ("data", found.data_dir),
         ("Postgres", without_password(found.database_url) or "embedded, not running"),
         ("NATS", found.nats_url or "embedded, not running"),
+        *(("", f"{readers.url}  for the keys of navi tokens add --nats") for readers in served),
         *(("MCP", text) for server in found.mcp_servers for text in _of_server(server)),
     )
     for name, text in lines:

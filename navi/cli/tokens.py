@@ -16,6 +16,7 @@ from navi.cli.command import (
     run,
     settings_of,
 )
+from navi.cli.nats_login import add_nats_login
 from navi.cli.printable import one_line
 from navi.domain.errors import Forbidden, NotFound
 from navi.domain.principal import CLI_ACTOR, Scope
@@ -31,19 +32,23 @@ scope_option = click.option(
     multiple=True,
     help="read, chat (with read), admin (with both; of admins only); more than once. chat.",
 )
+nats_option = click.option(
+    "--nats", "nats", is_flag=True, help="A login to NATS instead, which reads USER's events there."
+)
 
 
 @click.group(
     epilog="\b\nExamples:\n"
     "  navi tokens add ada laptop --scope chat      prints the token, this once\n"
     "  navi tokens add ada dashboard --scope read --expires 2027-01-01\n"
+    "  navi tokens add ada reader --nats > ada.nk   the key that reads ada's events on NATS\n"
     "  navi tokens list ada\n"
     "  navi tokens revoke ID",
 )
 @data_dir_option
 @click.pass_context
 def tokens(context: click.Context, data_dir: str | None) -> None:
-    """Make and revoke what programs sign in with, as `Authorization: Bearer`."""
+    """Make and revoke what programs sign in with, as `Authorization: Bearer` or on NATS."""
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
     context.obj = settings
@@ -53,6 +58,7 @@ def tokens(context: click.Context, data_dir: str | None) -> None:
 @click.argument("user")
 @click.argument("name")
 @scope_option
+@nats_option
 @click.option(
     "--expires", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), help="UTC; else never."
 )
@@ -63,11 +69,17 @@ def add(
     user: str,
     name: str,
     scopes: tuple[Scope, ...],
+    nats: bool,
     expires: datetime | None,
     as_json: bool,
 ) -> None:
     """Make a token called NAME that acts for USER, and print it: the only time."""
     expires_at = None if expires is None else expires.replace(tzinfo=UTC)
+    if nats:
+        if scopes:
+            raise click.UsageError("a login to NATS reads: --scope is for other tokens")
+        run(settings, add_nats_login(settings, user, name, expires_at, as_json=as_json))
+        return
     run(settings, _add(settings, user, name, scopes or ("chat",), expires_at, as_json=as_json))
 
 
@@ -131,7 +143,9 @@ async def _list(settings: Settings, name_of_user: str, *, as_json: bool) -> int:
         ends = "never" if token.expires_at is None else f"{token.expires_at:%Y-%m-%d %H:%M}"
         used = "never" if token.used_at is None else f"{token.used_at:%Y-%m-%d %H:%M}"
         name = one_line(token.name, width=NAME_CHARACTERS)
-        click.echo(f"{token.id}  {'+'.join(token.scopes):<10}  ends {ends}  used {used}  {name}")
+        scopes = "nats" if token.kind == "nats" else "+".join(token.scopes)
+        last = "" if token.kind == "nats" else f"  used {used}"  # navi does not see it used
+        click.echo(f"{token.id}  {scopes:<10}  ends {ends}{last}  {name}")
     return HOLDS
 
 

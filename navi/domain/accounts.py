@@ -22,7 +22,7 @@ TRY_WINDOW = timedelta(minutes=1)
 MAX_TRIES_OF_ACCOUNT = 5  # wrong passwords in the window, of one account from one address
 MAX_TRIES_OF_ADDRESS = 20  # likewise, from one address
 
-CredentialKind = Literal["login", "token"]
+CredentialKind = Literal["login", "token", "nats"]
 
 _NAME = re.compile(r"[\w.@+'-](?:[\w.@+' -]{0,62}[\w.@+'-])?")
 _SECRET = re.compile(r"navi_(?P<id>[0-9a-f-]{36})_(?P<secret>[A-Za-z0-9_-]{43})", re.ASCII)
@@ -84,6 +84,8 @@ class Credential(Struct, frozen=True, kw_only=True):
     """A login or a token, as it is kept: the secret itself is not.
 
     Attributes:
+        secret_sha256: empty where there is a public key in its place.
+        nkey: the public key of a login to NATS.
         scopes: as they were asked for.
         used_at: to the minute.
     """
@@ -97,12 +99,13 @@ class Credential(Struct, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime | None
     used_at: datetime | None = None
+    nkey: str | None = None
 
     def holds_at(self, now: datetime) -> bool:
         """Whether it has not run out."""
         if self.expires_at is not None and now >= self.expires_at:
             return False
-        return self.kind == "token" or now < (self.used_at or self.created_at) + LOGIN_RESTS
+        return self.kind != "login" or now < (self.used_at or self.created_at) + LOGIN_RESTS
 
     @property
     def scope(self) -> Scope:

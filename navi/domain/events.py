@@ -702,7 +702,7 @@ class LoggedOut(Deed, frozen=True, kw_only=True):
 
 
 class TokenCreated(Deed, frozen=True, kw_only=True):
-    """A program may act for a user."""
+    """A program may act for a user; with ``nkey``, the public part of a key, it may read on NATS."""
 
     TYPE = "token_created"
     user_id: Owner
@@ -710,6 +710,7 @@ class TokenCreated(Deed, frozen=True, kw_only=True):
     name: str
     scopes: tuple[Scope, ...]
     expires_at: str | None
+    nkey: str | UnsetType = UNSET
 
 
 class TokenRevoked(Deed, frozen=True, kw_only=True):

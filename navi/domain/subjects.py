@@ -59,6 +59,15 @@ def event_subject(
     return f"navi.{kind}.{between}{_token(owner)}.{_token(session_id)}.{_token(type)}"
 
 
+def owner_subjects(owner: str, *, partitions: int) -> tuple[str, ...]:
+    """All that is published of an owner: of each partition the facts, then the deltas."""
+    return tuple(
+        f"{subject.removesuffix('>')}{_token(owner)}.>"
+        for partition in range(partitions)
+        for subject in stream_subjects(partition, partitions=partitions)
+    )
+
+
 def event_headers(
     *, partition: int, position: int, session_id: SessionId, seq: int
 ) -> Mapping[str, str]:

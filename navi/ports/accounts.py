@@ -109,6 +109,10 @@ class Accounts(Protocol):
         """End a user's logins, except one."""
         ...
 
+    async def nats_logins(self) -> Sequence[Credential]:
+        """Logins to NATS of users who are not disabled, oldest first; those that have run out too."""
+        ...
+
     async def used(self, credential_id: str, at: datetime) -> None:
         """Note when a login or a token was used last."""
         ...

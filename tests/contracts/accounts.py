@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from navi.domain.accounts import (
     Credential,
@@ -150,6 +151,27 @@ class AccountsContract:
         assert list(await accounts.credentials(BOB.id, "login")) == logins[1:]
         await accounts.drop_logins(BOB.id, but=None)
         assert list(await accounts.credentials(BOB.id, "login")) == []
+
+    async def test_logins_to_nats_are_those_of_users_who_are_not_disabled(
+        self, accounts: Accounts
+    ) -> None:
+        for each in (ADA, BOB):
+            await accounts.add_user(each, password=None)
+        logins = [
+            replace(credential(number, whose, "nats"), secret_sha256=b"", nkey=f"U{number}")
+            for number, whose in ((7, BOB), (8, ADA), (9, BOB))
+        ]
+        for each in (*reversed(logins), credential(10, BOB)):
+            await accounts.add_credential(each)
+
+        assert list(await accounts.nats_logins()) == logins
+        await accounts.change_user(BOB.id, UserChange(disabled=True))
+        assert list(await accounts.nats_logins()) == [logins[1]]
+        await accounts.change_user(BOB.id, UserChange(disabled=False))
+        assert await accounts.drop_credential(id_(7), user_id=BOB.id, kind="nats")
+        assert list(await accounts.nats_logins()) == logins[1:]
+        await accounts.remove_user(BOB.id)
+        assert list(await accounts.nats_logins()) == [logins[1]]
 
     async def test_standing_has_the_users_of_its_credentials(self, accounts: Accounts) -> None:
         for each in (ADA, BOB):

@@ -19,6 +19,8 @@ from navi.adapters.embedded.child import Child, Identity, kill_process_tree, log
 from navi.adapters.embedded.errors import ServerDidNotStart
 
 LOOPBACK = "127.0.0.1"
+# Of JetStream: a leaf, the server of readers, sends requests to that of another server by name only.
+DOMAIN = "navi"
 MAX_PAYLOAD = "8MB"  # the default of 1 MB is less than a long tool result
 STARTUP_TIMEOUT = 60.0  # seconds; a large store is checked first
 ATTEMPTS = 3
@@ -31,7 +33,8 @@ listen: "{host}:{port}"
 pid_file: {pid_file}
 max_payload: {max_payload}
 authorization {{ token: {token} }}
-jetstream {{ store_dir: {store} }}
+jetstream {{ store_dir: {store}, domain: {domain} }}
+leafnodes {{ listen: "{host}:{leaf_port}", authorization {{ user: navi, password: "{leaf_password}" }} }}
 """
 
 
@@ -48,6 +51,8 @@ class NatsServer:
         self._configuration = home / "nats.conf"
         self._pid_file = home / "nats.pid"
         self._log = home / "nats.log"
+        self._leaf_port = 0
+        self._leaf_password = secrets.token_hex(24)
 
     @classmethod
     async def prepare(cls, home: Path, *, program: Path, port: int) -> Self:
@@ -57,11 +62,21 @@ class NatsServer:
         # First, because a predecessor that is still going down has the port.
         await asyncio.to_thread(server._end_predecessor)
         server._port = free_port(port)
+        server._leaf_port = free_port(0)
         return server
 
     @property
     def url(self) -> str:
         return f"nats://{self._token}@{LOOPBACK}:{self._port}"
+
+    @property
+    def leaf_url(self) -> str:
+        """Where the server of readers connects to; good for as long as this process."""
+        return f"nats-leaf://navi:{self._leaf_password}@{LOOPBACK}:{self._leaf_port}"
+
+    @property
+    def port(self) -> int:
+        return self._port
 
     async def start(self) -> Child:
         """Start the server; when this returns its JetStream answers.
@@ -112,7 +127,7 @@ class NatsServer:
         client = Client()
         try:
             await client.connect(
-                self.url, allow_reconnect=False, connect_timeout=5, error_cb=_ignore
+                self.url, allow_reconnect=False, connect_timeout=5, error_cb=ignore
             )
             await JetStreamContext(client, timeout=5).account_info()
         finally:
@@ -126,9 +141,12 @@ class NatsServer:
             pid_file=json.dumps(str(self._pid_file)),
             max_payload=MAX_PAYLOAD,
             token=json.dumps(self._token),
+            domain=DOMAIN,
+            leaf_port=self._leaf_port,
+            leaf_password=self._leaf_password,
             store=json.dumps(str(self._home)),  # NATS makes `jetstream` in it
         )
-        _write_private(self._configuration, text)
+        write_private(self._configuration, text)
 
     def _end_predecessor(self) -> None:
         """End the server of a navi that died, and wait until it has."""
@@ -186,11 +204,12 @@ def _make_home(home: Path) -> str:
     if token_file.exists() and (known := token_file.read_text().strip()):
         return known
     token = secrets.token_hex(24)
-    _write_private(token_file, token)
+    write_private(token_file, token)
     return token
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Write a file whole or not at all, readable by its owner only."""
     draft = path.with_name(f"{path.name}.draft")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -198,5 +217,5 @@ def _write_private(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-async def _ignore(_: Exception) -> None:
+async def ignore(_: Exception) -> None:
     """What goes wrong while connecting is raised as well."""

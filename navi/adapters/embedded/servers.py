@@ -19,6 +19,7 @@ from navi.adapters.embedded.errors import DataDirectoryInUse, EmbeddedServerErro
 from navi.adapters.embedded.identity import unprivileged_identity
 from navi.adapters.embedded.lock import DirectoryLock
 from navi.adapters.embedded.nats import NatsServer
+from navi.adapters.embedded.nats_readers import READERS_HOME, NatsReaders
 from navi.adapters.embedded.postgres import PostgresServer
 from navi.adapters.embedded.run_record import RunRecord, forget_run, read_run, record_run
 from navi.race import race
@@ -72,6 +73,7 @@ class EmbeddedServers:
         self._lock = lock
         self._attached = attached
         self.waits_for_guests = False
+        self.nats_readers: NatsReaders | None = None
         self._keepers: list[asyncio.Task[None]] = []
         self._running: dict[str, tuple[EmbeddedServer, Child]] = {}
         self._stopping = asyncio.Event()
@@ -121,8 +123,15 @@ class EmbeddedServers:
                 wanted.append(cluster)
             if nats:
                 program = await asyncio.to_thread(nats_program, nats_bin)
-                wanted.append(
-                    await NatsServer.prepare(data_dir / "nats", program=program, port=nats_port)
+                server = await NatsServer.prepare(
+                    data_dir / "nats", program=program, port=nats_port
+                )
+                wanted.append(server)
+                servers.nats_readers = NatsReaders(
+                    data_dir / READERS_HOME,
+                    program=program,
+                    leaf_url=server.leaf_url,
+                    wanted_port=server.port + 1,
                 )
             await servers._start_all(wanted)
             urls = {server.name: server.url for server in wanted}
@@ -171,6 +180,8 @@ class EmbeddedServers:
         if self.waits_for_guests:
             await self._wait_for_attached()
         self._stopping.set()
+        if self.nats_readers is not None:
+            await self.nats_readers.stop()
         # The last one started is the first to stop: NATS before Postgres, which is the truth.
         for keeper in reversed(self._keepers):
             await keeper

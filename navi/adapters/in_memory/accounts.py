@@ -107,6 +107,14 @@ class InMemoryAccounts:
             if c.user_id != user_id or c.kind != "login" or id_ == but
         }
 
+    async def nats_logins(self) -> Sequence[Credential]:
+        found = [
+            c
+            for c in self._credentials.values()
+            if c.kind == "nats" and not self._users[c.user_id].disabled
+        ]
+        return sorted(found, key=lambda c: (c.created_at, c.id))
+
     async def used(self, credential_id: str, at: datetime) -> None:
         found = self._credentials.get(credential_id)
         if found is not None:

@@ -51,15 +51,21 @@ _IS_SETUP = "select exists (select from navi.setup_token where sha256 = $1)"
 _CLOSE_SETUP = "delete from navi.setup_token"
 
 _CREDENTIAL = """
-    select id::text, account_id, kind, secret_sha256, name, scopes, created_at, expires_at, used_at
+    select id::text, account_id, kind, secret_sha256, name, scopes, created_at, expires_at, used_at,
+      nkey
     from navi.credential"""
 _CREDENTIALS = f"{_CREDENTIAL} where account_id = $1 and kind = $2 order by created_at, id"
+_NATS_LOGINS = """
+    select credential.id::text, account_id, kind, secret_sha256, credential.name, scopes,
+      credential.created_at, expires_at, used_at, nkey
+    from navi.credential join navi.account on account.id = account_id
+    where kind = 'nats' and not disabled order by credential.created_at, credential.id"""
 _CREDENTIALS_BY_ID = f"{_CREDENTIAL} where id = any($1::uuid[])"
 
 _ADD_CREDENTIAL = """
     insert into navi.credential
-      (id, account_id, kind, secret_sha256, name, scopes, created_at, expires_at, used_at)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9)"""
+      (id, account_id, kind, secret_sha256, name, scopes, created_at, expires_at, used_at, nkey)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"""
 
 _DROP_CREDENTIAL = """
     delete from navi.credential where id = $1 and account_id = $2 and kind = $3 returning id"""
@@ -154,6 +160,7 @@ class PostgresAccounts:
             credential.created_at,
             credential.expires_at,
             credential.used_at,
+            credential.nkey,
         )
         try:
             await self._execute(_ADD_CREDENTIAL, *values)
@@ -175,6 +182,9 @@ class PostgresAccounts:
 
     async def drop_logins(self, user_id: Owner, *, but: str | None) -> None:
         await self._execute(_DROP_LOGINS, user_id, but)
+
+    async def nats_logins(self) -> Sequence[Credential]:
+        return [_credential(row) for row in await fetch(self._pool, _NATS_LOGINS)]
 
     async def used(self, credential_id: str, at: datetime) -> None:
         await self._execute(_USED, credential_id, at)
@@ -265,4 +275,5 @@ def _credential(row: asyncpg.Record) -> Credential:
         created_at=row["created_at"],
         expires_at=row["expires_at"],
         used_at=row["used_at"],
+        nkey=row["nkey"],
     )

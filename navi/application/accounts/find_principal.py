@@ -12,7 +12,6 @@ from navi.application.accounts.audit_log import AuditLog
 from navi.application.accounts.manage_users import new_user_id
 from navi.domain.accounts import (
     Credential,
-    CredentialKind,
     User,
     checked_name,
     hash_secret,
@@ -22,7 +21,7 @@ from navi.domain.accounts import (
 from navi.domain.errors import LogUnavailable, RuleBroken
 from navi.domain.events import UserCreated
 from navi.domain.ids import LOCAL_OWNER, Owner
-from navi.domain.principal import Limits, Principal, Role
+from navi.domain.principal import AuthKind, Limits, Principal, Role
 from navi.ports.accounts import Accounts, Standing
 from navi.ports.clock import Clock, Ids
 from navi.ports.tools import ToolUser
@@ -72,7 +71,7 @@ class FindPrincipal:
         """The one person, where there are no accounts."""
         return Principal(user_id=LOCAL_OWNER, name=LOCAL_OWNER, role="admin", limits=self.limits)
 
-    async def by_secret(self, text: str, kind: CredentialKind) -> Principal | None:
+    async def by_secret(self, text: str, kind: Literal["login", "token"]) -> Principal | None:
         """Whom a token, or the cookie of a login, stands for; None where it is worth nothing.
 
         Raises:
@@ -92,7 +91,7 @@ class FindPrincipal:
             return None
         if found.used_at is None or now - found.used_at >= USED_EVERY:
             await self._accounts.used(found.id, now)
-        return self._principal(user, found)
+        return self._principal(user, found, kind)
 
     async def by_name(self, name: str) -> Principal | None:
         """Whom the proxy names; a name that is not known yet is made a user.
@@ -105,7 +104,7 @@ class FindPrincipal:
         user = await self._accounts.named(name)
         if user is None:
             user = await self._add(name)
-        return None if user.disabled else self._principal(user, None)
+        return None if user.disabled else self._principal(user, None, "proxy")
 
     async def user_of(self, user_id: Owner) -> ToolUser:
         """Whom a tool works for.
@@ -191,14 +190,14 @@ class FindPrincipal:
         found = standing.credentials.get(principal.auth_id)
         return found is not None and found.holds_at(self._clock.now())
 
-    def _principal(self, user: User, found: Credential | None) -> Principal:
+    def _principal(self, user: User, found: Credential | None, kind: AuthKind) -> Principal:
         return Principal(
             user_id=user.id,
             name=user.name,
             role=self.role_of(user),
             scope="admin" if found is None else found.scope,
             auth_id=None if found is None else found.id,
-            auth_kind="proxy" if found is None else found.kind,
+            auth_kind=kind,
             limits=user.limits_with(self.limits),
         )
 

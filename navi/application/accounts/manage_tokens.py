@@ -3,19 +3,21 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from navi.application.accounts.audit_log import AuditLog
-from navi.domain.accounts import Credential, hash_secret, secret_text
+from navi.domain.accounts import Credential, CredentialKind, hash_secret, secret_text
 from navi.domain.errors import BadInput, Forbidden, NotFound
 from navi.domain.event_codec import format_at
 from navi.domain.events import TokenCreated, TokenRevoked
 from navi.domain.ids import Owner
+from navi.domain.nats_logins import NatsLogin
 from navi.domain.principal import Actor, Role, Scope
 from navi.ports.accounts import Accounts, Passwords
 from navi.ports.clock import Clock, Ids
 
 MAX_TOKENS = 100  # of one user
+_KINDS: tuple[CredentialKind, ...] = ("token", "nats")
 
 
 class NewToken(Struct, frozen=True, kw_only=True):
@@ -43,8 +45,12 @@ class ManageTokens:
         self._ids = ids
 
     async def list(self, user_id: Owner) -> Sequence[Credential]:
-        """A user's tokens, oldest first; those that have run out too."""
-        return await self._accounts.credentials(user_id, "token")
+        """A user's tokens and logins to NATS, oldest first; those that have run out too."""
+        found = [
+            *await self._accounts.credentials(user_id, "token"),
+            *await self._accounts.credentials(user_id, "nats"),
+        ]
+        return sorted(found, key=lambda each: (each.created_at, each.id))
 
     async def add(
         self,
@@ -62,15 +68,10 @@ class ManageTokens:
             BadInput: it has no scope, or has expired already, or there are too many.
             Forbidden: the scope is for admins.
         """
-        now = self._clock.now()
         if not scopes:
             raise BadInput("scopes", "is empty")
         if "admin" in scopes and role != "admin":
             raise Forbidden("the scope 'admin' is for tokens of admins")
-        if expires_at is not None and expires_at <= now:
-            raise BadInput("expires_at", "has passed")
-        if len(await self.list(user_id)) >= MAX_TOKENS:
-            raise BadInput("name", f"a user has {MAX_TOKENS} tokens at the most")
         secret = self._passwords.secret()
         token = Credential(
             id=self._ids.uuid(),
@@ -79,22 +80,46 @@ class ManageTokens:
             secret_sha256=hash_secret(secret),
             name=name,
             scopes=tuple(dict.fromkeys(scopes)),
-            created_at=now,
+            created_at=self._clock.now(),
             expires_at=expires_at,
         )
-        await self._accounts.add_credential(token)
-        await self._audit_log.write(
-            TokenCreated(
-                by=actor.by,
-                address=actor.address,
-                user_id=user_id,
-                token_id=token.id,
-                name=name,
-                scopes=token.scopes,
-                expires_at=None if expires_at is None else format_at(expires_at),
-            )
-        )
+        await self._keep(actor, token)
         return NewToken(id=token.id, token=secret_text(token.id, secret))
+
+    async def add_nats(
+        self, actor: Actor, user_id: Owner, *, name: str, nkey: str, expires_at: datetime | None
+    ) -> NatsLogin:
+        """Let whoever has the key read a user's events on NATS.
+
+        Raises:
+            BadInput: it has expired already, or there are too many.
+        """
+        login = Credential(
+            id=self._ids.uuid(),
+            user_id=user_id,
+            kind="nats",
+            secret_sha256=b"",
+            name=name,
+            scopes=("read",),
+            created_at=self._clock.now(),
+            expires_at=expires_at,
+            nkey=nkey,
+        )
+        await self._keep(actor, login)
+        return NatsLogin(id=login.id, owner=user_id, nkey=nkey)
+
+    async def nats_logins(self) -> Sequence[NatsLogin]:
+        """Who may read on NATS now, oldest first.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        now = self._clock.now()
+        return [
+            NatsLogin(id=found.id, owner=found.user_id, nkey=found.nkey)
+            for found in await self._accounts.nats_logins()
+            if found.nkey is not None and found.holds_at(now)
+        ]
 
     async def revoke(self, actor: Actor, user_id: Owner, token_id: str) -> None:
         """Revoke a token of a user.
@@ -102,7 +127,11 @@ class ManageTokens:
         Raises:
             NotFound: the user has no such token.
         """
-        if not await self._accounts.drop_credential(token_id, user_id=user_id, kind="token"):
+        dropped = [
+            await self._accounts.drop_credential(token_id, user_id=user_id, kind=kind)
+            for kind in _KINDS
+        ]
+        if not any(dropped):
             raise NotFound(f"no token {token_id}")
         await self._audit_log.write(
             TokenRevoked(by=actor.by, address=actor.address, user_id=user_id, token_id=token_id)
@@ -115,6 +144,25 @@ class ManageTokens:
             NotFound: there is no such token.
         """
         found = (await self._accounts.standing((), (token_id,))).credentials.get(token_id)
-        if found is None or found.kind != "token":
+        if found is None or found.kind not in _KINDS:
             raise NotFound(f"no token {token_id}")
         return found.user_id
+
+    async def _keep(self, actor: Actor, made: Credential) -> None:
+        if made.expires_at is not None and made.expires_at <= made.created_at:
+            raise BadInput("expires_at", "has passed")
+        if len(await self.list(made.user_id)) >= MAX_TOKENS:
+            raise BadInput("name", f"a user has {MAX_TOKENS} tokens at the most")
+        await self._accounts.add_credential(made)
+        await self._audit_log.write(
+            TokenCreated(
+                by=actor.by,
+                address=actor.address,
+                user_id=made.user_id,
+                token_id=made.id,
+                name=made.name,
+                scopes=made.scopes,
+                expires_at=None if made.expires_at is None else format_at(made.expires_at),
+                nkey=UNSET if made.nkey is None else made.nkey,
+            )
+        )

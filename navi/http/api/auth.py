@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post
 from msgspec import Meta, Struct
@@ -60,9 +60,10 @@ class Me(Struct, frozen=True, kw_only=True):
 
 
 class TokenAnswer(Struct, frozen=True, kw_only=True):
-    """A token without its secret; ``used_at`` is to the minute."""
+    """A token without its secret, or a login to NATS; ``used_at`` of a token is to the minute."""
 
     id: str
+    kind: Literal["token", "nats"]
     name: str
     scopes: tuple[Scope, ...]
     created_at: datetime
@@ -228,6 +229,7 @@ def token_answer(token: Credential) -> TokenAnswer:
     """A token as it is shown."""
     return TokenAnswer(
         id=token.id,
+        kind="nats" if token.kind == "nats" else "token",
         name=token.name,
         scopes=token.scopes,
         created_at=token.created_at,
