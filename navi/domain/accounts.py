@@ -165,6 +165,14 @@ def name_key(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
+def is_spelled_alike(one: str, other: str) -> bool:
+    """Whether two names are letter for letter the same but for case.
+
+    What has one ``name_key`` need not be: a directory elsewhere may know ``boß`` beside ``boss``.
+    """
+    return unicodedata.normalize("NFC", one).lower() == unicodedata.normalize("NFC", other).lower()
+
+
 def checked_password(field: str, text: str) -> str:
     """A new password.
 

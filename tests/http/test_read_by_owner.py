@@ -272,6 +272,16 @@ async def test_a_route_that_forgets_whose_a_session_is_shows_nothing_of_it(
     assert admins.text == hers.text
 
 
+async def test_a_thread_that_is_anothers_session_is_not_there(house: House) -> None:
+    run: dict[str, Any] = {"threadId": house.sessions["alice"], "runId": "r", "state": {}}
+    run |= {"messages": [{"id": "m", "role": "user", "content": "hi"}]}
+    run |= {"tools": [], "context": [], "forwardedProps": {}}
+
+    answer = await house.app.client.post("/agui/assistant", json=run, headers=as_("bob"))
+
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:navi:problem:not-found")
+
+
 async def test_a_user_of_the_database_who_may_not_make_the_role_is_told_so(house: House) -> None:
     async with house.pool.acquire() as connection:
         change = connection.transaction()

@@ -114,3 +114,20 @@ async def test_a_handshake_beyond_the_limit_is_refused_until_a_socket_closes(
     assert status == 101
     assert refused.value.response.status_code == 429
     assert int(refused.value.response.headers["Retry-After"]) >= 1
+
+
+async def test_a_stream_of_events_counts_as_a_socket(limited: RunningApp) -> None:
+    name = "sockets-sse"
+    made = await limited.client.post("/sessions", json={}, headers=as_(name))
+    session_id = made.json()["id"]
+    path = f"/sessions/{session_id}/events/stream"
+    async with (
+        limited.socket(session_id, additional_headers=as_(name)),
+        limited.client.stream("GET", path, headers=as_(name)) as stream,
+    ):
+        refused = await limited.client.get(path, headers=as_(name))
+        read = await limited.client.get(f"/sessions/{session_id}/events", headers=as_(name))
+
+    assert (stream.status_code, read.status_code) == (200, 200)
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) >= 1

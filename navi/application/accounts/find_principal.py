@@ -15,10 +15,10 @@ from navi.domain.accounts import (
     User,
     checked_name,
     hash_secret,
-    name_key,
+    is_spelled_alike,
     parse_secret,
 )
-from navi.domain.errors import LogUnavailable, RuleBroken
+from navi.domain.errors import BadInput, LogUnavailable, RuleBroken
 from navi.domain.events import UserCreated
 from navi.domain.ids import LOCAL_OWNER, Owner
 from navi.domain.principal import AuthKind, Limits, Principal, Role
@@ -61,7 +61,7 @@ class FindPrincipal:
         self._clock = clock
         self._ids = ids
         self.limits = limits
-        self._proxy_admins = frozenset(map(name_key, proxy_admins))
+        self._proxy_admins = proxy_admins
         self._watched: Counter[Principal] = Counter()
         self._lost: frozenset[Principal] = frozenset()
         self._looked_at = clock.monotonic()
@@ -97,13 +97,15 @@ class FindPrincipal:
         """Whom the proxy names; a name that is not known yet is made a user.
 
         Raises:
-            BadInput: it is no name.
+            BadInput: it is no name, or looks like the name of somebody else.
             LogUnavailable: Postgres does not answer.
         """
         name = checked_name(name)
         user = await self._accounts.named(name)
         if user is None:
             user = await self._add(name)
+        if not is_spelled_alike(user.name, name):  # to the proxy they are two people
+            raise BadInput("name", "looks like that of another user")
         return None if user.disabled else self._principal(user, None, "proxy")
 
     async def user_of(self, user_id: Owner) -> ToolUser:
@@ -203,12 +205,15 @@ class FindPrincipal:
 
     def role_of(self, user: User) -> Role:
         """What they are: behind a proxy, also those that its setting names are admins."""
-        by_proxy = self.mode == "proxy" and name_key(user.name) in self._proxy_admins
+        by_proxy = self.mode == "proxy" and self._is_proxy_admin(user.name)
         return "admin" if by_proxy else user.role
+
+    def _is_proxy_admin(self, name: str) -> bool:
+        return any(is_spelled_alike(name, admin) for admin in self._proxy_admins)
 
     async def _add(self, name: str) -> User:
         """A user for the name; their role is what ``NAVI_PROXY_ADMINS`` says at each request."""
-        role: Role = "admin" if name_key(name) in self._proxy_admins else "user"
+        role: Role = "admin" if self._is_proxy_admin(name) else "user"
         user = User(
             id=await new_user_id(self._accounts, self._ids, role),
             name=name,

@@ -6,6 +6,7 @@ from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.reading.usage import spent_on
 from navi.application.session.record import Record
 from navi.domain.budgets import Budget, first_reached, out_of_budget
+from navi.domain.ids import Owner
 from navi.domain.profile import Profile, ServedProfile
 from navi.domain.session import Session
 from navi.ports.clock import Clock
@@ -30,11 +31,23 @@ class Budgets(Protocol):
         """
         ...
 
+    async def check_day(self, owner: Owner) -> None:
+        """Do nothing where an owner may spend more today.
+
+        Raises:
+            OutOfBudget: nothing is left.
+            LogUnavailable: Postgres does not answer.
+        """
+        ...
+
 
 class Unbounded:
     """No budget: of a rerun, whose recording says which calls were made."""
 
     async def check(self, record: Record, profile: ServedProfile, *, in_turn: bool) -> None:
+        """Do nothing."""
+
+    async def check_day(self, owner: Owner) -> None:
         """Do nothing."""
 
 
@@ -60,17 +73,25 @@ class CheckBudgets:
         if profile.id != record.session.profile_id:  # a subagent's: the session's counts
             profile = await profile_of(record, self._profiles)
         session = record.session
-        reached = first_reached(*_own(session, profile, in_turn=in_turn), *await self._day(session))
+        reached = first_reached(
+            *_own(session, profile, in_turn=in_turn), *await self._day(session.owner)
+        )
         if reached is not None:
             raise out_of_budget(reached, now=self._clock.now())
 
-    async def _day(self, session: Session) -> tuple[Budget, ...]:
-        """The day of the session's owner; asked only where it has an end."""
-        limit = await self._limits.tokens_a_day(session.owner)
+    async def check_day(self, owner: Owner) -> None:
+        """Raise where nothing is left of an owner's day; see `Budgets`."""
+        reached = first_reached(*await self._day(owner))
+        if reached is not None:
+            raise out_of_budget(reached, now=self._clock.now())
+
+    async def _day(self, owner: Owner) -> tuple[Budget, ...]:
+        """The day of an owner; asked only where it has an end."""
+        limit = await self._limits.tokens_a_day(owner)
         if limit is None:
             return ()
         today = self._clock.now().date()
-        spent = await spent_on(self._log, self._read_models, owner=session.owner, day=today)
+        spent = await spent_on(self._log, self._read_models, owner=owner, day=today)
         return (Budget(scope="day", limit=limit, spent=spent),)
 
 

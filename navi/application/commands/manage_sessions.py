@@ -100,6 +100,14 @@ class ManageSessions:
         )
         return record.session
 
+    async def check_day(self, owner: Owner) -> None:
+        """Look, before a session is made for a message, whether it may be answered today.
+
+        Raises:
+            OutOfBudget: nothing is left to answer it with.
+        """
+        await self._budgets.check_day(owner)
+
     async def take_in(self, session_id: SessionId, taken: TakeInConversation) -> None:
         """Take in what another program has kept of a conversation; nothing while a turn is open.
 
@@ -117,6 +125,10 @@ class ManageSessions:
         while record.session.created_at is None:
             with suppress(ConcurrentAppend):  # another request was faster
                 await record.execute(CreateSession(profile_id=profile_id, owner=owner))
+
+    async def was_begun(self, session_id: SessionId) -> bool:
+        """Whether there is a session of this id, or was one, whosever it is."""
+        return (await self._records.open(session_id)).session.created_at is not None
 
     async def find(self, session_id: SessionId) -> Session:
         """The session's present state.

@@ -82,6 +82,7 @@ class TakeMessage:
             NotFound: no such session, or not theirs.
             TooManyWaiting: the session's queue is full.
             EventTooLarge: the conversation is too much to be taken in.
+            OutOfBudget: nothing is left to answer it with; no session is made for it.
         """
         # As the log has it: what is masked there is compared with what the program still knows.
         history = tuple(
@@ -109,6 +110,7 @@ class TakeMessage:
         return Taken(session_id=known, message_id=received.message_id, seq=received.seq)
 
     async def _begin(self, principal: Principal, asked: Asked) -> SessionId:
+        await self._sessions.check_day(principal.user_id)
         session = await self._sessions.create(
             profile_id=asked.profile_id, name=None, owner=principal.user_id, plain=asked.plain
         )
@@ -135,6 +137,7 @@ class TakeMessage:
             return await self._begin(principal, asked)
         session_id = await self._sessions.own(principal, place.session_id)
         if place.fork_at is not None:
+            await self._sessions.check_day(principal.user_id)
             forked = await self._fork_session(session_id, at=place.fork_at)
             session_id = forked.session.id
         await self._take_in(session_id, asked, asked.history[place.known :])

@@ -3,13 +3,13 @@
 import asyncio
 
 from litestar import get
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from navi.http.live.event_stream import data_frame, event_stream
 from navi.http.live.follow_session import follow_through_outages, wait_for_drain
 from navi.http.live.frames import Close
 from navi.http.live.outbox import Outbox
-from navi.http.requests.access import ReadableSession
+from navi.http.requests.access import Caller, ReadableSession
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AFTER, EVENT_STREAM, SEQ, operation
 from navi.http.requests.services import Given
@@ -30,7 +30,9 @@ LAST_EVENT_ID = "Last-Event-ID"
         errors=(400, 404),
     ),
 )
-async def stream_events(request: Edge, readable: ReadableSession, services: Given) -> ASGIApp:
+async def stream_events(
+    request: Edge, readable: ReadableSession, services: Given, principal: Caller
+) -> ASGIApp:
     """Envelopes as server-sent events, `id` the seq: those behind `after`, then live."""
     wanted = seq_in(request.query_params, "after")
     seen = seq_in_header(request.headers, LAST_EVENT_ID)
@@ -44,7 +46,13 @@ async def stream_events(request: Edge, readable: ReadableSession, services: Give
     async def drain() -> Close:
         return await wait_for_drain(services, readable.id, outbox, asyncio.Lock())
 
-    return event_stream(services, outbox, fill, drain)
+    stream = event_stream(services, outbox, fill, drain)
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        with services.rates.socket(principal):  # it is held open like one
+            await stream(scope, receive, send)
+
+    return respond
 
 
 def _frame(row: Recorded) -> bytes:

@@ -333,7 +333,10 @@ async def test_a_frame_of_a_revoked_token_is_not_taken(app: RunningApp, people: 
 async def proxied(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[RunningApp, None]:
     files = tmp_path_factory.mktemp("proxied")
     async with running_app(
-        files, auth="proxy", proxies=LOOPBACK, proxy_admins=frozenset({"root@x.example"})
+        files,
+        auth="proxy",
+        proxies=LOOPBACK,
+        proxy_admins=frozenset({"root@x.example", "boss", "miss"}),
     ) as running:
         yield running
 
@@ -373,6 +376,20 @@ async def test_a_proxy_names_one_user_who_can_be_one(
     answer = await proxied.client.get("/auth/me", headers=headers)
 
     assert (answer.status_code, answer.json()["title"]) == (400, "Bad Request")
+
+
+async def test_a_name_that_only_looks_like_an_admins_is_not_theirs(proxied: RunningApp) -> None:
+    def me(name: str) -> Any:
+        return proxied.client.get("/auth/me", headers=[("X-Forwarded-User", name.encode())])
+
+    before = await me("mi\u00df")  # the admin `miss` has not come yet
+    admin = await me("boss")
+    alike = [await me("bo\u00df"), await me("\uff42oss"), await me("BOSS")]
+
+    assert before.json()["role"] == "user"
+    assert admin.json()["role"] == "admin"
+    assert [answer.status_code for answer in alike] == [400, 400, 200]
+    assert alike[-1].json()["id"] == admin.json()["id"]
 
 
 async def test_only_the_proxy_names_users(tmp_path: Path) -> None:

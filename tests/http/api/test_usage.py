@@ -153,6 +153,25 @@ async def test_a_message_beyond_the_days_tokens_is_429_until_the_next_day(
     await use(metered, "dora", prompt=1)  # nobody else is concerned
 
 
+async def test_a_message_that_is_refused_for_the_day_leaves_no_session(
+    metered: RunningApp,
+) -> None:
+    session_id = await use(metered, "frida", prompt=DAY_TOKENS)
+    headers = {"x-test-user": "frida"}
+    said = {"role": "user", "content": "hello again"}
+    run: dict[str, Any] = {"threadId": "a thread", "runId": "r", "messages": [{"id": "m", **said}]}
+    run |= {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
+
+    chat = await metered.client.post(
+        "/v1/chat/completions", json={"model": "assistant", "messages": [said]}, headers=headers
+    )
+    agui = await metered.client.post("/agui/assistant", json=run, headers=headers)
+    listed = await metered.client.get("/sessions", headers=headers)
+
+    assert (chat.status_code, agui.status_code) == (429, 429)
+    assert [session["id"] for session in listed.json()["sessions"]] == [session_id]
+
+
 async def test_a_message_beyond_the_sessions_tokens_is_409(metered: RunningApp) -> None:
     session_id = await use(metered, "emil", prompt=10, profile="small")
 

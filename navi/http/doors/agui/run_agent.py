@@ -57,6 +57,7 @@ async def run_agent(
     if session_id is None:
         if message is None:
             return await nothing_to_stream(wanted, services, None, _run(wanted), ())
+        await services.sessions.check_day(principal.user_id)
         session_id = thread_session(wanted.thread_id)
         await services.sessions.begin(session_id, profile_id=profile_id, owner=principal.user_id)
         await services.sessions.own(principal, session_id)  # somebody else may have been faster
@@ -77,7 +78,8 @@ async def _session_of(thread_id: str, services: Services, principal: Principal) 
     """
     named = (SessionId(thread_id),) if is_uuid(thread_id) else ()
     for session_id in (*named, thread_session(thread_id)):
-        if await services.event_log.owner_of(session_id) is not None:
+        # Not asked of the log as they see it: somebody else's would be one that is not there yet.
+        if await services.sessions.was_begun(session_id):
             return await services.sessions.own(principal, session_id)
     return None
 
