@@ -84,7 +84,7 @@ async def _diff(
 ) -> int:
     before = Moment(session_id=session_of(session), seq=a)
     after = Moment(session_id=session_of(other), seq=b)
-    async with opened_history(settings) as log:
+    async with opened_history(settings, *{session, other}) as log:
         comparison = await compare_moments(log, before, after)
     if as_json:
         print_json(diff_answer(comparison))

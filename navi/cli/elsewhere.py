@@ -15,9 +15,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from navi.bootstrap.store import attached_store
 from navi.cli.chat.remote import RemoteNavi, bearer, open_remote, session_path
 from navi.cli.command import CommandFailed
+from navi.cli.owners import note_reading
 from navi.domain.errors import NotFound
 from navi.domain.events import DELTA_TYPES
 from navi.domain.ids import LOCAL_OWNER, EventId, SessionId, SubagentId, TurnId
+from navi.http.requests.validation import session_of
 from navi.ports.event_log import Recorded, SessionHistory
 from navi.settings import Settings
 
@@ -135,17 +137,22 @@ def _recorded(envelope: _Envelope) -> Recorded:
 
 
 @asynccontextmanager
-async def opened_history(settings: Settings) -> AsyncGenerator[SessionHistory, None]:
-    """Sessions for a command that reads: those of the navi at ``NAVI_URL``, else those of the log here.
+async def opened_history(
+    settings: Settings, *sessions: str
+) -> AsyncGenerator[SessionHistory, None]:
+    """The log for a command that reads sessions: of the navi at ``NAVI_URL``, else the one here.
 
     Raises:
+        NotFound: what names a session cannot be an id.
         CommandFailed: navi does not answer, or refuses.
         LogUnavailable: Postgres does not answer.
         StoreRefused: the database is of another version of navi.
         EmbeddedServerError: the embedded Postgres cannot be had.
     """
     if settings.navi_url is None:
+        wanted = [session_of(each) for each in sessions]
         async with attached_store(settings) as store:
+            await note_reading(settings, store, wanted)
             yield store.log
         return
     async with elsewhere(settings) as navi:

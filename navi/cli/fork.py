@@ -2,7 +2,8 @@
 
 import click
 
-from navi.bootstrap.log_ports import attached_services
+from navi.bootstrap.log_ports import command_services
+from navi.bootstrap.store import attached_store
 from navi.cli.chat.remote import session_path
 from navi.cli.command import (
     HOLDS,
@@ -15,6 +16,7 @@ from navi.cli.command import (
 )
 from navi.cli.elsewhere import elsewhere
 from navi.cli.model import context_windows
+from navi.cli.owners import note_reading
 from navi.cli.reading import seq_type
 from navi.domain.ids import SessionId
 from navi.http.api.forks import Fork, ForkAnswer, fork_answer
@@ -68,7 +70,9 @@ async def _made(
                 at = (await navi.session(origin)).seq
             body = Fork(at=at, name=name)
             return await navi.ask("POST", f"{session_path(origin)}/fork", ForkAnswer, body)
-    async with attached_services(settings) as services:
+    async with attached_store(settings) as store:
+        await note_reading(settings, store, (origin,))
+        services = command_services(settings, store)
         forked = await services.fork_session(origin, at=at, name=name)
     [window] = await context_windows(settings, (forked.session,))
     return fork_answer(forked, window)

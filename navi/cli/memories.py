@@ -5,13 +5,16 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 import click
+from msgspec import Struct
 
 from navi.application.memory.manage_memories import ManageMemories
-from navi.bootstrap.log_ports import attached_services
+from navi.bootstrap.log_ports import attached_services, command_services
+from navi.bootstrap.store import attached_store
 from navi.cli.chat.remote import RemoteNavi
 from navi.cli.command import (
     HOLDS,
     CommandFailed,
+    WrongUsage,
     data_dir_option,
     json_option,
     log_to_stderr,
@@ -21,6 +24,7 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.elsewhere import elsewhere
+from navi.cli.owners import note_listing, owner_named
 from navi.cli.printable import one_line
 from navi.domain.ids import LOCAL_OWNER, is_uuid
 from navi.http.api.memories import MemoryAnswer, MemoryList, MemoryText, memory_answer
@@ -29,66 +33,86 @@ from navi.settings import Settings
 TEXT_CHARACTERS = 200  # of a memory on its line
 
 
+class _Given(Struct, frozen=True):
+    """What stands before the subcommand."""
+
+    settings: Settings
+    owner: str | None
+    as_json: bool
+
+
 @click.group(
     invoke_without_command=True,
     epilog="\b\nExamples:\n"
     "  navi memories                        all of them, newest first\n"
     '  navi memories search "tea"           what answers a question\n'
+    "  navi memories --owner bob            somebody else's, on the server's machine\n"
     '  navi memories add "I drink tea"      keep a fact\n'
     "  navi memories forget ID              its words in the log too",
+)
+@click.option(
+    "--owner",
+    metavar="USER",
+    help="List or search this user's, else those of `local`; not of a navi elsewhere.",
 )
 @data_dir_option
 @json_option
 @click.pass_context
-def memories(context: click.Context, data_dir: str | None, as_json: bool) -> None:
+def memories(
+    context: click.Context, owner: str | None, data_dir: str | None, as_json: bool
+) -> None:
     """List what navi remembers about you, or look after it."""
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
-    context.obj = (settings, as_json)
+    if owner is not None and settings.navi_url is not None:
+        raise WrongUsage("--owner: only on the machine where navi runs")
+    if owner is not None and context.invoked_subcommand not in (None, "search"):
+        raise WrongUsage("--owner: what others keep is read here, and not changed")
+    context.obj = given = _Given(settings, owner, as_json)
     if context.invoked_subcommand is None:
-        run(settings, _list(settings, query=None, as_json=as_json))
+        run(settings, _list(given, query=None))
 
 
 @memories.command()
 @click.argument("query")
 @click.pass_obj
-def search(given: tuple[Settings, bool], query: str) -> None:
+def search(given: _Given, query: str) -> None:
     """Search memories, best match first."""
-    settings, as_json = given
-    run(settings, _list(settings, query=query, as_json=as_json))
+    run(given.settings, _list(given, query=query))
 
 
 @memories.command()
 @click.argument("text")
 @click.pass_obj
-def add(given: tuple[Settings, bool], text: str) -> None:
+def add(given: _Given, text: str) -> None:
     """Add a memory."""
-    settings, as_json = given
-    run(settings, _change(settings, None, text, as_json=as_json))
+    run(given.settings, _change(given.settings, None, text, as_json=given.as_json))
 
 
 @memories.command()
 @click.argument("memory_id", metavar="ID")
 @click.argument("text")
 @click.pass_obj
-def edit(given: tuple[Settings, bool], memory_id: str, text: str) -> None:
+def edit(given: _Given, memory_id: str, text: str) -> None:
     """Change the text of a memory; the old text is erased."""
-    settings, as_json = given
-    run(settings, _change(settings, memory_id, text, as_json=as_json))
+    run(given.settings, _change(given.settings, memory_id, text, as_json=given.as_json))
 
 
 @memories.command()
 @click.argument("memory_id", metavar="ID")
 @click.pass_obj
-def forget(given: tuple[Settings, bool], memory_id: str) -> None:
+def forget(given: _Given, memory_id: str) -> None:
     """Forget a memory, and erase its text from the log."""
-    settings, _ = given
-    run(settings, _forget(settings, memory_id))
+    run(given.settings, _forget(given.settings, memory_id))
 
 
-async def _list(settings: Settings, *, query: str | None, as_json: bool) -> int:
-    async with _opened(settings) as kept:
-        found = await kept.list(query)
+async def _list(given: _Given, *, query: str | None) -> int:
+    settings, as_json = given.settings, given.as_json
+    if settings.navi_url is not None:
+        async with elsewhere(settings) as navi:
+            found = await _Elsewhere(navi).list(query)
+    else:
+        found = await _list_here(settings, given.owner or LOCAL_OWNER, query)
     if as_json:
         print_json(MemoryList(memories=found))
     elif not found:
@@ -96,6 +120,16 @@ async def _list(settings: Settings, *, query: str | None, as_json: bool) -> int:
     for memory in () if as_json else found:
         print_line(f"{memory.id}  {one_line(memory.text, width=TEXT_CHARACTERS)}".encode())
     return HOLDS
+
+
+async def _list_here(settings: Settings, user: str, query: str | None) -> tuple[MemoryAnswer, ...]:
+    async with attached_store(settings) as store:
+        owner = await owner_named(store, user)
+        if owner is None:
+            raise WrongUsage("--owner: is one user")
+        await note_listing(settings, store, owner)
+        kept = command_services(settings, store).memories
+        return tuple(map(memory_answer, await kept.list(owner, query=query)))
 
 
 async def _change(settings: Settings, memory_id: str | None, text: str, *, as_json: bool) -> int:
@@ -117,8 +151,6 @@ async def _forget(settings: Settings, memory_id: str) -> int:
 class _Memories(Protocol):
     """One's own memories, here or elsewhere."""
 
-    async def list(self, query: str | None) -> tuple[MemoryAnswer, ...]: ...
-
     async def add(self, text: str) -> MemoryAnswer: ...
 
     async def change(self, memory_id: str, text: str) -> MemoryAnswer: ...
@@ -129,9 +161,6 @@ class _Memories(Protocol):
 class _Here:
     def __init__(self, manage: ManageMemories) -> None:
         self._manage = manage
-
-    async def list(self, query: str | None) -> tuple[MemoryAnswer, ...]:
-        return tuple(map(memory_answer, await self._manage.list(LOCAL_OWNER, query=query)))
 
     async def add(self, text: str) -> MemoryAnswer:
         return memory_answer(await self._manage.add(LOCAL_OWNER, text))

@@ -55,7 +55,7 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
         MenuEntry("sandbox", "sandbox", "Attack the sandbox for code, and print each denial."),
     ),
     "Read the log": (
-        MenuEntry("sessions", "reading", "List the sessions."),
+        MenuEntry("sessions", "sessions", "List the sessions."),
         MenuEntry("events", "reading", "Print the events of a session, and follow them."),
         MenuEntry("replay", "reading", "Fold a session's log into what was said."),
         MenuEntry("diff", "diff", "Show what changed between two moments."),

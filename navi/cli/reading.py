@@ -1,4 +1,4 @@
-"""Commands that read the log: sessions, events, replay."""
+"""Commands that read the log of a session: events, replay."""
 
 import asyncio
 from contextlib import aclosing
@@ -7,9 +7,7 @@ from typing import Literal
 import click
 import msgspec
 
-from navi.application.reading.list_sessions import list_sessions
 from navi.application.reading.read_session import replay_session
-from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,
     data_dir_option,
@@ -21,15 +19,13 @@ from navi.cli.command import (
     settings_of,
     width_of_output,
 )
-from navi.cli.elsewhere import elsewhere, opened_history
-from navi.cli.model import context_windows
+from navi.cli.elsewhere import opened_history
 from navi.cli.printable import one_line, printable
 from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import DELTA_TYPES
-from navi.domain.ids import LOCAL_OWNER, SessionId
+from navi.domain.ids import SessionId
 from navi.domain.messages import Message, one_by_one
 from navi.http.api.messages import ContextAnswer, MessageList
-from navi.http.api.sessions import SessionList, session_answer
 from navi.http.requests.validation import session_of
 from navi.ports.event_log import Recorded, SessionHistory
 from navi.projections.context import Context
@@ -38,57 +34,7 @@ from navi.settings import Settings
 
 Buffer = Literal["messages", "context"]
 
-NAME_CHARACTERS = 40
-
 seq_type = click.IntRange(min=0, max=2**53)
-
-
-@click.command(epilog="\b\nExample:\n  navi sessions --json | jq -r '.sessions[0].id'")
-@click.option("--limit", type=click.IntRange(1, 10_000), help="How many at the most.")
-@data_dir_option
-@json_option
-def sessions(limit: int | None, data_dir: str | None, as_json: bool) -> None:
-    """List the sessions: pinned ones first, then the latest."""
-    settings = settings_of(data_dir=data_dir)
-    log_to_stderr(settings, level="warning")
-    run(settings, _sessions(settings, limit=limit, as_json=as_json))
-
-
-async def _sessions(settings: Settings, *, limit: int | None, as_json: bool) -> int:
-    page = await _session_list(settings, limit, windows=as_json)
-    if as_json:
-        print_json(page)
-    else:
-        _print_sessions(page)
-    return HOLDS
-
-
-async def _session_list(settings: Settings, limit: int | None, *, windows: bool) -> SessionList:
-    """The list; ``windows`` asks model servers for those that no call has told yet."""
-    if settings.navi_url is not None:
-        query = {} if limit is None else {"limit": limit}
-        async with elsewhere(settings) as navi:
-            return await navi.ask("GET", "/sessions", SessionList, query=query)
-    async with attached_store(settings) as store:
-        page = await list_sessions(store.log, store.read_models, owner=LOCAL_OWNER, limit=limit)
-    known = tuple(session.context_window for session in page.sessions)
-    tokens = await context_windows(settings, page.sessions) if windows else known
-    answers = tuple(map(session_answer, page.sessions, tokens))
-    return SessionList(sessions=answers, next=page.next)
-
-
-def _print_sessions(page: SessionList) -> None:
-    if not page.sessions:
-        click.echo("There is no session yet; `navi chat` begins one.")
-    for session in page.sessions:
-        active = "" if session.last_active is None else f"{session.last_active:%Y-%m-%d %H:%M}"
-        marks = ("*" if session.pinned else " ") + (
-            "running" if session.status == "running" else ""
-        )
-        name = one_line(session.name or "(no name yet)", width=NAME_CHARACTERS)
-        origin = session.forked_from
-        fork = "" if origin is None else f"  (fork of {origin.session_id} at {origin.seq})"
-        click.echo(f"{session.id}  {active}  {session.seq:>6} events  {marks:<8} {name}{fork}")
 
 
 @click.command(
@@ -111,7 +57,7 @@ def events(session: str, after: int, follow: bool, data_dir: str | None, as_json
 async def _events(
     settings: Settings, session: str, *, after: int, follow: bool, as_json: bool
 ) -> int:
-    async with opened_history(settings) as log:
+    async with opened_history(settings, session) as log:
         session_id, _ = await find_session(log, session)
         source = log.watch(session_id, after=after) if follow else log.read(session_id, after=after)
         async with aclosing(source) as batches:
@@ -167,7 +113,7 @@ def replay(
 async def _replay(
     settings: Settings, session: str, *, buffer: Buffer, at: int | None, as_json: bool
 ) -> int:
-    async with opened_history(settings) as log:
+    async with opened_history(settings, session) as log:
         session_id, head = await find_session(log, session)
         if at is not None and at > head:
             raise BadInput("--at", f"the session has events 1 to {head}")

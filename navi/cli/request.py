@@ -22,6 +22,7 @@ from navi.cli.command import (
     settings_of,
 )
 from navi.cli.elsewhere import elsewhere
+from navi.cli.owners import note_reading
 from navi.cli.printable import printable
 from navi.cli.reading import find_session
 from navi.domain.ids import CallId
@@ -74,6 +75,7 @@ async def _rendered(settings: Settings, session: str, call: str) -> RenderedCall
             return await navi.ask("GET", path, RenderedCall)
     async with attached_store(settings) as store:
         session_id, _ = await find_session(store.log, session)
+        await note_reading(settings, store, (session_id,))
         return await render_call(store.log, store.texts, KnownRenderers(), session_id, CallId(call))
 
 

@@ -23,6 +23,7 @@ from navi.cli.command import (
     settings_of,
     width_of_output,
 )
+from navi.cli.owners import note_reading
 from navi.cli.printable import printable
 from navi.cli.reading import seq_type
 from navi.cli.rerun_live import changed_of, rerun_live
@@ -125,6 +126,7 @@ async def _rerun(
     session_id = session_of(session)
     saved: Saved | None = None
     async with attached_store(settings) as store:
+        await note_reading(settings, store, (session_id,))
         loaded = await load_recording(store.log, store.texts, session_id, until=until)
         end = len(loaded.envelopes) if until is None else until
         difference = await _difference(loaded, end)

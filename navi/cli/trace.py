@@ -55,7 +55,7 @@ def trace(session: str, turn: str | None, as_format: Format, data_dir: str | Non
 
 async def _trace(settings: Settings, session: str, *, turn: str | None, as_format: Format) -> int:
     turn_id = None if turn is None else TurnId(turn)
-    async with opened_history(settings) as log:
+    async with opened_history(settings, session) as log:
         session_id, _ = await find_session(log, session)
         spans = await trace_session(log, session_id, turn_id=turn_id)
     if turn_id is not None and not spans:

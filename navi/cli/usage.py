@@ -1,13 +1,14 @@
 """``navi usage``: what model calls came to, as a bar chart."""
 
 import click
+from msgspec.structs import replace
 from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from navi.adapters.files.price_file import PriceFile
-from navi.application.reading.usage import Wanted, usage_report
+from navi.application.reading.usage import usage_report
 from navi.bootstrap.store import attached_store
 from navi.cli.command import (
     HOLDS,
@@ -21,8 +22,8 @@ from navi.cli.command import (
     width_of_output,
 )
 from navi.cli.elsewhere import elsewhere
+from navi.cli.owners import owner_named
 from navi.cli.printable import printable, takes_colour
-from navi.domain.ids import Owner
 from navi.domain.usage import By, Totals, UsageReport
 from navi.http.api.usage import KEYS, wanted_days
 from navi.settings import Settings
@@ -44,7 +45,7 @@ LONGEST_KEY = 36  # characters: an id
 @click.option("--to", "last", metavar="DAY", help="The last day, UTC, included.")
 @click.option(
     "--owner",
-    metavar="ID",
+    metavar="USER",
     help="Only this user's, else everybody's; of a navi elsewhere `all`, else your own.",
 )
 @data_dir_option
@@ -64,23 +65,23 @@ def usage(
     """
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
-    whose = None if owner is None else Owner(owner)
-    run(settings, _usage(settings, by, whose, first=first, last=last, as_json=as_json))
+    run(settings, _usage(settings, by, owner, first=first, last=last, as_json=as_json))
 
 
 async def _usage(
     settings: Settings,
     by: By,
-    owner: Owner | None,
+    owner: str | None,
     *,
     first: str | None,
     last: str | None,
     as_json: bool,
 ) -> int:
-    wanted = wanted_days(owner, first=first, last=last, names=("--from", "--to"))
+    wanted = wanted_days(None, first=first, last=last, names=("--from", "--to"))
     if settings.navi_url is None:
         prices = await PriceFile(settings.prices_file).prices()
         async with attached_store(settings) as store:
+            wanted = replace(wanted, owner=await owner_named(store, owner))
             found = await usage_report(store.log, store.read_models, prices, wanted, by=by)
     else:
         asked = {"by": by, "from": first, "to": last, "owner": owner}
@@ -92,13 +93,9 @@ async def _usage(
     elif found.rows:
         draw(found, by=by, width=width_of_output(), colours=takes_colour(environment()))
     else:
-        click.echo(_nothing(wanted))
+        narrowed = any(each is not None for each in (owner, first, last))
+        click.echo("No model was called for that." if narrowed else "No model was called yet.")
     return HOLDS
-
-
-def _nothing(wanted: Wanted) -> str:
-    anywhere = wanted == Wanted(owner=None)
-    return "No model was called yet." if anywhere else "No model was called for that."
 
 
 def draw(found: UsageReport, *, by: By, width: int | None, colours: bool) -> None:

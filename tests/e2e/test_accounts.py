@@ -162,6 +162,35 @@ async def test_what_is_made_is_its_owners_and_the_audit_log_is_published(
             seen = {subject for _, subject, _ in published}
 
 
+async def test_the_command_line_reads_everybodys_and_the_audit_log_says_so(
+    nodes: TwoNodes, admin: Person
+) -> None:
+    emil = await person(nodes.a, "emil")
+    session = (await emil.ask(nodes.a, "POST", "/sessions")).json()["id"]
+    memory = (await emil.ask(nodes.a, "POST", "/memories", {"text": "I drink tea"})).json()["id"]
+    head = (await admin.ask(nodes.b, "GET", "/audit")).json()["seq"]
+
+    everybodys = await nodes.a.command("sessions", "--json")
+    his = await nodes.a.command("sessions", "--owner", "emil", "--json")
+    memories = await nodes.a.command("memories", "--owner", "emil", "--json")
+    events = await nodes.a.command("events", session, "--json")
+    changes = await nodes.a.command("memories", "--owner", "emil", "forget", memory)
+    audit = (await admin.ask(nodes.b, "GET", f"/audit?after={head}")).json()["events"]
+
+    assert session in [each["id"] for each in everybodys.json["sessions"]]
+    assert [each["id"] for each in his.json["sessions"]] == [session]
+    assert [each["id"] for each in memories.json["memories"]] == [memory]
+    assert events.json["type"] == "session_created"
+    assert changes.status == 2
+    deed = {"by": "admin@cli", "address": None, "session_id": None, "owner": emil.id}
+    assert [event["data"] for event in audit] == [
+        {**deed, "owner": None, "route": "navi sessions"},
+        {**deed, "route": "navi sessions"},
+        {**deed, "route": "navi memories"},
+        {**deed, "session_id": session, "route": "navi events"},
+    ]
+
+
 async def test_what_was_revoked_on_one_node_is_closed_on_the_other(
     nodes: TwoNodes, admin: Person
 ) -> None:

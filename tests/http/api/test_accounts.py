@@ -380,7 +380,7 @@ async def test_a_proxy_names_one_user_who_can_be_one(
 
 async def test_a_name_that_only_looks_like_an_admins_is_not_theirs(proxied: RunningApp) -> None:
     def me(name: str) -> Any:
-        return proxied.client.get("/auth/me", headers=[("X-Forwarded-User", name.encode())])
+        return proxied.client.get("/auth/me", headers=[(b"X-Forwarded-User", name.encode())])
 
     before = await me("mi\u00df")  # the admin `miss` has not come yet
     admin = await me("boss")
