@@ -13,7 +13,7 @@ from navi.application.followers.relay import (
     Degraded,
 )
 from navi.application.reading.context_windows import ContextWindows
-from navi.bootstrap.node import Node
+from navi.bootstrap.node import Node, compress_settings
 from navi.domain.errors import StoreRefused, Unavailable
 from navi.domain.ids import Owner
 from navi.http.requests.services import Draining, Readiness, Reads, Services
@@ -37,6 +37,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         uploads=node.uploads,
         profiles=node.profiles,
         context_windows=ContextWindows(node.profiles, node.models.servers, SystemClock()),
+        compression=compress_settings(node.settings),
         tools=node.tools,
         texts=node.store.texts,
         prices=PriceFile(node.settings.prices_file),

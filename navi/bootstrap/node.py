@@ -278,7 +278,7 @@ async def open_node(
                     outputs=KeptOutputs(),
                     pictures=PicturesOfSessions(services.ports.workspaces, environment),
                     calls=_calls(settings),
-                    compression=_compression(settings),
+                    compression=compress_settings(settings),
                     limits=accounts.find_principal,
                     places=places,
                     search=search_in_time,
@@ -388,7 +388,8 @@ def _calls(settings: Settings) -> CallSettings:
     return CallSettings(first_chunk_timeout=settings.llm_first_chunk_timeout)
 
 
-def _compression(settings: Settings) -> CompressSettings:
+def compress_settings(settings: Settings) -> CompressSettings:
+    """When and how a node with these settings compresses contexts."""
     return CompressSettings(
         enabled=settings.compression_enabled,
         threshold=settings.compression_threshold,

@@ -13,6 +13,7 @@ from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.system import SystemClock
 from navi.application.accounts.find_principal import AuthMode
+from navi.application.agent.compress import CompressSettings
 from navi.application.followers.take_gauges import TakeGauges
 from navi.application.reading.context_windows import ContextWindows
 from navi.domain.errors import LogUnavailable
@@ -165,6 +166,9 @@ async def running_app(
             uploads=node.uploads,
             profiles=node.agent.profiles.files,
             context_windows=ContextWindows(node.agent.profiles.files, node.servers, SystemClock()),
+            compression=CompressSettings(
+                enabled=True, threshold=0.8, keep_recent=10, temperature=0.3
+            ),
             tools=node.tools,
             texts=world.texts,
             prices=PriceFile(files / "prices.json"),

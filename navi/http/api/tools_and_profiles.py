@@ -33,10 +33,18 @@ class ProfileAnswer(Struct, frozen=True, kw_only=True):
     error: str | None
 
 
+class CompressionAnswer(Struct, frozen=True, kw_only=True):
+    """Whether contexts are compressed by themselves, and above which share of the window, 0 to 1."""
+
+    enabled: bool
+    threshold: float
+
+
 class ProfileList(Struct, frozen=True, kw_only=True):
     """All profiles, in order of id."""
 
     profiles: tuple[ProfileAnswer, ...]
+    compression: CompressionAnswer
 
 
 class ToolAnswer(Struct, frozen=True, kw_only=True):
@@ -73,7 +81,13 @@ async def get_profiles(services: Given) -> Response[bytes]:
         *(tool.description.name for tool in services.tools.all()),
         *(tool.name for tool in services.tools.unavailable()),
     }
-    return answer(ProfileList(profiles=tuple(_profile(entry, there) for entry in entries)))
+    settings = services.compression
+    return answer(
+        ProfileList(
+            profiles=tuple(_profile(entry, there) for entry in entries),
+            compression=CompressionAnswer(enabled=settings.enabled, threshold=settings.threshold),
+        )
+    )
 
 
 @get("/tools", opt=operation(access="read", answers={200: ToolList}))

@@ -8,6 +8,7 @@ from litestar.params import FromPath, SkipValidation
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from navi.application.agent.compress import CompressSettings
 from navi.application.commands.decide_approval import ApprovalDecider
 from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_context import ManageContext
@@ -81,6 +82,7 @@ class Services(Struct, frozen=True, kw_only=True):
     uploads: ManageUploads
     profiles: Profiles
     context_windows: ContextWindows
+    compression: CompressSettings
     tools: OfferedTools
     texts: TextStore
     prices: PriceList

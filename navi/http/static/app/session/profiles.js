@@ -6,6 +6,9 @@ import { effect, signal, untracked } from "../html.js";
 /** A `Map` of what `GET /profiles` gives, by id. */
 export const profiles = signal(new Map());
 
+/** The share of a window above which contexts are compressed by themselves; null where they are not. */
+export const compression = signal(null);
+
 /** The name of a profile; its id where nothing is known of it. */
 export function profileName(id) {
   return profiles.value.get(id)?.name || id || "";
@@ -13,7 +16,9 @@ export function profileName(id) {
 
 export async function readProfiles() {
   const answer = await get("/profiles").catch(() => null);
-  if (answer) profiles.value = new Map(answer.profiles.map((profile) => [profile.id, profile]));
+  if (!answer) return;
+  profiles.value = new Map(answer.profiles.map((profile) => [profile.id, profile]));
+  compression.value = answer.compression.enabled ? answer.compression.threshold : null;
 }
 
 effect(() => {
