@@ -115,9 +115,15 @@ class ReceiveMessage(Struct, frozen=True, kw_only=True):
 
 
 class RequestStop(Struct, frozen=True, kw_only=True):
-    """Stop the open turn; without one nothing happens."""
+    """Stop the open turn, or the one that the oldest waiting message would open; else nothing happens."""
 
     by: str
+
+
+class TellPlace(Struct, frozen=True, kw_only=True):
+    """Tell a message that opens no turn yet which place it has among those of its user; 1 is next."""
+
+    place: int
 
 
 class DecideApproval(Struct, frozen=True, kw_only=True):
@@ -373,6 +379,7 @@ Command = (
     | TakeInConversation
     | ReceiveMessage
     | RequestStop
+    | TellPlace
     | DecideApproval
     | RenameSession
     | PinSession

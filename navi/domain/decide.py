@@ -40,6 +40,7 @@ from navi.domain.commands import (
     SwitchProfile,
     TakeInConversation,
     TakeUpTurn,
+    TellPlace,
     TurnStart,
 )
 from navi.domain.errors import (
@@ -107,7 +108,7 @@ from navi.domain.ids import (
     TurnId,
 )
 from navi.domain.memory import revised_recall
-from navi.domain.session import FOLLOWING, MAX_WAITING, AsideCall, Session, due_messages
+from navi.domain.session import FOLLOWING, MAX_WAITING, AsideCall, Session, due_messages, is_news
 from navi.domain.turn import (
     DIED,
     HANDED_OVER,
@@ -158,8 +159,11 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
         case ReceiveMessage():
             return _receive(session, command)
         case RequestStop(by=by):
-            running = session.turn is not None and session.turn.stop_by is None
-            return _one(StopRequested(by=by)) if running else ()
+            return _stop(session, by)
+        case TellPlace(place=place):
+            waits = session.turn is None and session.waiting
+            is_to_be_told = waits and is_news(place, told=session.waiting[0].place)
+            return _one(ModelWaiting(place=place, reason="turns")) if is_to_be_told else ()
         case DecideApproval():
             return _decide_approval(session, command)
         case RenameSession(name=name, by=by):
@@ -261,6 +265,15 @@ def _fork(session: Session, command: ForkSession) -> tuple[Decided, ...]:
     withdrawn = tuple(MessageWithdrawn(message_seq=w.seq) for w in session.waiting)
     lost = tuple(FileExpired(name=name) for name in command.lost_files)
     return _one(created, *stopped, *withdrawn, *lost)
+
+
+def _stop(session: Session, by: str) -> tuple[Decided, ...]:
+    """A stop ends one turn: that which is open, else that which waits for its place among the user's."""
+    if session.turn is not None:
+        return _one(StopRequested(by=by)) if session.turn.stop_by is None else ()
+    if not session.waiting:
+        return ()
+    return _one(StopRequested(by=by), MessageWithdrawn(message_seq=session.waiting[0].seq))
 
 
 def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:

@@ -30,7 +30,7 @@ Purpose = Literal["turn", "planning", "review", "compression", "naming", "memory
 ToolOutcome = Literal["ok", "error", "unknown", "skipped", "denied"]
 CompressionTrigger = Literal["pre_turn", "in_turn", "post_turn", "manual"]
 GuidanceKind = Literal["iteration_budget", "goal_anchor", "anti_stall", "replan", "continue"]
-WaitReason = Literal["slot", "loading"]
+WaitReason = Literal["slot", "loading", "turns"]
 Decision = Literal["allow", "deny"]
 DecisionScope = Literal["once", "session"]
 
@@ -364,11 +364,12 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
 
 
 class ModelWaiting(Delta, frozen=True, kw_only=True):
-    """A call for a person waits for a model server, before its ``model_called``.
+    """A call for a person waits for a model server, before its ``model_called``; or a message for its turn.
 
     Attributes:
-        place: in the queue for a slot; 1 is next.
-        reason: all slots are taken, or the server is loading or not there yet.
+        place: in the queue for a slot, or for a turn; 1 is next.
+        reason: all slots are taken, or the server is loading or not there yet; or (outside turns) the user has as
+            many turns as they may have at once.
     """
 
     TYPE = "model_waiting"

@@ -24,6 +24,7 @@ from navi.domain.events import (
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
+    ModelWaiting,
     Origin,
     ProfileSwitched,
     Purpose,
@@ -62,15 +63,22 @@ from navi.domain.uploads import Upload, with_upload, without, without_erased
 FOLLOWING: tuple[Purpose, ...] = ("naming", "memory")  # calls that follow a completed turn
 MAX_TURNS_LEFT = 20  # turns that are looked through for memories at once; older ones are let go of
 MAX_WAITING = 100  # messages that wait for their turn; a person's queue is a handful
+FOREMOST = 3  # places in line for a turn that are each told
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """A message that was received and not delivered yet; ``seq`` is of its receipt."""
+    """A message that was received and not delivered yet.
+
+    Attributes:
+        seq: of its receipt.
+        place: among the turns of its user, as it was told last.
+    """
 
     seq: int
     message_id: MessageId
     mode: Mode
     planning: bool = True
+    place: int | None = None
 
 
 class AsideCall(Struct, frozen=True, kw_only=True):
@@ -278,6 +286,9 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
                 planning=planning is not False,
             )
             return replace(session, waiting=(*session.waiting, waiting), last_active=envelope.at)
+        case ModelWaiting(place=place, reason="turns") if session.waiting:
+            first, *others = session.waiting
+            return replace(session, waiting=(replace(first, place=place), *others))
         case MessageWithdrawn(message_seq=seq):
             return replace(session, waiting=_without(session.waiting, seq))
         case MessageDelivered(message_seq=seq):
@@ -469,6 +480,14 @@ class GoOn(Struct, frozen=True, kw_only=True):
 
 class Wait(Struct, frozen=True, kw_only=True):
     """Nothing to do until somebody says something, or decides on what a turn waits for."""
+
+
+def is_news(place: int, *, told: int | None) -> bool:
+    """Whether a place in line is to be told: the first, each that is half of the last or less, and the foremost.
+
+    The hundredth is then told eight times, and not a hundred times.
+    """
+    return told is None or (place < told and place <= max(told // 2, FOREMOST))
 
 
 def next_step(session: Session) -> OpenTurn | GoOn | Wait:

@@ -164,6 +164,12 @@ def test_a_model_that_is_loading_is_told() -> None:
     assert scene.progress.status == "the model is loading · 0 s"
 
 
+def test_a_message_that_waits_for_a_turn_is_told_behind_what() -> None:
+    scene = Scene().see(ModelWaiting(place=2, reason="turns"))
+
+    assert scene.progress.status.startswith("after your other turns, 2nd in line")
+
+
 def test_an_answer_that_ran_in_circles_is_shown_up_to_there_and_it_is_said() -> None:
     failed = ModelCallFailed(
         call_id=CALL,

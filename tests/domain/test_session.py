@@ -20,6 +20,7 @@ from navi.domain.commands import (
     StartTurn,
     Stopped,
     SwitchProfile,
+    TellPlace,
     TurnStart,
 )
 from navi.domain.errors import (
@@ -39,6 +40,7 @@ from navi.domain.events import (
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
+    ModelWaiting,
     ProfileSwitched,
     SessionCreated,
     SessionDeleted,
@@ -58,7 +60,7 @@ from navi.domain.events import (
     UserMessageReceived,
 )
 from navi.domain.ids import LOCAL_OWNER, CallId, MessageId
-from navi.domain.session import MAX_WAITING, OpenTurn, Wait
+from navi.domain.session import MAX_WAITING, OpenTurn, Wait, is_news
 from navi.domain.turn import AskModel, Attempt, Compress, Deliver, Finish, RunTools, ToolRun
 from tests.domain.specification import NODE, OTHER_NODE, RUNNER, START, TURN, TURN_2, given
 
@@ -179,6 +181,34 @@ def test_a_stop_without_a_turn_is_nothing_and_a_second_stop_too() -> None:
     given(CREATED).when(RequestStop(by="user")).then()
     given(*OPEN).when(RequestStop(by="user")).then(StopRequested(by="user"))
     given(*OPEN, StopRequested(by="user")).when(RequestStop(by="user")).then()
+
+
+def test_a_stop_withdraws_the_oldest_message_that_waits_for_its_turn() -> None:
+    given(CREATED, HELLO, MORE).when(RequestStop(by="user")).then(
+        StopRequested(by="user"), MessageWithdrawn(message_seq=2)
+    )
+
+
+def test_a_place_far_behind_is_told_again_once_it_has_halved() -> None:
+    told: list[int] = []
+
+    for place in range(100, 0, -1):
+        if is_news(place, told=told[-1] if told else None):
+            told.append(place)
+
+    assert told == [100, 50, 25, 12, 6, 3, 2, 1]
+
+
+def test_the_place_is_told_to_a_message_that_waits_and_to_no_other() -> None:
+    told = ModelWaiting(place=3, reason="turns")
+
+    given(CREATED, HELLO).when(TellPlace(place=3)).then(told)
+    given(CREATED, HELLO, told).when(TellPlace(place=3)).then()
+    given(CREATED, HELLO, MORE, told, MessageWithdrawn(message_seq=2)).when(
+        TellPlace(place=3)
+    ).then(told)
+    given(CREATED).when(TellPlace(place=3)).then()
+    given(*OPEN).when(TellPlace(place=3)).then()
 
 
 def test_deleting_a_session_answers_everything_that_is_open() -> None:

@@ -11,6 +11,7 @@ from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.recall import recall
 from navi.application.agent.run_actor import goal_of, run_actor
 from navi.application.agent.running_turn import Agent, RunningTurn
+from navi.application.agent.turn_places import TurnPlaces
 from navi.application.session.record import Record
 from navi.application.session.retry import with_retry
 from navi.domain.commands import (
@@ -22,6 +23,7 @@ from navi.domain.commands import (
     StartTurn,
     Stopped,
     TakeUpTurn,
+    TellPlace,
     TurnStart,
 )
 from navi.domain.errors import Fenced, NothingToDeliver, NoTurn, TurnUnderway
@@ -53,9 +55,13 @@ async def run_session(
     while True:
         match next_step(record.session):
             case Wait():
+                places.withdraw(record.id)
                 return
             case OpenTurn():
-                if not may_open() or not await places.take(owner, record.id):
+                if not may_open():
+                    return
+                if not await places.take(owner, record.id):
+                    await _tell_place(record, places)
                     return
                 if not await _open_turn(record, agent):
                     return
@@ -69,6 +75,12 @@ async def run_session(
                 if await _run_turn(record, runner, agent):
                     completed()
                 await places.leave(record.id)  # its next turn waits behind those of other sessions
+
+
+async def _tell_place(record: Record, places: TurnPlaces) -> None:
+    place = places.place(record.id)
+    if place is not None:
+        await record.execute(TellPlace(place=place))
 
 
 async def _open_turn(record: Record, agent: Agent) -> bool:

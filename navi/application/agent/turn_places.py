@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from navi.domain.errors import Unavailable
 from navi.domain.ids import Owner, SessionId
+from navi.domain.session import is_news
 from navi.ports.user_limits import PlaceLocks, UserLimits
 
 
@@ -19,11 +20,12 @@ class _Line(Struct):
     """One user's sessions: with a place, by its number, and waiting for one.
 
     Attributes:
+        waiting: in order of arrival, with the place that each was told last.
         asking: those that see for themselves whether they have got one.
     """
 
     held: dict[SessionId, int] = field(default_factory=dict[SessionId, int])
-    waiting: dict[SessionId, None] = field(default_factory=dict[SessionId, None])
+    waiting: dict[SessionId, int | None] = field(default_factory=dict[SessionId, int | None])
     asking: set[SessionId] = field(default_factory=set[SessionId])
     serving: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -32,7 +34,7 @@ class TurnPlaces:
     """Gives out the places of each user.
 
     Attributes:
-        given: called with a session that has waited and has a place now.
+        given: called with a session that has waited, and has a place now or news of the one it has in line.
     """
 
     def __init__(self, limits: UserLimits, locks: PlaceLocks) -> None:
@@ -51,7 +53,7 @@ class TurnPlaces:
             return True
         line = self._lines.setdefault(owner, _Line())
         if session_id not in line.held:
-            line.waiting.setdefault(session_id)
+            line.waiting.setdefault(session_id, None)
             line.asking.add(session_id)
             try:
                 await self._serve(owner, line)
@@ -83,6 +85,24 @@ class TurnPlaces:
         """Whether the session is in line, and will be given a place."""
         return any(session_id in line.waiting for line in self._lines.values())
 
+    def withdraw(self, session_id: SessionId) -> None:
+        """Take a session that wants no turn any more out of the line."""
+        for line in self._lines.values():
+            line.waiting.pop(session_id, None)
+
+    def place(self, session_id: SessionId) -> int | None:
+        """The session's place in line, 1 is next; it is told, and the session called once there is news of it.
+
+        Among those on this node: how many wait on others is not known here.
+        """
+        for line in self._lines.values():
+            if session_id in line.waiting:
+                place = list(line.waiting).index(session_id) + 1
+                if is_news(place, told=line.waiting[session_id]):
+                    line.waiting[session_id] = place
+                return place
+        return None
+
     async def look(self) -> None:
         """See whether other nodes have left places to those who wait here.
 
@@ -94,20 +114,26 @@ class TurnPlaces:
 
     async def _serve(self, owner: Owner, line: _Line) -> None:
         async with line.serving:
-            while line.waiting:
-                most = (await self._limits.limits_of(owner)).turns
-                if most is None:
-                    most = len(line.held) + len(line.waiting)
-                taken = set(line.held.values())
-                free = [number for number in range(most) if number not in taken]
-                number = await self._locks.lock(owner, free) if free else None
-                if number is None:
-                    return
-                first = next(iter(line.waiting), None)
-                if first is None:  # it has left meanwhile
-                    await self._locks.unlock(owner, number)
-                    return
-                del line.waiting[first]
-                line.held[first] = number
-                if first not in line.asking:
-                    self.given(first)
+            await self._give(owner, line)
+        for place, (session_id, told) in enumerate(list(line.waiting.items()), start=1):
+            if told is not None and is_news(place, told=told):
+                self.given(session_id)
+
+    async def _give(self, owner: Owner, line: _Line) -> None:
+        while line.waiting:
+            most = (await self._limits.limits_of(owner)).turns
+            if most is None:
+                most = len(line.held) + len(line.waiting)
+            taken = set(line.held.values())
+            free = [number for number in range(most) if number not in taken]
+            number = await self._locks.lock(owner, free) if free else None
+            if number is None:
+                return
+            first = next(iter(line.waiting), None)
+            if first is None:  # it has left meanwhile
+                await self._locks.unlock(owner, number)
+                return
+            del line.waiting[first]
+            line.held[first] = number
+            if first not in line.asking:
+                self.given(first)

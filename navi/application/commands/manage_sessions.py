@@ -240,16 +240,19 @@ class ManageSessions:
         await self._runs.ended(session_id)
 
     async def stop(self, session_id: SessionId, *, by: str) -> bool:
-        """Stop the open turn on whichever node runs it; whether one was open.
+        """Stop the open turn on whichever node runs it, or withdraw the message whose turn waits.
+
+        Gives whether there was something to stop.
 
         Raises:
             NotFound: no such session.
         """
         record = await conversation(self._records, session_id)
-        running = record.session.turn is not None
+        running = record.session.turn is not None or bool(record.session.waiting)
         await record.execute(RequestStop(by=by))
-        if record.session.turn is not None and record.session.turn.parked:
-            self._runs.wake(session_id)  # it waited for a person: nobody runs it
+        turn = record.session.turn
+        if turn.parked if turn is not None else self._runs.places.waits(session_id):
+            self._runs.wake(session_id)  # it waited, for a person or for its place: nobody runs it
         return running
 
     async def change(self, session_id: SessionId, change: Change) -> Session:

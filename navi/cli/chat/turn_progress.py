@@ -289,8 +289,9 @@ def waiting(event: ModelWaiting) -> str:
     """What a call waits for, in a few words."""
     if event.reason == "loading":
         return "the model is loading"
+    what = "after your other turns, " if event.reason == "turns" else ""
     last = event.place % 10 if event.place % 100 not in (11, 12, 13) else 0
-    return f"{event.place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') } in line"
+    return f"{what}{event.place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') } in line"
 
 
 def _shortcomings(*, limit_reached: bool, truncated: bool, circled: bool) -> tuple[str, ...]:

@@ -204,7 +204,7 @@ async def delete_session(own: OwnSession, services: Given) -> None:
     opt=operation(access="chat", answers={202: StopAnswer}, errors=(404,)),
 )
 async def stop_session(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
-    """Stop the open turn, on whichever node it runs."""
+    """Stop the open turn, on whichever node it runs, or withdraw the message whose turn waits."""
     await read_body(request)
     running = await services.sessions.stop(own, by="user")
     return answer(StopAnswer(running=running), status=HTTPStatus.ACCEPTED)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from navi.adapters.in_memory.place_locks import InMemoryPlaceLocks
 from navi.application.agent.turn_places import TurnPlaces
 from navi.application.commands.manage_sessions import Received
+from navi.domain.events import ModelWaiting
 from navi.domain.ids import Owner, SessionId
 from navi.domain.principal import NO_LIMITS, Limits
 from tests.support.agent_node import AgentNode, World, agent_node
@@ -60,6 +61,20 @@ async def say(node: AgentNode, owner: Owner, count: int) -> list[tuple[SessionId
     return said
 
 
+async def facts(world: World, session_id: SessionId) -> list[str]:
+    return [type_ for type_ in await world.types(session_id) if type_ != "model_waiting"]
+
+
+async def places_told(world: World, session_id: SessionId) -> list[int]:
+    """The places for a turn that a session was told."""
+    found: list[int] = []
+    for row in await world.events(session_id):
+        event = row.envelope.event
+        if isinstance(event, ModelWaiting) and event.reason == "turns":
+            found.append(event.place)
+    return found
+
+
 def stalled(server: ModelServer) -> asyncio.Event:
     go_on = asyncio.Event()
     server.answer(Say("first"), Stall(go_on), Done())
@@ -74,7 +89,7 @@ async def test_a_message_beyond_them_is_received_and_its_turn_waits_for_the_one_
         go_on = stalled(server)
         (one, first), (other, second) = await say(node, ALICE, 2)
         await server.chat()
-        waited = await world.types(other)
+        waited = await facts(world, other)
 
         go_on.set()
         outcomes = [await node.outcome(one, first), await node.outcome(other, second)]
@@ -99,7 +114,7 @@ async def test_who_sends_many_messages_delays_nobody_elses_first(
         outcome = await node.outcome(his, receipt)
 
         assert outcome.outcome == "completed"
-        assert {tuple(await world.types(session_id)) for session_id, _ in many[1:]} == {
+        assert {tuple(await facts(world, session_id)) for session_id, _ in many[1:]} == {
             tuple(WAITS)
         }
 
@@ -135,7 +150,7 @@ async def test_the_places_are_those_of_all_nodes(server: ModelServer, tmp_path: 
         await server.chat()
         [(other, second)] = await say(b, ALICE, 1)
         await b.take_over.poll()
-        waited = await world.types(other)
+        waited = await facts(world, other)
 
         go_on.set()
         await a.outcome(one, first)
@@ -146,6 +161,76 @@ async def test_the_places_are_those_of_all_nodes(server: ModelServer, tmp_path: 
 
     assert waited == WAITS
     assert outcome.outcome == "completed"
+
+
+async def test_a_stop_withdraws_the_message_whose_turn_waits_on_whichever_node(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    async with (
+        limited(world, server, tmp_path, turns=1) as a,
+        limited(world, server, tmp_path, turns=1) as b,
+    ):
+        go_on = stalled(server)
+        [(one, first)] = await say(a, ALICE, 1)
+        await server.chat()
+        (other, second), (third, receipt) = await say(a, ALICE, 2)
+
+        stopped = [await b.sessions.stop(other, by="user"), await b.sessions.stop(other, by="user")]
+        outcome = await a.outcome(other, second)
+        go_on.set()
+        ended = [await a.outcome(one, first), await a.outcome(third, receipt)]
+        again = await a.outcome(other, await a.say(other, "once more"))
+
+        types = await facts(world, other)
+    assert stopped == [True, False]
+    assert outcome.outcome == "stopped"
+    assert [each.outcome for each in (*ended, again)] == ["completed"] * 3
+    assert types[:4] == [*WAITS, "stop_requested", "message_withdrawn"]
+    assert types.count("turn_started") == 1
+
+
+async def test_a_message_whose_node_was_killed_while_it_waited_can_be_stopped(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    async with limited(world, server, tmp_path, turns=1) as dead:
+        stalled(server)
+        await say(dead, ALICE, 1)
+        await server.chat()
+        [(other, receipt)] = await say(dead, ALICE, 1)
+
+    async with limited(world, server, tmp_path, turns=1) as node:
+        assert await node.sessions.stop(other, by="user")
+        outcome = await node.outcome(other, receipt)
+        await node.take_over.poll()
+
+    assert outcome.outcome == "stopped"
+    assert await facts(world, other) == [*WAITS, "stop_requested", "message_withdrawn"]
+
+
+async def test_whoever_waits_is_told_the_place_and_that_it_changes(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    async with limited(world, server, tmp_path, turns=1) as node:
+        go_on = stalled(server)
+        [(one, first)] = await say(node, ALICE, 1)
+        await server.chat()
+        (second, its), (third, last) = await say(node, ALICE, 2)
+        await world.seen(second, "model_waiting")
+        await world.seen(third, "model_waiting")
+
+        stalls = stalled(server)
+        go_on.set()
+        await node.outcome(one, first)
+        await world.seen(third, "model_waiting", 2)
+        stalls.set()
+        await node.outcome(second, its)
+        await node.outcome(third, last)
+
+        told = {name: await places_told(world, id_) for name, id_ in (("2", second), ("3", third))}
+    assert told == {"2": [1], "3": [2, 1]}
 
 
 async def test_a_message_that_is_refused_leaves_its_place(
