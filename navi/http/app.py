@@ -28,6 +28,7 @@ from navi.http.api.health import get_live, get_ready
 from navi.http.api.memories import add_memory, change_memory, forget_memory, get_memories
 from navi.http.api.messages import get_context, get_messages, get_todo, send_message
 from navi.http.api.metrics import get_metrics
+from navi.http.api.search import search
 from navi.http.api.sessions import (
     change_session,
     create_session,
@@ -74,6 +75,7 @@ ROUTES = (
     delete_session,
     stop_session,
     fork_session,
+    search,
     get_approvals,
     decide_approval,
     send_message,

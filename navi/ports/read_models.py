@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from navi.domain.ids import Owner, SessionId
+from navi.domain.search import Question
 
 
 class StoredState(Struct, frozen=True, kw_only=True):
@@ -22,6 +23,16 @@ class StoredState(Struct, frozen=True, kw_only=True):
     state: bytes
     rows: tuple[tuple[int, bytes], ...] = ()
     hidden: tuple[tuple[int, int, bytes], ...] = ()
+
+
+class SaidRow(Struct, frozen=True, kw_only=True):
+    """A row of the projection ``messages`` with what a person or the agent said."""
+
+    session_id: SessionId
+    seq: int
+    role: Literal["user", "assistant"]
+    text: str
+    at: datetime
 
 
 class ParkedEvent(Struct, frozen=True, kw_only=True):
@@ -121,6 +132,26 @@ class ReadModels(BuildList, Protocol):
 
         Args:
             version: of the projection ``conversation``, whose rows these are.
+        """
+        ...
+
+    async def find_said(
+        self, version: int, *, owner: Owner, question: Question
+    ) -> Sequence[SaidRow]:
+        """What was said in the owner's sessions and fits, of the newest sessions first, bounded.
+
+        Args:
+            version: of the projection ``messages``, whose rows these are.
+        """
+        ...
+
+    async def find_named(
+        self, version: int, *, owner: Owner, question: Question
+    ) -> Sequence[SessionId]:
+        """The owner's listed sessions whose name fits, bounded.
+
+        Args:
+            version: of the projection ``sessions``, whose states these are.
         """
         ...
 

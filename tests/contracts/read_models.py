@@ -5,16 +5,19 @@ import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from navi.domain.events import Said
 from navi.domain.fold import Rows
 from navi.domain.ids import LOCAL_OWNER, Owner, SessionId, uuid7
 from navi.domain.projection import Change, Hide, Listing, Put, Show
+from navi.domain.search import Question, Term, parse_question
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.read_model_builds import SessionChanges
-from navi.ports.read_models import Build, ParkedEvent, StoredState
+from navi.ports.read_models import Build, ParkedEvent, SaidRow, StoredState
 
 NUMBERS = itertools.count(100)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -54,6 +57,22 @@ def poison(session_id: SessionId = A, *, seq: int = 4) -> ParkedEvent:
     return ParkedEvent(
         session_id=session_id, seq=seq, type="user_message_received", error="KeyError: 'b'"
     )
+
+
+def said_row(key: int, content: str, *, role: str = "assistant", **fields: object) -> Put:
+    """A row of the projection ``messages``."""
+    row = {"seq": key, "role": role, "content": content, "at": NOON, "turn_id": None, **fields}
+    return put(key, msgspec.json.encode(row))
+
+
+async def store(
+    read_models: ReadModelBackend, projection: str, sessions: Sequence[SessionChanges]
+) -> None:
+    """Store changes of a projection's version 1."""
+    number = (await read_models.open_build(projection, 1)).number
+    async with read_models.begin(projection, number, 0) as batch:
+        assert batch is not None
+        await batch.save(sessions, parked=(), position=9)
 
 
 async def save(
@@ -134,6 +153,71 @@ class ReadModelsContract:
         assert set(found) == {(A, "m1"), (A, "m2"), (B, "m1")}
         assert await elsewhere.find_marks(1, owner=ada, marks=("m1",)) == ((C, "m1"),)
         assert await elsewhere.find_marks(2, owner=ada, marks=("m1",)) == ()
+
+    async def test_what_was_said_is_found_in_the_sessions_of_an_owner(
+        self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
+    ) -> None:
+        ada = Owner("ada")
+        said = (
+            changes(
+                A,
+                said_row(1, "Which green tea is in notes/a.txt?", role="user"),
+                said_row(2, "Sencha: 3.14 kg, says anna@example.org."),
+                said_row(3, "green tea, the tool says", role="tool"),
+                said_row(4, "green tea, the summary says", is_compression=True),
+                said_row(5, "green tea, the subagent says", is_subagent=True),
+                said_row(6, "a zero\0 and \\u0000 and green tea" + " x" * 100_000),
+                seq=6,
+            ),
+            changes(
+                B,
+                said_row(1, "", role="user", taken_in=[Said(role="user", content="Teapots")]),
+                seq=1,
+            ),
+            changes(C, said_row(1, "green tea"), seq=1, owner=ada),
+        )
+        named = tuple(
+            changes(
+                session_id,
+                seq=1,
+                owner=owner,
+                listing=listing,
+                state=b'{"a":"\\u0000","name":%b}' % name,
+            )
+            for session_id, owner, listing, name in (
+                (A, LOCAL_OWNER, listed(), b'"Green tea"'),
+                (B, LOCAL_OWNER, listed(), b"null"),
+                (C, ada, listed(), b'"Tea"'),
+                (D, LOCAL_OWNER, None, b'"Tea, deleted"'),
+            )
+        )
+        await store(read_models, "messages", said)
+        await store(read_models, "sessions", named)
+
+        async def places(text: str, owner: Owner = LOCAL_OWNER) -> list[tuple[SessionId, int]]:
+            question = parse_question(text)
+            assert question is not None
+            found = await elsewhere.find_said(1, owner=owner, question=question)
+            return [(row.session_id, row.seq) for row in found]
+
+        tea = Question(wanted=(Term(words=("tea",), begins=True),))
+        assert await places("green tea") == [(A, 6), (A, 1)]
+        assert await places("tea") == [(B, 1), (A, 6), (A, 1)]
+        assert await places("GREEN -zero") == [(A, 1)]
+        assert await places('"tea green"') == []
+        assert await places("a.txt") == [(A, 1)]
+        assert await places("3.1") == await places("example") == await places("14 kg") == [(A, 2)]
+        assert await places("tea ² -green") == []
+        assert await places("green tea", ada) == [(C, 1)]
+        assert await places("x " * 200) == [(A, 6)]
+        (row,) = await elsewhere.find_said(1, owner=ada, question=tea)
+        assert row == SaidRow(session_id=C, seq=1, role="assistant", text="green tea", at=NOON)
+        assert await elsewhere.find_named(1, owner=LOCAL_OWNER, question=tea) == (A,)
+        assert await elsewhere.find_named(1, owner=ada, question=tea) == (C,)
+
+        await read_models.forget(A, keep_listed=False)
+        assert await places("green tea") == []
+        assert await elsewhere.find_named(1, owner=LOCAL_OWNER, question=tea) == ()
 
     async def test_the_last_visible_row_up_to_a_key_is_found(
         self, read_models: ReadModelBackend, elsewhere: ReadModelBackend

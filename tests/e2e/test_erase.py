@@ -126,6 +126,8 @@ async def test_what_is_erased_is_gone_everywhere_and_the_chain_still_holds(
     fork = (await navi.post(f"/sessions/{session_id}/fork", {"at": 25}))["id"]
     before = (await navi.get(f"/sessions/{session_id}/events"))["events"]
     assert "event_p0" in await tables_that_say(navi, secret)
+    found = (await navi.get(f"/search?query={secret}"))["results"]
+    assert {one["session_id"] for one in found} == {session_id, fork}
 
     erased = await navi.command("erase", session_id, "--yes", "--json")
 
@@ -139,6 +141,7 @@ async def test_what_is_erased_is_gone_everywhere_and_the_chain_still_holds(
     async with navi.client() as client:
         assert (await client.get(f"/sessions/{session_id}/messages")).status_code == 404
     assert await memories_of(navi, secret) == []
+    assert (await navi.get(f"/search?query={secret}"))["results"] == []
     after = await events_of(navi, session_id)
     head = ("session_id", "seq", "id", "type", "v", "at", "turn_id", "subagent_id")
     assert [[e[k] for k in head] for e in after[: len(before)]] == [
@@ -254,6 +257,7 @@ async def test_a_forgotten_memory_is_gone_from_all_that_quoted_it(
 
     assert forgotten.status_code == 204
     assert await tables_that_say(navi, fact) == []
+    assert (await navi.get(f'/search?query="{fact}"'))["results"] == []
     async with asyncio.timeout(60):
         while [n for n, data in (await on_nats(navi)).items() if fact.encode() in data]:  # noqa: ASYNC110  # on a server
             await asyncio.sleep(0.05)

@@ -84,6 +84,7 @@ DECISIONS: dict[str, Decision] = {
     "stop_session": "changes session",
     "fork_session": "changes session",
     "get_approvals": "anybody",
+    "search": "anybody",
     "decide_approval": "changes session",
     "send_message": "changes session",
     "get_messages": "reads session",

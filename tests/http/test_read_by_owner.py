@@ -282,6 +282,20 @@ async def test_a_thread_that_is_anothers_session_is_not_there(house: House) -> N
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:navi:problem:not-found")
 
 
+async def test_a_search_finds_what_is_ones_own(house: House) -> None:
+    async def found(name: str) -> list[Any]:
+        answer = await house.app.client.get("/search?query=alice", headers=as_(name))
+        return [one["session_id"] for one in answer.json()["results"]]
+
+    places = "select * from navi.find_said(3, $1, to_tsquery('simple', 'alice'), 10)"
+    hers = await fetch(house.pools_of(ALICE), places, ALICE)
+
+    assert set(await found("alice")) == {house.sessions["alice"], house.fork}
+    assert await found("bob") == await found("ada") == []
+    assert {str(row["session_id"]) for row in hers} == {house.sessions["alice"], house.fork}
+    assert await fetch(house.pools_of(BOB), places, ALICE) == []
+
+
 async def test_a_user_of_the_database_who_may_not_make_the_role_is_told_so(house: House) -> None:
     async with house.pool.acquire() as connection:
         change = connection.transaction()

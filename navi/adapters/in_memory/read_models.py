@@ -8,10 +8,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
 from navi.domain.fold import Rows
 from navi.domain.ids import Owner, SessionId
+from navi.domain.messages import Message
+from navi.domain.search import Question, is_said, said_with
 from navi.ports.read_model_builds import ProjectionBatch, SessionChanges
-from navi.ports.read_models import Build, ParkedEvent, StoredState
+from navi.ports.read_models import Build, ParkedEvent, SaidRow, StoredState
 
 
 class _Stored:
@@ -184,6 +188,33 @@ class InMemoryReadModels:
             if changes.owner == owner
             for _, row in stored.rows[session_id].visible()
             if (mark := json.loads(row)["mark"]) in marks
+        )
+
+    async def find_said(
+        self, version: int, *, owner: Owner, question: Question
+    ) -> Sequence[SaidRow]:
+        stored = self._serving("messages", version)
+        return tuple(
+            SaidRow(session_id=session_id, seq=key, role=message.role, text=text, at=message.at)
+            for session_id, changes in sorted(stored.sessions.items(), reverse=True)
+            if changes.owner == owner
+            for key, row in reversed(stored.rows[session_id].visible())
+            if (text := said_with(message := msgspec.json.decode(row, type=Message))) is not None
+            and message.role != "tool"
+            and is_said(question, text)
+        )
+
+    async def find_named(
+        self, version: int, *, owner: Owner, question: Question
+    ) -> Sequence[SessionId]:
+        sessions = self._serving("sessions", version).sessions
+        return tuple(
+            session_id
+            for session_id, changes in sessions.items()
+            if changes.owner == owner
+            and changes.listing is not None
+            and (name := json.loads(changes.state)["name"]) is not None
+            and is_said(question, name)
         )
 
     async def parked(

@@ -7,12 +7,14 @@ from datetime import datetime
 import asyncpg
 
 from navi.adapters.postgres.connect import fetch
+from navi.adapters.postgres.read_models import search
 from navi.adapters.postgres.read_models.builds import PostgresBuilds
 from navi.adapters.postgres.read_models.projection_batch import PostgresProjectionBatch
 from navi.adapters.postgres.transaction import answering, transaction
 from navi.domain.ids import Owner, SessionId
+from navi.domain.search import Question
 from navi.ports.read_model_builds import ProjectionBatch
-from navi.ports.read_models import ParkedEvent, StoredState
+from navi.ports.read_models import ParkedEvent, SaidRow, StoredState
 
 _LOCK_CHECKPOINT = """
     select position from navi.checkpoint
@@ -224,6 +226,16 @@ class PostgresReadModels(PostgresBuilds):
     ) -> Sequence[tuple[SessionId, str]]:
         rows = await fetch(self._pool, _FIND_MARKS, version, owner, list(marks))
         return tuple((SessionId(row["session_id"]), row["mark"]) for row in rows)
+
+    async def find_said(
+        self, version: int, *, owner: Owner, question: Question
+    ) -> Sequence[SaidRow]:
+        return await search.find_said(self._pool, version, owner, question)
+
+    async def find_named(
+        self, version: int, *, owner: Owner, question: Question
+    ) -> Sequence[SessionId]:
+        return await search.find_named(self._pool, version, owner, question)
 
     async def parked(
         self, projection: str, version: int, *, limit: int | None = None
