@@ -32,7 +32,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         fork_session=node.services.fork_session,
         contexts=node.agent.contexts,
         decide_approval=node.agent.decide_approval,
-        take_message=compose_take_message(node.services, node.agent.sessions),
+        take_message=compose_take_message(node.services, node.agent.sessions, node.uploads),
         memories=node.services.memories,
         uploads=node.uploads,
         profiles=node.profiles,

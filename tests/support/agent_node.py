@@ -144,7 +144,6 @@ class AgentNode:
         self.decide_approval = composed.decide_approval
         self.agent = composed.agent
         self.fork_session = services.fork_session
-        self.take_message = compose_take_message(services, composed.sessions)
         self.memories = services.memories
         self.uploads = ManageUploads(
             services.records,
@@ -153,6 +152,7 @@ class AgentNode:
             max_bytes=MAX_UPLOAD_BYTES,
             refused_suffixes=(".exe", ".sh"),
         )
+        self.take_message = compose_take_message(services, composed.sessions, self.uploads)
         self.accounts = accounts
         self.servers = servers
         self.tools = tools

@@ -1,6 +1,7 @@
 """Take a message from a program that keeps conversations by itself into the session it belongs to."""
 
 import asyncio
+from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_sessions import Change, ManageSessions
 from navi.application.doors.find_continuation import find_continuation
 from navi.application.reading.read_session import open_fold
+from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.commands import TakeInConversation
 from navi.domain.conversation import beginning
 from navi.domain.events import Said
@@ -19,6 +21,13 @@ from navi.domain.secrets import Secrets
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels
 from navi.projections.conversation import Conversation
+
+
+class Picture(Struct, frozen=True, kw_only=True):
+    """A picture of a message; where its name is taken it gets a number."""
+
+    name: str
+    data: bytes
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -32,6 +41,7 @@ class Asked(Struct, frozen=True, kw_only=True):
         conversation_id: by which it knows the conversation; None where it does not say.
         planning: whether the turn may plan, where the profile does.
         plain: it wants the answer for itself, as a title for its list: in a session for that alone.
+        pictures: of the message; they become uploads that it names.
     """
 
     profile_id: str
@@ -41,6 +51,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     conversation_id: str | None
     planning: bool
     plain: bool = False
+    pictures: tuple[Picture, ...] = ()
 
 
 class Taken(Struct, frozen=True, kw_only=True):
@@ -60,12 +71,14 @@ class TakeMessage:
         read_models: ReadModels,
         sessions: ManageSessions,
         fork_session: SessionForker,
+        uploads: ManageUploads,
         secrets: Secrets,
     ) -> None:
         self._log = event_log
         self._read_models = read_models
         self._sessions = sessions
         self._fork_session = fork_session
+        self._uploads = uploads
         self._secrets = secrets
         # Two messages at once that go on from the same words: the second finds what the first has made.
         self._locks: WeakValueDictionary[Owner, asyncio.Lock] = WeakValueDictionary()
@@ -83,6 +96,7 @@ class TakeMessage:
             TooManyWaiting: the session's queue is full.
             EventTooLarge: the conversation is too much to be taken in.
             OutOfBudget: nothing is left to answer it with; no session is made for it.
+            UploadsFull: the session has no room for its pictures.
         """
         # As the log has it: what is masked there is compared with what the program still knows.
         history = tuple(
@@ -102,12 +116,23 @@ class TakeMessage:
             received = await self._sessions.receive(
                 known,
                 content=asked.content,
-                files=(),
+                files=await self._keep(known, asked.pictures),
                 mode="queue",
                 message_id=None,
                 planning=asked.planning,
             )
         return Taken(session_id=known, message_id=received.message_id, seq=received.seq)
+
+    async def _keep(self, session_id: SessionId, pictures: Sequence[Picture]) -> tuple[str, ...]:
+        """Make pictures uploads of the session; gives what they are called there."""
+        if not pictures:
+            return ()
+        async with self._uploads.receive(session_id) as incoming:
+            for picture in pictures:
+                await incoming.begin(picture.name, media_type=None)
+                await incoming.write(picture.data)
+                await incoming.end()
+            return tuple(upload.name for upload in await incoming.keep())
 
     async def _begin(self, principal: Principal, asked: Asked) -> SessionId:
         await self._sessions.check_day(principal.user_id)

@@ -1,6 +1,7 @@
 """The OpenAI door, asked by the official client for Python and by hand; all on a log in memory."""
 
 import asyncio
+import base64
 import json
 import socket
 from collections.abc import AsyncGenerator, Sequence
@@ -18,6 +19,7 @@ from openai import (
     InternalServerError,
     NotFoundError,
 )
+from PIL import Image
 
 from navi.application.doors.take_message import Asked
 from navi.domain.errors import NotFound
@@ -25,6 +27,7 @@ from navi.domain.events import Said
 from navi.domain.ids import Owner, SessionId
 from navi.domain.principal import LOCAL_PRINCIPAL, Principal
 from navi.http.doors.openai import answering
+from tests.adapters.pictures.test_worker import file_of
 from tests.support.agent_node import World
 from tests.support.app import TIMEOUT, RunningApp, SwitchedLog, running_app
 from tests.support.model_wire import Done, Say, Stall, Think
@@ -83,6 +86,10 @@ async def get(app: RunningApp, session_id: str, what: str = "") -> Any:
     return response.json()
 
 
+def picture(url: str) -> Message:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
 def frames_of(text: str) -> list[Any]:
     """The pieces of a stream; the end mark stays as it is."""
     lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
@@ -118,6 +125,30 @@ async def test_an_answer_comes_as_a_whole(client: AsyncOpenAI) -> None:
     }
     assert (completion.object, completion.model) == ("chat.completion", MODEL)
     assert completion.created > 1_700_000_000
+
+
+async def test_pictures_of_a_message_are_shown_to_a_model_that_sees(tmp_path: Path) -> None:
+    square = file_of(Image.new("RGB", (8, 8), "blue"), "PNG")
+    url = f"data:image/png;base64,{base64.b64encode(square).decode()}"
+    content: Message = [{"type": "text", "text": "What are these?"}, picture(url), picture(url)]
+    async with running_app(tmp_path) as app, openai_client(app) as client:
+        app.models.otherwise_at = {"/api/show": {"capabilities": ["completion", "vision"]}}
+        app.models.answer(Say("Blue"), Done())
+        app.models.answer(Say("Yes"), Done())
+        first = await client.chat.completions.with_raw_response.create(
+            model=MODEL, messages=[{"role": "user", "content": content}]
+        )
+        # As pages do: the whole conversation again, with its pictures.
+        history: list[Message] = [{"role": "user", "content": content}, assistant("Blue")]
+        again = await told(app, [*history, user("Really?")])
+        files = (await get(app, first.headers[HEADER], "/files"))["files"]
+        types = [e["type"] for e in (await get(app, first.headers[HEADER], "/events"))["events"]]
+        [asked, _] = [chat.json["messages"] for chat in app.models.chats]
+
+    assert again == (first.headers[HEADER], "Yes")
+    assert [file["name"] for file in files] == ["picture.png", "picture-2.png"]
+    assert types.count("image_shown") == types.count("file_uploaded") == 2
+    assert len(asked[-1]["images"]) == 2
 
 
 async def test_an_answer_comes_in_pieces_with_usage_where_it_is_asked_for(
@@ -587,12 +618,23 @@ async def test_a_turn_that_waits_says_so_and_waits_on(app: RunningApp) -> None:
                         "role": "user",
                         "content": [
                             {"type": "text", "text": "What is it?"},
-                            {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}},
+                            {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
                         ],
                     }
                 ]
             },
             "messages[0].content[1]",
+        ),
+        *(
+            ({"messages": [{"role": "user", "content": [picture(url)]}]}, "messages[0].content[0]")
+            for url in (
+                "https://example.org/cat.png",
+                "data:image/png;base64,",
+                "data:image/png,abc",
+                "data:image/png;base64,%%%",
+                "data:image/svg+xml;base64,PHN2Zy8+",
+                "",
+            )
         ),
     ],
 )
@@ -627,7 +669,7 @@ async def test_every_other_error_is_in_openais_form_too(app: RunningApp) -> None
     url = "/v1/chat/completions"
     foreign = await app.client.post(url, content=b"{}", headers={"Origin": "http://evil.example"})
     malformed = await app.client.post(url, content=b"{")
-    large = await app.client.post(url, content=b"x" * 1_100_000)
+    large = await app.client.post(url, content=b"x" * 9_000_000)
     wrong = await app.client.get(url)
 
     answers = [foreign, malformed, large, wrong]

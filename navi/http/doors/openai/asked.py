@@ -1,12 +1,13 @@
 """Read what a client asks: conversation, instructions, what navi cannot do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from navi.application.doors.take_message import Asked
+from navi.application.doors.take_message import Asked, Picture
 from navi.domain.errors import BadInput
 from navi.domain.events import Said
+from navi.http.doors.openai.pictures import PICTURE, picture_in
 from navi.http.doors.openai.wire import ChatMessage, ChatRequest
-from navi.http.requests.validation import check_words, validated_message
+from navi.http.requests.validation import MAX_FILES, check_words, validated_message
 
 MAX_MESSAGES = 10_000
 MAX_INSTRUCTIONS = 64 * 1024  # characters of system messages: they stand in every prompt
@@ -32,8 +33,13 @@ _NOT_SAID = (
 )  # parts of an answer that are not its text
 
 
-def asked_by(request: ChatRequest, headers: Mapping[str, str]) -> Asked:
+def asked_by(
+    request: ChatRequest, headers: Mapping[str, str], *, refused_suffixes: Iterable[str] = ()
+) -> Asked:
     """What is asked.
+
+    Args:
+        refused_suffixes: of files that are not taken, see ``picture_in``.
 
     Raises:
         BadInput: it cannot be answered here, or is malformed; names the part that is to blame.
@@ -45,7 +51,7 @@ def asked_by(request: ChatRequest, headers: Mapping[str, str]) -> Asked:
     place = f"messages[{len(before)}]"
     if last.role != "user":
         raise BadInput(f"{place}.role", "has to be 'user': that is what is answered")
-    _refuse_what_is_no_text(place, last)
+    pictures = _pictures(place, last, refused_suffixes)
     content = validated_message(
         content=_text_of(last), files=(), mode="queue", message_id=None
     ).content
@@ -68,6 +74,7 @@ def asked_by(request: ChatRequest, headers: Mapping[str, str]) -> Asked:
         ),
         planning=bool(request.stream) and not plain,
         plain=plain,
+        pictures=() if plain else pictures,
     )
 
 
@@ -85,16 +92,24 @@ def _refuse_what_is_not_offered(request: ChatRequest) -> None:
         raise BadInput("response_format", "has to be 'text'")
 
 
-def _refuse_what_is_no_text(place: str, message: ChatMessage) -> None:
+def _pictures(place: str, message: ChatMessage, refused: Iterable[str]) -> tuple[Picture, ...]:
+    """The pictures of the message that is answered; what is neither text nor picture is refused."""
     if isinstance(message.content, str | None):
-        return
+        return ()
+    pictures: list[Picture] = []
     for number, part in enumerate(message.content):
-        if part.type not in _TEXT_PARTS:
+        here = f"{place}.content[{number}]"
+        if part.type == PICTURE:
+            pictures.append(picture_in(here, part, refused=refused))
+        elif part.type not in _TEXT_PARTS:
             raise BadInput(
-                f"{place}.content[{number}]",
-                f"is {part.type[:50]!r}, and only text is taken here; "
-                "files and pictures go to POST /sessions/{id}/files",
+                here,
+                f"is {part.type[:50]!r}, and text and pictures are taken here; "
+                "files go to POST /sessions/{id}/files",
             )
+    if len(pictures) > MAX_FILES:
+        raise BadInput(f"{place}.content", f"has {len(pictures)} pictures, {MAX_FILES} are allowed")
+    return tuple(pictures)
 
 
 def _text_of(message: ChatMessage) -> str:

@@ -28,6 +28,7 @@ from navi.http.requests.validation import session_of
 from navi.race import race
 
 SESSION_HEADER = "X-Navi-Session"
+MAX_CONVERSATION_BYTES = 8 * 1024 * 1024  # programs repeat all of it, with its pictures
 
 
 class Gone(Struct, frozen=True, kw_only=True):
@@ -82,8 +83,9 @@ async def get_model(name: PathText, services: Given) -> Response[bytes]:
 )
 async def complete_chat(request: Edge, services: Given, principal: Caller) -> ASGIApp:
     """An answer to the last message of a conversation; as server-sent events with `stream`."""
-    wanted = await read_json(request, ChatRequest)
-    asked = asked_by(wanted, request.headers)
+    wanted = await read_json(request, ChatRequest, most=MAX_CONVERSATION_BYTES)
+    refused = services.uploads.refused_suffixes
+    asked = asked_by(wanted, request.headers, refused_suffixes=refused)
     if await services.profiles.get(asked.profile_id) is None:
         raise NoSuchModel(asked.profile_id)
     named = request.headers.get(SESSION_HEADER)

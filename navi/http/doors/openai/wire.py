@@ -12,12 +12,19 @@ from navi.domain.events import Usage
 FinishReason = Literal["stop", "length"]
 
 
+class ImageUrl(Struct, frozen=True, kw_only=True):
+    """Where a picture is, or the picture itself as a ``data:`` URI."""
+
+    url: str
+
+
 class ContentPart(Struct, frozen=True, kw_only=True):
-    """A part of a message: ``text``, or what only its type is looked at of."""
+    """A part of a message: ``text``, a picture, or what only its type is looked at of."""
 
     type: str
     text: str | None = None
     refusal: str | None = None
+    image_url: ImageUrl | str | None = None
 
 
 class ChatMessage(Struct, frozen=True, kw_only=True):
