@@ -21,7 +21,8 @@ from bench.service.lag import Lag, open_lag
 from bench.service.loop import run
 from bench.service.machine import machine, memory_of, memory_of_nats, used
 from bench.service.paced_model import ModelProcess, Pace, running_model
-from bench.service.viewer import Viewer
+from bench.service.people import NOBODY, Headers, signed_up
+from bench.service.viewer import Viewer, asked
 from tests.support.navi_process import NaviProcess, running_navi
 
 WATCHED = 5  # watchers a session, on as many sessions as that makes
@@ -82,14 +83,20 @@ def main() -> int:
     parser.add_argument("--watchers", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=15.0, help="that each answer takes")
     parser.add_argument("--rate", type=float, default=20.0, help="pieces a second of each answer")
+    parser.add_argument(
+        "--accounts",
+        action="store_true",
+        help="instead of one session and all: all without accounts, and each with one of its own",
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     pace = Pace(pieces=round(arguments.seconds * arguments.rate), a_second=arguments.rate)
-    phases = run(_measure(arguments.sessions, arguments.watchers, pace))
+    measure = _with_accounts if arguments.accounts else _measure
+    phases = run(measure(arguments.sessions, arguments.watchers, pace))
     if arguments.json:
         print(json.dumps([msgspec.to_builtins(phase) for phase in phases], indent=2))
     else:
-        print(_table(phases))
+        print(_table(phases, accounts=arguments.accounts))
     broken = [sentence for phase in phases for sentence in phase.broken]
     for sentence in broken:
         print(f"BROKEN: {sentence}", file=sys.stderr)
@@ -99,10 +106,26 @@ def main() -> int:
 async def _measure(sessions: int, watchers: int, pace: Pace) -> list[Phase]:
     """One session alone, twice since the first warms up, then all at once."""
     async with service() as (navi, model), open_lag(navi) as lag:
-        short = Pace(pieces=round(3 * pace.a_second), a_second=pace.a_second)
-        await _phase(navi, model, lag, 1, 0, short)
-        alone = await _phase(navi, model, lag, 1, 0, pace)
-        return [alone, await _phase(navi, model, lag, sessions, watchers, pace)]
+        await _phase(navi, model, lag, [NOBODY], 0, _short(pace))
+        alone = await _phase(navi, model, lag, [NOBODY], 0, pace)
+        return [alone, await _phase(navi, model, lag, [NOBODY] * sessions, watchers, pace)]
+
+
+async def _with_accounts(sessions: int, watchers: int, pace: Pace) -> list[Phase]:
+    """All at once without accounts, then as many users with a session each; a service of its own for both."""
+    phases: list[Phase] = []
+    for auth in ("none", "accounts"):
+        async with service(NAVI_AUTH=auth) as (navi, model), open_lag(navi) as lag:
+            signed_in = auth == "accounts"
+            people = await signed_up(navi, sessions) if signed_in else [NOBODY] * sessions
+            await _phase(navi, model, lag, people[:1], 0, _short(pace))
+            phases.append(await _phase(navi, model, lag, people, watchers, pace))
+    return phases
+
+
+def _short(pace: Pace) -> Pace:
+    """A few seconds, to warm up."""
+    return Pace(pieces=round(3 * pace.a_second), a_second=pace.a_second)
 
 
 @asynccontextmanager
@@ -129,11 +152,22 @@ async def service(
 
 
 async def _phase(
-    navi: NaviProcess, model: ModelProcess, lag: Lag, sessions: int, watchers: int, pace: Pace
+    navi: NaviProcess,
+    model: ModelProcess,
+    lag: Lag,
+    people: Sequence[Headers],
+    watchers: int,
+    pace: Pace,
 ) -> Phase:
-    ids = [await navi.new_session() for _ in range(sessions)]
-    speakers = [Viewer(navi.url, session_id) for session_id in ids]
-    watching = [Viewer(navi.url, ids[n // WATCHED % sessions]) for n in range(watchers)]
+    """A session for each of ``people``, whose requests come with these headers."""
+    sessions = len(people)
+    ids = [await _new_session(navi, headers) for headers in people]
+
+    def viewer_of(number: int) -> Viewer:
+        return Viewer(navi.url, ids[number], headers=people[number])
+
+    speakers = [viewer_of(number) for number in range(sessions)]
+    watching = [viewer_of(n // WATCHED % sessions) for n in range(watchers)]
     viewers = [*speakers, *watching]
     memory = [memory_of(navi.pid)]
     load_before = os.getloadavg()[0]
@@ -202,6 +236,12 @@ async def _phase(
     )
 
 
+async def _new_session(navi: NaviProcess, headers: Headers) -> str:
+    async with navi.client() as client:
+        made = await asked(client, "POST", "/sessions", {}, headers)
+    return str(made.json()["id"])
+
+
 async def _say(speaker: Viewer, pace: Pace, wait: float) -> float:
     """Say the message a little later; gives the moment."""
     await asyncio.sleep(wait)
@@ -228,9 +268,12 @@ async def _broken(client: httpx.AsyncClient, viewers: Sequence[Viewer]) -> list[
     return [sentence for sentence in found if sentence is not None]
 
 
-def _table(phases: Sequence[Phase]) -> str:
+def _table(phases: Sequence[Phase], *, accounts: bool) -> str:
     alone, many = phases
-    heads = ["", f"{alone.sessions} session", f"{many.sessions} sessions, {many.watchers} watchers"]
+    all_of_them = f"{many.sessions} sessions, {many.watchers} watchers"
+    heads = ["", f"{alone.sessions} session", all_of_them]
+    if accounts:
+        heads = ["", f"{all_of_them}, no accounts", f"{many.sessions} users, a session each"]
     rows: list[tuple[str, ...]] = [
         ("turns completed", *(f"{p.completed} of {p.sessions}" for p in phases), ""),
         (

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from http import HTTPStatus
@@ -44,13 +44,17 @@ asked_again: Counter[str] = Counter()  # by method, what of a session, and why
 
 
 async def asked(
-    client: httpx.AsyncClient, method: str, path: str, body: object = None
+    client: httpx.AsyncClient,
+    method: str,
+    path: str,
+    body: object = None,
+    headers: Mapping[str, str] | None = None,
 ) -> httpx.Response:
     """The answer to a request that is repeated while navi says 503, as its clients are told to."""
     async with asyncio.timeout(WAIT_SECONDS):
         while True:
             try:
-                answer = await client.request(method, path, json=body)
+                answer = await client.request(method, path, json=body, headers=headers)
             except httpx.TransportError as error:  # on a machine that is busy with other things
                 why = type(error).__name__
             else:
@@ -72,7 +76,19 @@ class Viewer:
         closed: how often a connection ended, by close code; 1006 where it was cut.
     """
 
-    def __init__(self, url: str, session_id: str, *, after: int = 0) -> None:
+    def __init__(
+        self,
+        url: str,
+        session_id: str,
+        *,
+        after: int = 0,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """A client that has seen nothing yet.
+
+        Args:
+            headers: what its requests come with, where there are accounts.
+        """
         self.session_id = session_id
         self.seq = after
         self.delays: list[float] = []
@@ -86,6 +102,7 @@ class Viewer:
         self.reading.set()
         self._seen = sha256()
         self._after = after
+        self._headers = headers
         self._url = f"{url.replace('http', 'ws', 1)}/ws/sessions/{session_id}"
         self._socket: ClientConnection | None = None
         self._news = asyncio.Condition()
@@ -95,7 +112,11 @@ class Viewer:
         while True:
             try:
                 async with connect(
-                    f"{self._url}?after={self.seq}", proxy=None, compression=None, max_size=2**20
+                    f"{self._url}?after={self.seq}",
+                    additional_headers=self._headers,
+                    proxy=None,
+                    compression=None,
+                    max_size=2**20,
                 ) as socket:
                     self._socket = socket
                     await self._follow(socket)
@@ -186,17 +207,24 @@ class Viewer:
 
     async def missed(self, client: httpx.AsyncClient) -> str | None:
         """What this client saw that is not as the log has it; None where both are equal, byte for byte."""
+        seen, digest = (
+            self.seq - self._after,
+            self._seen.digest(),
+        )  # more may come while it is asked
         path = f"/sessions/{self.session_id}/events?after={self._after}"
-        answer = await asked(client, "GET", path)
-        return self.compared(msgspec.json.decode(answer.content, type=_Events).events)
+        answer = await asked(client, "GET", path, headers=self._headers)
+        events = msgspec.json.decode(answer.content, type=_Events).events
+        return self._compared(events, seen, digest)
 
     def compared(self, events: Sequence[bytes | Raw]) -> str | None:
         """The same, with what the log has behind where this client began."""
+        return self._compared(events, self.seq - self._after, self._seen.digest())
+
+    def _compared(self, events: Sequence[bytes | Raw], seen: int, digest: bytes) -> str | None:
         rows = [bytes(row) for row in events]
-        seen = self.seq - self._after
         if seen > len(rows):
             return f"{self.session_id}: saw {seen} events of {len(rows)}"
-        if sha256(b"".join(rows[:seen])).digest() != self._seen.digest():
+        if sha256(b"".join(rows[:seen])).digest() != digest:
             return f"{self.session_id}: other bytes than in the log"
         # What follows a turn, as the session's name, may be on its way yet.
         late = [msgspec.json.decode(row, type=_Frame).type for row in rows[seen:]]
