@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 
-import litestar
 import msgspec
 
 ROOT = Path(__file__).parents[2]
@@ -216,10 +215,13 @@ def _encoded(word: int) -> bytes:
 
 
 def _import_navi() -> None:
-    import navi
+    """What commands and the server come with; not what only processes of tools do, which is as much again."""
+    import litestar
 
-    for module in pkgutil.walk_packages(navi.__path__, "navi."):
-        if not module.name.endswith("__main__"):
+    from navi import bootstrap, cli
+
+    for package in (cli, bootstrap):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     litestar.Litestar(openapi_config=None)  # which imports plugins only now
     gc.freeze()  # what is here stays here, so that its pages go on being shared

@@ -139,7 +139,7 @@ class NaviProcess:
         self._module = module  # that serves as navi does
         self.settings = dict(settings)
         self.url = ""
-        self._start = 0  # where the log of the process that runs begins
+        self._start = 0  # bytes: where the log of the process that runs begins
         self._process: ForkedProcess | None = None
         self._log = data_dir.with_name(f"{data_dir.name}.log")
 
@@ -153,10 +153,16 @@ class NaviProcess:
         """Everything that it and the ones started before it on this directory have written."""
         return self._log.read_text("utf-8", "replace") if self._log.exists() else ""
 
+    def _latest_log(self) -> str:
+        # Asked for again and again, of a log that may hold many starts.
+        with self._log.open("rb") as file:
+            file.seek(self._start)
+            return file.read().decode("utf-8", "replace")
+
     async def has_logged(self, event: str) -> None:
         """Wait until the process that runs has logged an event of this name."""
         async with asyncio.timeout(END_SECONDS):
-            while f'"event": "{event}"' not in self.log[self._start :]:  # noqa: ASYNC110  # it is a file
+            while f'"event": "{event}"' not in self._latest_log():  # noqa: ASYNC110  # it is a file
                 await asyncio.sleep(0.02)
 
     # --- life ---
@@ -172,7 +178,7 @@ class NaviProcess:
         """
         if "DATABASE_URL" not in self.settings:
             await give_cluster(self.data_dir)
-        self._start = len(self.log)
+        self._start = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as output:
             self._process = await fork(
                 self._module,
@@ -238,7 +244,7 @@ class NaviProcess:
         return [me, *me.children(recursive=True)]
 
     def _address(self) -> str | None:
-        for line in self.log[self._start :].splitlines():
+        for line in self._latest_log().splitlines():
             words = line.split()
             if len(words) > 1 and words[0] == "chat" and words[1].startswith("http"):
                 return words[1]
