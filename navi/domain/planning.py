@@ -281,8 +281,9 @@ def _parted(line: str) -> tuple[str, Executor] | None:
         words, executor = _plain(line), Executor(kind="self")
     else:
         words = _plain(f"{line[: found.start()]} {line[found.end() :]}")
-        executor = _executor(found["kind"].upper(), found["name"])
-    said = words or executor.name
+        # In every form, what stands before a name is emphasis.
+        executor = _executor(found["kind"].upper(), (found["name"] or "").lstrip("_"))
+    said = words or _plain(executor.name or "")
     return (said, executor) if said else None
 
 
@@ -294,7 +295,7 @@ def _mark(line: str) -> re.Match[str] | None:
     return None
 
 
-def _executor(kind: str, name: str | None) -> Executor:
+def _executor(kind: str, name: str) -> Executor:
     match kind:
         case "TOOL" if name:
             return Executor(kind="tool", name=name)

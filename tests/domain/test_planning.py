@@ -2,7 +2,7 @@
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from navi.domain.events import Executor, PlanStep, TodoItem
 from navi.domain.planning import (
@@ -307,6 +307,9 @@ LINES = st.lists(
 
 
 @given(LINES)
+@example(["0.(TOOL:0_)"])
+@example(["1. TOOL: _read - the file"])
+@example(["1. TOOL: _ - the file"])
 def test_every_answer_is_read_and_its_normal_form_is_stable(lines: list[str]) -> None:
     read = parse_plan("\n".join(lines))
 
