@@ -12,7 +12,7 @@ from navi.application.accounts.sign_in import NewLogin
 from navi.domain.accounts import MAX_NAME, MAX_PASSWORD, MIN_PASSWORD, Credential
 from navi.domain.errors import BadInput, Forbidden, RuleBroken
 from navi.domain.ids import Owner
-from navi.domain.principal import Limits, Role, Scope
+from navi.domain.principal import AuthKind, Limits, Role, Scope
 from navi.http.requests.access import Arrival, Caller, GivenActor, GivenArrival
 from navi.http.requests.bodies import NO_STORE, answer, read_body, read_json
 from navi.http.requests.errors import Edge
@@ -51,12 +51,17 @@ class PasswordChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Me(Struct, frozen=True, kw_only=True):
-    """Who asks."""
+    """Who asks.
+
+    Attributes:
+        auth_kind: how navi knows; only who has a ``login`` signs out.
+    """
 
     id: Owner
     name: str
     role: Role
     limits: Limits
+    auth_kind: AuthKind
 
 
 class TokenAnswer(Struct, frozen=True, kw_only=True):
@@ -149,6 +154,7 @@ async def get_me(principal: Caller) -> Response[bytes]:
             name=principal.name,
             role=principal.role,
             limits=principal.limits,
+            auth_kind=principal.auth_kind,
         )
     )
 

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import datetime
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Literal
 
@@ -137,12 +138,12 @@ async def create_session(request: Edge, services: Given, principal: Caller) -> R
             ("after", {"type": "string"}, "`next` of the page before"),
             ("owner", {"type": "string", "enum": ["all"]}, "everybody's, for admins"),
         ),
-        answers={200: SessionList},
+        answers={200: SessionList, 304: None},
         errors=(400,),
     ),
 )
 async def get_sessions(request: Edge, services: Given, principal: Caller) -> Response[bytes]:
-    """A page of sessions, or all of them."""
+    """A page of sessions, or all of them; 304 for whoever has it already, by its ``ETag``."""
     everybodys = _all_in(request)
     if everybodys:
         if not principal.is_admin:
@@ -156,7 +157,12 @@ async def get_sessions(request: Edge, services: Given, principal: Caller) -> Res
         limit=limit_in(request.query_params),
     )
     shown = await session_answers(services, *page.sessions)
-    return answer(SessionList(sessions=shown, next=page.next))
+    response = answer(SessionList(sessions=shown, next=page.next))
+    tag = f'"{sha256(response.content).hexdigest()}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(b"", status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
+    response.headers["ETag"] = tag
+    return response
 
 
 @get(

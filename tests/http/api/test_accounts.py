@@ -67,7 +67,8 @@ async def test_the_set_up_link_makes_the_first_admin_once(tmp_path: Path) -> Non
         assert await app.node.accounts.sign_in.open_setup() is None
         me = (await client.get("/auth/me")).json()
         limits = {"turns": 4, "requests": 600, "sockets": 20, "tokens": None}
-        assert me == {"id": LOCAL_OWNER, "name": "Ada", "role": "admin", "limits": limits}
+        ada = {"id": LOCAL_OWNER, "name": "Ada", "role": "admin"}
+        assert me == {**ada, "limits": limits, "auth_kind": "login"}
         assert [type_ for type_, _ in await deeds(app)] == [
             "session_created",
             "user_created",

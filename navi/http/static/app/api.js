@@ -6,6 +6,7 @@ import { signal } from "./html.js";
 export const signedOut = signal(false);
 
 const SECONDS = 30;
+const UNCHANGED = 304;
 
 /** A request that was refused, or that nobody answered (`status` 0). */
 export class Problem extends Error {
@@ -26,9 +27,25 @@ export class Problem extends Error {
  *
  * @throws {Problem} it was refused, or there was no answer.
  */
-export async function ask(method, path, { body, form, seconds = SECONDS, signal: stop } = {}) {
+export async function ask(method, path, options) {
+  const response = await request(method, path, options);
+  return response.status === 204 ? null : response.json();
+}
+
+/**
+ * Ask for what may be as it was: `{tag, answer}`, where `answer` is null if it still is what `tag` stands for.
+ *
+ * @throws {Problem} it was refused, or there was no answer.
+ */
+export async function getChanged(path, tag) {
+  const response = await request("GET", path, { headers: tag ? { "If-None-Match": tag } : {} });
+  if (response.status === UNCHANGED) return { tag, answer: null };
+  return { tag: response.headers.get("etag"), answer: await response.json() };
+}
+
+async function request(method, path, { body, form, headers = {}, seconds = SECONDS, signal: stop } = {}) {
   const limit = AbortSignal.timeout(seconds * 1000);
-  const options = { method, signal: stop ? AbortSignal.any([stop, limit]) : limit, headers: {} };
+  const options = { method, signal: stop ? AbortSignal.any([stop, limit]) : limit, headers: { ...headers } };
   if (form) options.body = form;
   else if (body !== undefined) {
     options.body = JSON.stringify(body);
@@ -38,7 +55,7 @@ export async function ask(method, path, { body, form, seconds = SECONDS, signal:
     if (stop?.aborted) throw error;
     throw new Problem(0, String(error.message ?? error));
   });
-  if (response.ok) return response.status === 204 ? null : response.json();
+  if (response.ok || response.status === UNCHANGED) return response;
   throw await problemOf(response);
 }
 

@@ -1,4 +1,4 @@
-// Where the page is: `/`, `/setup`, or `/s/{session}?at=N&view=timeline`. The address says it all, so that
+// Where the page is: `/`, `/setup`, or `/s/{session}?at=N&view=timeline#SEQ`. The address says it all, so that
 // it can be sent to somebody, opened in another tab and gone back from.
 
 import { signal } from "./html.js";
@@ -10,7 +10,7 @@ export const PLACES = ["usage", "memories", "health", "users", "audit", "setting
 const NEW = "/";
 
 function read() {
-  const { pathname, searchParams } = new URL(location.href);
+  const { pathname, searchParams, hash } = new URL(location.href);
   const parts = pathname.split("/");
   const at = searchParams.get("at");
   const view = searchParams.get("view");
@@ -20,11 +20,15 @@ function read() {
     sessionId: parts[1] === "s" ? decodeURIComponent(parts[2] ?? "") || null : null,
     at: at !== null && /^\d{1,16}$/.test(at) ? Number(at) : null,
     view: VIEWS.includes(view) ? view : "chat",
+    seq: /^#\d{1,16}$/.test(hash) ? Number(hash.slice(1)) : null,
     place: PLACES.includes(place) ? place : null,
   };
 }
 
-/** `{setup, sessionId, at, view, place}`; `at` is a seq or null for now, `place` one of PLACES or null. */
+/**
+ * `{setup, sessionId, at, view, seq, place}`; `at` is a seq or null for now, `seq` that of the message that
+ * is meant or null, `place` one of PLACES or null.
+ */
 export const route = signal(read());
 
 addEventListener("popstate", () => {
@@ -32,19 +36,19 @@ addEventListener("popstate", () => {
 });
 
 /** The address of a place; what is not named is as at first. */
-export function addressOf({ sessionId = null, at = null, view = "chat", place = null }) {
+export function addressOf({ sessionId = null, at = null, view = "chat", seq = null, place = null }) {
   const query = new URLSearchParams();
   if (place !== null) query.set("show", place);
   if (view !== "chat") query.set("view", view);
   if (at !== null) query.set("at", String(at));
   const path = sessionId === null ? NEW : `/s/${encodeURIComponent(sessionId)}`;
-  return query.size ? `${path}?${query}` : path;
+  return path + (query.size ? `?${query}` : "") + (seq === null ? "" : `#${seq}`);
 }
 
 /** Go to a place; `replace` leaves no step to go back to, as for a slider that is being dragged. */
 export function go(place, { replace = false } = {}) {
   const address = addressOf(place);
-  if (address !== location.pathname + location.search) {
+  if (address !== location.pathname + location.search + location.hash) {
     history[replace ? "replaceState" : "pushState"](null, "", address);
   }
   route.value = read();

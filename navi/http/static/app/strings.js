@@ -49,7 +49,7 @@ export function tokens(count) {
   return `${value.toLocaleString(language.value, { maximumFractionDigits: value < 100 ? 1 : 0 })}${unit}`;
 }
 
-/** A duration as people read it: 35 ms, 1.2 s, 3 min 20 s. */
+/** A duration as people read it: 35 ms, 1.2 s, 3 min 20 s. The units are the same in all languages here. */
 export function duration(milliseconds) {
   const ms = Math.max(0, Math.round(milliseconds));
   if (ms < 1000) return `${ms} ms`;
@@ -62,9 +62,9 @@ export function duration(milliseconds) {
 export function ago(at, now = Date.now()) {
   const minutes = Math.floor((now - Date.parse(at)) / 60000);
   if (minutes < 1) return t("now-ago");
-  if (minutes < 60) return `${minutes} min`;
-  if (minutes < 1440) return `${Math.floor(minutes / 60)} h`;
-  return `${Math.floor(minutes / 1440)} d`;
+  if (minutes < 60) return t("minutes-ago", { n: minutes });
+  if (minutes < 1440) return t("hours-ago", { n: Math.floor(minutes / 60) });
+  return t("days-ago", { n: Math.floor(minutes / 1440) });
 }
 
 /** A moment in time, in full. */

@@ -42,6 +42,7 @@ export class EventLog {
   /** Load the end of the log and follow it from there. */
   async open({ onEnd, onReady, onRefused } = {}) {
     const page = await this._page({ limit: FIRST });
+    if (this._closed) return;
     this._put(page);
     this._last = this.head.value = page.at(-1)?.seq ?? 0;
     // The text of a call that is open was sent before; it is sent again from where the call began.
@@ -63,6 +64,7 @@ export class EventLog {
   }
 
   close() {
+    this._closed = true;
     this.socket?.close();
     this._listeners.clear();
   }

@@ -1,6 +1,6 @@
 // The session that is open: its log, its conversation, and the moment at which it is looked at.
 
-import { Problem, get, patch, pathOf, post } from "../api.js";
+import { Problem, get, patch, pathOf, post, signedOut } from "../api.js";
 import { complain } from "../announce.js";
 import { computed, effect, signal, untracked } from "../html.js";
 import { conversation } from "../folds/conversation.js";
@@ -42,9 +42,11 @@ export class OpenSession {
   }
 
   close() {
+    this._closed = true;
     this.log.close();
     this.outbox.close();
     clearTimeout(this._reading);
+    clearTimeout(this._retry);
     for (const stop of this._stop) stop();
     for (const history of this._histories.values()) history.close();
   }
@@ -90,14 +92,17 @@ export class OpenSession {
           this.outbox.flush();
         },
         onEnd: (why) => {
-          this.state.value = why === "gone" ? "gone" : this.state.value;
+          if (why === "gone") this.state.value = "gone";
+          else signedOut.value = true;
         },
       });
+      if (this._closed) return;
       this.log.listen((event) => this._noted(event));
       this.state.value = "here";
       await this._fetchDeltas(this.moment.value);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
+      if (this._closed) return;
       this.problem.value = error;
       this.state.value = error.status === 404 ? "gone" : "failed";
       if (error.mayPass) this._retry = setTimeout(() => this._load(), (error.retryAfter ?? 2) * 1000);
@@ -189,12 +194,20 @@ export async function doing(what) {
   }
 }
 
+/** Open the session of the address anew, as after signing in. */
+export function reopen() {
+  const id = route.value.sessionId;
+  current.value?.close();
+  current.value = id === null ? null : new OpenSession(id);
+}
+
 // One session is open at a time: the one that the address names.
 effect(() => {
   const id = route.value.sessionId;
   untracked(() => {
-    if (current.value?.id === id) return;
-    current.value?.close();
-    current.value = id === null ? null : new OpenSession(id);
+    if (current.value?.id !== id) reopen();
   });
+});
+effect(() => {
+  if (signedOut.value) untracked(() => current.value?.close());
 });

@@ -55,6 +55,7 @@ export class Outbox {
         this._accepted.add(message.message_id);
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
+        if (error.status === 401) return; // kept until somebody has signed in
         if (error.mayPass) {
           this._timer = setTimeout(() => this.flush(), (error.retryAfter ?? 0) * 1000 || WAIT);
           if (error.status === 429) complain(error.message);

@@ -5,7 +5,12 @@ import { signedOut } from "../api.js";
 import { html } from "../html.js";
 import { route } from "../router.js";
 import { t } from "../strings.js";
+import { Connection } from "./connection.js";
+import { Dialogs } from "./dialogs.js";
+import { isOpen } from "./drawer.js";
+import { PlacePage } from "./place_page.js";
 import { SessionPage } from "./session_page.js";
+import "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
 import { SignIn } from "./sign_in.js";
 import { StartPage } from "./start_page.js";
@@ -15,10 +20,20 @@ export function App() {
   return html`
     <div class="app">
       <${Sidebar} />
-      ${route.value.sessionId ? html`<${SessionPage} />` : html`<${StartPage} />`}
+      <div class="page" inert=${isOpen()}>
+        <${Connection} />
+        <${Open} />
+      </div>
       <${Lines} />
+      <${Dialogs} />
     </div>
   `;
+}
+
+function Open() {
+  const { place, sessionId } = route.value;
+  if (place !== null) return html`<${PlacePage} />`;
+  return sessionId === null ? html`<${StartPage} />` : html`<${SessionPage} />`;
 }
 
 /** What goes on, for screen readers; what went wrong, for everybody. */

@@ -1,12 +1,17 @@
 // A session: its title, its views, and what belongs to all of them.
 
 import { Chat } from "../chat/chat.js";
-import { html, useEffect, useRef } from "../html.js";
+import { html, useRef } from "../html.js";
+import { AlertIcon, SearchIcon } from "../icons.js";
 import { lazy } from "../lazy.js";
 import { MomentBar } from "../moments/moment_bar.js";
-import { VIEWS, addressOf, go, route } from "../router.js";
-import { current } from "../session/open_session.js";
+import { VIEWS, go, route } from "../router.js";
+import { current, reopen } from "../session/open_session.js";
 import { t } from "../strings.js";
+import { newSession } from "./new_session.js";
+import { Notice } from "./notice.js";
+import { PageHeader } from "./page_header.js";
+import { useTitle } from "./title.js";
 
 const VIEW_OF = {
   chat: Chat,
@@ -17,20 +22,25 @@ const VIEW_OF = {
 
 export function SessionPage() {
   const session = current.value;
-  const name = session.row.value?.name || t("unnamed");
-  useEffect(() => {
-    document.title = `${name} · navi`;
-  }, [name]);
   const state = session.state.value;
+  const title = state === "gone" ? t("gone") : session.row.value ? session.row.value.name || t("unnamed") : "";
+  useTitle(title);
   return html`
     <main class="session" key=${session.id}>
-      <header class="session-header">
-        <h1>${name}</h1>
-        ${state === "here" && html`<${Tabs} />`}
-      </header>
-      ${state === "gone" && html`<div class="empty"><h2>${t("gone")}</h2></div>`}
-      ${state === "failed" && html`<div class="empty" role="alert">${session.problem.value.message}</div>`}
-      ${state === "loading" && html`<div class="empty">${t("loading")}</div>`}
+      <${PageHeader} title=${state === "gone" ? "" : title}>${state === "here" && html`<${Tabs} />`}<//>
+      ${state === "gone" &&
+      html`
+        <${Notice} icon=${SearchIcon} title=${t("gone")} text=${t("gone-explained")}>
+          <button onClick=${newSession}>${t("begin-another")}</button>
+        <//>
+      `}
+      ${state === "failed" &&
+      html`
+        <${Notice} icon=${AlertIcon} role="alert" title=${t("session-failed")} text=${session.problem.value.message}>
+          <button onClick=${reopen}>${t("try-again")}</button>
+        <//>
+      `}
+      ${state === "loading" && html`<div class="empty late">${t("loading")}</div>`}
       ${state === "here" && html`<${Views} key=${session.id} session=${session} />`}
     </main>
   `;

@@ -1,32 +1,112 @@
-// The list of sessions.
+// The list of sessions: what waits and runs first, the others by the day they were last active; and the
+// search over what was said in them.
 
-import { html } from "../html.js";
-import { addressOf, follow, route } from "../router.js";
-import { sessions } from "../session/session_list.js";
-import { ago, t } from "../strings.js";
+import { PinIcon, PlusIcon, SearchIcon } from "../icons.js";
+import { html, useEffect, useMemo, useRef, useSignal } from "../html.js";
+import { route } from "../router.js";
+import { reached, sessions } from "../session/session_list.js";
+import { t } from "../strings.js";
+import { DRAWER, closeDrawer, isOpen, isShut } from "./drawer.js";
+import { Me } from "./me_menu.js";
+import { newSession } from "./new_session.js";
+import { Found, useSearch } from "./search.js";
+import { SessionEntry } from "./session_entry.js";
+import { groupsOf } from "./session_groups.js";
+import { UsageLine } from "./usage_line.js";
 
 export function Sidebar() {
+  const query = useSignal("");
+  const nav = useRef();
+  const field = useRef();
+  const stop = useSignal(null);
+  const open = isOpen();
+  useEffect(() => {
+    if (open) field.current.focus();
+  }, [open]);
+  const onKeyDown = (event) => {
+    if (event.key === "Escape") {
+      if (query.value) query.value = "";
+      else closeDrawer();
+    } else moveFocus(nav.current, event);
+  };
+  const onFocusIn = ({ target }) => {
+    const id = target.closest("[data-session]")?.dataset.session;
+    if (id) stop.value = id;
+  };
   return html`
-    <nav class="sidebar" aria-label=${t("sessions")}>
+    ${open && html`<div class="backdrop" onClick=${closeDrawer}></div>`}
+    <nav
+      id=${DRAWER}
+      ref=${nav}
+      class=${`sidebar${open ? " open" : ""}`}
+      inert=${isShut()}
+      aria-label=${t("sessions")}
+      onKeyDown=${onKeyDown}
+      onFocusIn=${onFocusIn}
+    >
       <header>
-        <a class="button" href="/" onClick=${(event) => follow(event, {})}>${t("new-session")}</a>
+        <button class="new" onClick=${newSession}><${PlusIcon} />${t("new-session")}</button>
+        <div class="search">
+          <${SearchIcon} />
+          <input
+            ref=${field}
+            type="search"
+            aria-label=${t("search-sessions")}
+            placeholder=${t("search-hint")}
+            value=${query}
+            onInput=${({ target }) => {
+              query.value = target.value;
+            }}
+          />
+        </div>
       </header>
-      <ul>
-        ${sessions.value?.map((session) => html`<${Entry} key=${session.id} session=${session} />`)}
-      </ul>
+      <div class="entries"><${Sessions} query=${query.value.trim()} stop=${stop.value} /></div>
+      <footer><${UsageLine} /><${Me} /></footer>
     </nav>
   `;
 }
 
-function Entry({ session }) {
-  const place = { sessionId: session.id };
-  const isOpen = route.value.sessionId === session.id;
+function Sessions({ query, stop }) {
+  const rows = sessions.value;
+  const found = useSearch(query);
+  const groups = useMemo(() => (rows ? groupsOf(rows, query) : []), [rows, query]);
+  if (rows === null) return html`<p class="hint">${t(reached.value ? "loading" : "no-answer")}</p>`;
+  if (!query && !rows.length) return html`<p class="hint">${t("no-sessions")}</p>`;
+  const shown = groups.flatMap(({ rows: some }) => some);
+  const opened = route.value.sessionId;
+  const first = [stop, opened].find((id) => shown.some((row) => row.id === id)) ?? shown[0]?.id;
   return html`
-    <li>
-      <a href=${addressOf(place)} aria-current=${isOpen ? "page" : undefined} onClick=${(event) => follow(event, place)}>
-        ${session.name || t("unnamed")}
-      </a>
-      <span class="fine">${session.status === "running" ? t("running") : ago(session.last_active)}</span>
-    </li>
+    ${groups.map(
+      ({ name, rows: some }) => html`
+        <section key=${name} aria-labelledby=${`group-${name}`}>
+          <h2 id=${`group-${name}`}>${name === "pinned" && html`<${PinIcon} />`}${t(`group-${name}`)}</h2>
+          <ul>
+            ${some.map((row) => html`<${SessionEntry} key=${row.id} session=${row} isStop=${row.id === first} />`)}
+          </ul>
+        </section>
+      `,
+    )}
+    ${query && html`<${Found} query=${query} found=${found} named=${shown} />`}
   `;
+}
+
+/** Arrows go through the links, and along a session's buttons. */
+function moveFocus(nav, event) {
+  if (event.altKey || event.ctrlKey || event.metaKey) return;
+  const inField = event.target instanceof HTMLInputElement;
+  const along = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  let next = null;
+  if (along && !inField) {
+    const item = [...(event.target.closest("[data-session]")?.querySelectorAll("a, .entry-actions button") ?? [])];
+    next = item[item.indexOf(event.target) + along];
+  } else {
+    const links = [...nav.querySelectorAll(".entries a")];
+    const at = links.indexOf(event.target.closest("[data-session], .found")?.querySelector("a") ?? null);
+    const places = { ArrowDown: at + 1, ArrowUp: at - 1, ...(inField ? {} : { Home: 0, End: links.length - 1 }) };
+    if (!(event.key in places) || (inField && event.target.type !== "search")) return;
+    next = places[event.key] < 0 ? nav.querySelector("input") : links[places[event.key]];
+  }
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
 }

@@ -3,16 +3,17 @@
 import { doing } from "../session/open_session.js";
 import { Outbox } from "../session/outbox.js";
 import { post } from "../api.js";
-import { html, useEffect } from "../html.js";
+import { html } from "../html.js";
 import { go } from "../router.js";
 import { readSessions } from "../session/session_list.js";
 import { t } from "../strings.js";
 import { Composer } from "../chat/composer.js";
+import { Notice } from "./notice.js";
+import { PageHeader } from "./page_header.js";
+import { useTitle } from "./title.js";
 
 export function StartPage() {
-  useEffect(() => {
-    document.title = "navi";
-  }, []);
+  useTitle("");
   const begin = (message) =>
     doing(async () => {
       const made = await post("/sessions", message.profileId ? { profile_id: message.profileId } : {});
@@ -22,10 +23,8 @@ export function StartPage() {
     });
   return html`
     <main class="session start">
-      <div class="empty">
-        <h1>${t("start-title")}</h1>
-        <p>${t("start-hint")}</p>
-      </div>
+      <${PageHeader} title="" />
+      <${Notice} title=${t("start-title")} text=${t("start-hint")} />
       <${Composer} onBegin=${begin} />
     </main>
   `;

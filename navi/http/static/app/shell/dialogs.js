@@ -1,0 +1,39 @@
+// The dialogs of the frame, loaded when they are first opened. One is open at a time.
+
+import { complain } from "../announce.js";
+import { createElement, html, signal, useEffect, useRef } from "../html.js";
+import { t } from "../strings.js";
+
+const shown = signal(null);
+
+async function open(load) {
+  try {
+    shown.value = await load();
+  } catch {
+    complain(t("not-loaded"), { name: t("load-again"), run: () => location.reload() });
+  }
+}
+
+export const openPalette = () => open(() => import("./palette.js").then((module) => module.Palette));
+export const openShortcuts = () => open(() => import("./shortcut_list.js").then((module) => module.ShortcutList));
+
+export function Dialogs() {
+  return shown.value && createElement(shown.value, { onClose: () => (shown.value = null) });
+}
+
+/** A dialog that is open as long as it is drawn; the focus goes back to where it was. */
+export function Modal({ label, className, onClose, children }) {
+  const dialog = useRef();
+  useEffect(() => dialog.current.showModal(), []);
+  return html`
+    <dialog
+      ref=${dialog}
+      class=${className}
+      aria-label=${label}
+      onClose=${onClose}
+      onClick=${({ target }) => target === dialog.current && dialog.current.close()}
+    >
+      ${children}
+    </dialog>
+  `;
+}

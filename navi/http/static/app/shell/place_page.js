@@ -1,0 +1,39 @@
+// A page that is not about one session: its heading, the way back, and what is loaded for it.
+
+import { BackIcon } from "../icons.js";
+import { effect, html } from "../html.js";
+import { lazy } from "../lazy.js";
+import { go, route } from "../router.js";
+import { t } from "../strings.js";
+import { PageHeader } from "./page_header.js";
+import { useTitle } from "./title.js";
+
+const place = (load) => lazy(() => load().then((module) => module.Place));
+const VIEW_OF = {
+  usage: place(() => import("../places/usage.js")),
+  memories: place(() => import("../places/memories.js")),
+  health: place(() => import("../places/health.js")),
+  users: place(() => import("../places/users.js")),
+  audit: place(() => import("../places/audit.js")),
+  settings: place(() => import("../places/settings.js")),
+};
+
+// The way back is to what was open before; to the beginning for whoever came here from elsewhere.
+let before = {};
+effect(() => {
+  if (route.value.place === null) before = route.value;
+});
+
+export function PlacePage() {
+  const name = route.value.place;
+  const title = t(`place-${name}`);
+  useTitle(title);
+  return html`
+    <main class="session" key=${name}>
+      <${PageHeader} title=${title}>
+        <button class="plain" onClick=${() => go(before)}><${BackIcon} />${t("back")}</button>
+      <//>
+      <div class="place"><${VIEW_OF[name]} key=${name} /></div>
+    </main>
+  `;
+}

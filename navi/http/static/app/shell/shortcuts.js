@@ -1,0 +1,23 @@
+// Keys that do something wherever the focus is.
+
+import { shortcuts } from "../preferences.js";
+import { signedOut } from "../api.js";
+import { commandsNow, isPressed, withKeys, writes } from "./commands.js";
+
+const WRITES_NOTHING = ["checkbox", "radio", "range", "button"];
+
+function isField(element) {
+  if (element instanceof HTMLInputElement) return !WRITES_NOTHING.includes(element.type);
+  return element instanceof HTMLElement && (element.isContentEditable || element.matches("textarea, select"));
+}
+
+addEventListener("keydown", (event) => {
+  if (!shortcuts.value || signedOut.value || event.defaultPrevented || event.isComposing) return;
+  if (document.querySelector("dialog[open]")) return;
+  const inField = isField(event.target);
+  const id = withKeys.find((name) => isPressed(name, event) && !(inField && writes(name)));
+  const command = id && commandsNow().find((other) => other.id === id);
+  if (!command) return;
+  event.preventDefault();
+  command.run();
+});
