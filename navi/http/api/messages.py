@@ -20,9 +20,10 @@ from navi.domain.errors import BadInput, NotFound
 from navi.domain.events import Mode, TodoItem
 from navi.domain.ids import MessageId, SessionId, SubagentId
 from navi.domain.messages import Message, one_by_one
+from navi.domain.principal import Principal
 from navi.domain.session import undecided_calls
 from navi.http.api.sessions import WaitingCall, waiting_calls
-from navi.http.requests.access import OwnSession, ReadableSession
+from navi.http.requests.access import Caller, OwnSession, ReadableSession, nobody
 from navi.http.requests.bodies import answer, client_gone, read_json
 from navi.http.requests.errors import RETRY_SECONDS, Edge, RequestRefused
 from navi.http.requests.operation import AFTER, AT, LIMIT, operation
@@ -92,6 +93,10 @@ class ClientGone(Struct, frozen=True, kw_only=True):
     """Nobody waits for the answer any more."""
 
 
+class SignedOut(Struct, frozen=True, kw_only=True):
+    """Whoever waits may not any more."""
+
+
 class NodeGoing(Struct, frozen=True, kw_only=True):
     """This process ends before the turn does."""
 
@@ -106,7 +111,9 @@ class NodeGoing(Struct, frozen=True, kw_only=True):
         errors=(400, 404, 408, 409, 413, 415, 429),
     ),
 )
-async def send_message(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
+async def send_message(
+    request: Edge, own: OwnSession, services: Given, principal: Caller
+) -> Response[bytes]:
     """Receive a message; wait for its turn to end or to wait for a person, unless ``wait=false``."""
     wait = yes_or_no_in(request.query_params, "wait", default=True)
     wanted = await read_json(request, NewMessage)
@@ -138,6 +145,7 @@ async def send_message(request: Edge, own: OwnSession, services: Given) -> Respo
             known=frozenset(run.call.id for run in known),
         ),
         _client_gone(request),
+        _signed_out(services, principal),
         _node_going(services),
     )
     match ending:
@@ -148,6 +156,8 @@ async def send_message(request: Edge, own: OwnSession, services: Given) -> Respo
             return answer(asked, status=HTTPStatus.ACCEPTED)
         case ClientGone():
             return answer(receipt, status=HTTPStatus.ACCEPTED)  # goes nowhere; the turn goes on
+        case SignedOut():
+            raise nobody()
         case NodeGoing():
             # The turn may have ended in the last moment of its grace.
             with suppress(TimeoutError):
@@ -160,12 +170,17 @@ async def send_message(request: Edge, own: OwnSession, services: Given) -> Respo
             assert_never(ending)
 
 
-_Ending = TurnOutcome | TurnWaits | ClientGone | NodeGoing
+_Ending = TurnOutcome | TurnWaits | ClientGone | SignedOut | NodeGoing
 
 
 async def _client_gone(request: Edge) -> _Ending:
     await client_gone(request.receive)
     return ClientGone()
+
+
+async def _signed_out(services: Services, principal: Principal) -> _Ending:
+    await services.accounts.find_principal.lost(principal)
+    return SignedOut()
 
 
 async def _node_going(services: Services) -> _Ending:

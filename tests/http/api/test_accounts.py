@@ -1,5 +1,6 @@
 """Signing in and out, passwords, tokens, users: what the routes answer and what the log keeps."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from ipaddress import ip_network
@@ -15,6 +16,7 @@ from navi.domain.ids import AUDIT_STREAM, LOCAL_OWNER
 from navi.http.server.proxies import Proxies
 from tests.support.app import TIMEOUT, RunningApp, next_frame, running_app
 from tests.support.http_client import http_client
+from tests.support.model_wire import Done, Say, Stall
 from tests.support.people import PASSWORD, People
 
 NEW_PASSWORD = "another horse battery"  # noqa: S105
@@ -325,6 +327,36 @@ async def test_a_frame_of_a_revoked_token_is_not_taken(app: RunningApp, people: 
 
     assert socket.close_code == 4401
     assert await app.world.types(session) == ["session_created"]
+
+
+async def test_who_waits_for_an_answer_is_shown_no_more_of_it_once_the_token_is_revoked(
+    app: RunningApp, people: People
+) -> None:
+    await people.add("hugo", "user")
+    hugo, go_on = await people.token("hugo", "chat"), asyncio.Event()
+    session = (await app.client.post("/sessions", headers=hugo)).json()["id"]
+    asked = {"model": "assistant", "messages": [{"role": "user", "content": "hi"}]}
+    requests = [
+        (f"/sessions/{session}/messages", {"content": "hello"}),
+        ("/v1/chat/completions", asked),
+        ("/v1/chat/completions", {**asked, "stream": True}),
+    ]
+    for _ in requests:
+        app.models.answer(Say("so far"), Stall(go_on), Say(" and more"), Done())
+
+    waiting = [
+        asyncio.create_task(app.client.post(path, json=body, headers=hugo))
+        for path, body in requests
+    ]
+    await app.models.chat(len(requests))
+    [token] = await people.services.tokens.list(people.users["hugo"].id)
+    await people.accounts.drop_credential(token.id, user_id=token.user_id, kind="token")
+    message, whole, stream = await asyncio.gather(*waiting)
+    go_on.set()
+
+    assert (message.status_code, whole.status_code, stream.status_code) == (401, 401, 200)
+    assert "unauthorized" in stream.text
+    assert "and more" not in stream.text
 
 
 # --- behind a proxy -----------------------------------------------------------------------------

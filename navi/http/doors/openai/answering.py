@@ -1,7 +1,7 @@
 """Answer with a chat completion: as a whole, or in pieces as they come."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any
@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct
 
 from navi.application.doors.answer_pieces import Ended, Piece, Text, Thinking
 from navi.domain.conversation import BETWEEN_REPLIES, notice_of_waiting
-from navi.domain.errors import NaviError
+from navi.domain.errors import NaviError, NotSignedIn
 from navi.domain.events import Usage
 from navi.http.doors.openai.wire import (
     AnswerMessage,
@@ -26,11 +26,14 @@ from navi.http.doors.openai.wire import (
     completion_usage,
     thinking_delta,
 )
+from navi.http.requests.access import nobody
 from navi.http.requests.bodies import NO_STORE, body_part
 from navi.http.requests.errors import RequestRefused, answer_of
 from navi.http.requests.openai_form import OpenAIError, openai_error
 
 log = structlog.get_logger()
+
+Lost = Callable[[], Coroutine[Any, Any, None]]
 
 KEEP_ALIVE = b": keep-alive\n\n"
 KEEP_ALIVE_SECONDS = 10.0  # of silence: chat pages and proxies cut what is silent for long
@@ -70,19 +73,21 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 async def whole_answer(
-    pieces: AsyncGenerator[Piece, None], reply: Reply, over: asyncio.Event
+    pieces: AsyncGenerator[Piece, None], reply: Reply, over: asyncio.Event, lost: Lost
 ) -> ChatCompletion:
     """The answer as a whole.
 
     Args:
         over: set when this process ends.
+        lost: see `_with_silences`.
 
     Raises:
         RequestRefused: its turn has failed, or goes on in another process.
+        NotSignedIn: whoever asked may not any more.
     """
     text: list[str] = []
     thinking: list[str] = []
-    async with aclosing(pieces), aclosing(_with_silences(pieces, over)) as steady:
+    async with aclosing(pieces), aclosing(_with_silences(pieces, over, lost)) as steady:
         async for piece in steady:
             match piece:
                 case None:
@@ -111,12 +116,13 @@ async def whole_answer(
 
 
 async def write_stream(
-    pieces: AsyncGenerator[Piece, None], reply: Reply, over: asyncio.Event, send: Send
+    pieces: AsyncGenerator[Piece, None], reply: Reply, over: asyncio.Event, lost: Lost, send: Send
 ) -> None:
     """Send an answer as server-sent events, from the head to ``[DONE]``.
 
     Args:
         over: set when this process ends.
+        lost: see `_with_silences`.
     """
     headers = {
         "content-type": "text/event-stream; charset=utf-8",
@@ -130,7 +136,7 @@ async def write_stream(
     await send(body_part(_chunk(reply, Delta(role="assistant", content=""))))
     ended: Ended | None = None
     begun = False
-    async with aclosing(pieces), aclosing(_with_silences(pieces, over)) as steady:
+    async with aclosing(pieces), aclosing(_with_silences(pieces, over, lost)) as steady:
         try:
             async for piece in steady:
                 match piece:
@@ -146,7 +152,8 @@ async def write_stream(
         except NaviError as error:  # the status is sent: all that is left is to say so
             log.warning("completion_broke", error=type(error).__name__)
             problem = answer_of(error).problem
-            frame = _error(HTTPStatus(problem.status), problem.detail, "unavailable")
+            code = "unauthorized" if isinstance(error, NotSignedIn) else "unavailable"
+            frame = _error(HTTPStatus(problem.status), problem.detail, code)
             await send(body_part(frame))
     if ended is not None:
         await send(body_part(_end(ended, reply, begun=begun)))
@@ -213,19 +220,30 @@ def _frame(content: ChatChunk | OpenAIError) -> bytes:
 
 
 async def _with_silences(
-    pieces: AsyncGenerator[Piece, None], over: asyncio.Event
+    pieces: AsyncGenerator[Piece, None], over: asyncio.Event, lost: Lost
 ) -> AsyncGenerator[Piece | None, None]:
-    """The pieces, and None wherever nothing has come for a while; ended where this process ends."""
+    """The pieces, and None wherever nothing has come for a while; ended where this process ends.
+
+    Args:
+        lost: waits until whoever asked may not see more of it.
+
+    Raises:
+        NotSignedIn: they may not any more.
+    """
     coming = asyncio.ensure_future(anext(pieces, None))
     going = asyncio.ensure_future(over.wait())
+    losing = asyncio.ensure_future(lost())
     try:
         while True:
             # The turn may have ended in the last moment of its grace.
-            patience = LAST_LOOK_SECONDS if over.is_set() else KEEP_ALIVE_SECONDS
-            wanted = {coming} if over.is_set() else {coming, going}
+            is_over = over.is_set()
+            patience = LAST_LOOK_SECONDS if is_over else KEEP_ALIVE_SECONDS
+            wanted = {coming, losing} if is_over else {coming, losing, going}
             await asyncio.wait(wanted, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if losing.done():
+                raise nobody()
             if not coming.done():
-                if going.done() and len(wanted) == 1:
+                if is_over:
                     yield NODE_GOING
                     return
                 if not going.done():
@@ -237,6 +255,6 @@ async def _with_silences(
             yield piece
             coming = asyncio.ensure_future(anext(pieces, None))
     finally:
-        coming.cancel()
-        going.cancel()
-        await asyncio.wait({coming, going})
+        for each in (coming, going, losing):
+            each.cancel()
+        await asyncio.wait({coming, going, losing})

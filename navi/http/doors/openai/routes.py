@@ -1,6 +1,7 @@
 """Routes as OpenAI has them: models, chat completions."""
 
 from contextlib import aclosing, suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +15,7 @@ from navi.application.doors.take_message import Asked, Taken
 from navi.domain.errors import NotFound, Unavailable
 from navi.domain.events import MessageDelivered, MessageWithdrawn, SessionDeleted
 from navi.domain.ids import TurnId, seconds_of
+from navi.domain.principal import Principal
 from navi.domain.turn import turn_waits
 from navi.http.api.tools_and_profiles import require_log
 from navi.http.doors.openai.answering import Reply, whole_answer, write_stream
@@ -95,6 +97,7 @@ async def complete_chat(request: Edge, services: Given, principal: Caller) -> AS
     options = wanted.stream_options
     return _answer(
         services,
+        principal,
         asked,
         taken,
         Reply(
@@ -110,10 +113,17 @@ async def complete_chat(request: Edge, services: Given, principal: Caller) -> AS
 
 
 def _answer(
-    services: Services, asked: Asked, taken: Taken, reply: Reply, *, stream: bool
+    services: Services,
+    principal: Principal,
+    asked: Asked,
+    taken: Taken,
+    reply: Reply,
+    *,
+    stream: bool,
 ) -> ASGIApp:
     """The answer to a message that was taken in; who leaves before its end stops its turn."""
     over = services.draining.over
+    lost = partial(services.accounts.find_principal.lost, principal)
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         del scope
@@ -123,9 +133,9 @@ def _answer(
 
         async def written() -> Gone | Written:
             if stream:
-                await write_stream(pieces, reply, over, send)
+                await write_stream(pieces, reply, over, lost, send)
             else:
-                await _send_whole(await whole_answer(pieces, reply, over), reply, send)
+                await _send_whole(await whole_answer(pieces, reply, over, lost), reply, send)
             return Written()
 
         async def gone() -> Gone | Written:
