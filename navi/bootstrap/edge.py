@@ -13,6 +13,7 @@ from navi.application.followers.relay import (
     Degraded,
 )
 from navi.application.reading.context_windows import ContextWindows
+from navi.bootstrap.health import look_at
 from navi.bootstrap.node import Node, compress_settings
 from navi.domain.errors import StoreRefused, Unavailable
 from navi.domain.ids import Owner
@@ -45,6 +46,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         check=partial(_check, node),
         metrics=node.metrics,
         take_gauges=node.gauges.take,
+        look_at_node=look_at(node),
         draining=draining,
         version=__version__,
     )

@@ -1,8 +1,8 @@
 """``navi projections``: how far the read models are, and how they are built anew."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -12,6 +12,7 @@ from rich.progress_bar import ProgressBar
 
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
+from navi.application.reading.projection_standings import Building, Standing, standings_of
 from navi.bootstrap.store import Store, attached_store
 from navi.cli.command import (
     DOES_NOT_HOLD,
@@ -26,7 +27,6 @@ from navi.cli.command import (
 )
 from navi.cli.printable import printable
 from navi.domain.projection import Projection
-from navi.ports.read_models import Build, ParkedEvent
 from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
 
@@ -34,36 +34,6 @@ REBUILD_SECONDS = 3600.0  # a log of some ten million events
 LOOK_SECONDS = 0.2  # between two looks at how far it is
 PARKED_SHOWN = 100  # events of a projection that it could not fold
 BAR_WIDTH = 24  # characters
-
-State = Literal["live", "building", "parked"]
-
-
-class Building(Struct, frozen=True, kw_only=True):
-    """How far a build is that is not complete."""
-
-    position: int
-    lag: int
-
-
-class Standing(Struct, frozen=True, kw_only=True):
-    """How far a projection is.
-
-    Attributes:
-        state: ``building`` while it is made, anew or for the first time; ``parked`` where it goes on
-            without events that it could not fold.
-        position: events folded in by the build that serves, over all partitions of the log.
-        lag: events that are not; a read folds them itself, so it is never stale.
-        building: the build under way; its lag is what is left to do.
-        parked: the first events that it could not fold; building it anew tries again.
-    """
-
-    name: str
-    version: int
-    state: State
-    position: int
-    lag: int
-    building: Building | None
-    parked: tuple[ParkedEvent, ...]
 
 
 class Standings(Struct, frozen=True, kw_only=True):
@@ -89,7 +59,7 @@ def status(data_dir: str | None, as_json: bool) -> None:
 
 async def _status(settings: Settings, *, as_json: bool) -> int:
     async with attached_store(settings) as store:
-        found = Standings(projections=await standings_of(store, PROJECTIONS))
+        found = Standings(projections=await standings_of(store.log, store.read_models, PROJECTIONS))
     if as_json:
         print_json(found)
     else:
@@ -116,53 +86,6 @@ def _print(standings: Sequence[Standing]) -> None:
 
 def _percent(done: int, total: int) -> int:
     return 100 * done // total if total else 100
-
-
-async def standings_of(
-    store: Store, projections: Sequence[Projection[Any]]
-) -> tuple[Standing, ...]:
-    """How far some projections are at this moment.
-
-    Raises:
-        LogUnavailable: Postgres does not answer.
-    """
-    builds = await store.read_models.builds([each.name for each in projections])
-    heads = {
-        partition: (await store.log.read_all(partition, after=0, limit=1)).head
-        for partition in range(store.log.partitions)
-    }
-    return tuple([await _standing_of(store, each, builds, heads) for each in projections])
-
-
-async def _standing_of(
-    store: Store, projection: Projection[Any], builds: Sequence[Build], heads: Mapping[int, int]
-) -> Standing:
-    name, version = projection.name, projection.version
-    own = {b.state: b for b in builds if (b.projection, b.version) == (name, version)}
-    under_way = own.get("building")
-    position, lag = _far(own.get("live", under_way), heads)
-    building = None
-    if under_way is not None or "live" not in own:
-        done, left = _far(under_way, heads)
-        building = Building(position=done, lag=left)
-    parked = tuple(await store.read_models.parked(name, version, limit=PARKED_SHOWN))
-    state: State = "building" if building else "parked" if parked else "live"
-    return Standing(
-        name=name,
-        version=version,
-        state=state,
-        position=position,
-        lag=lag,
-        building=building,
-        parked=parked,
-    )
-
-
-def _far(build: Build | None, heads: Mapping[int, int]) -> tuple[int, int]:
-    """What is folded into a build, and what is not."""
-    positions: Mapping[int, int] = {} if build is None else build.positions
-    lag = sum(max(0, head - positions.get(part, 0)) for part, head in heads.items())
-    return sum(positions.values()), lag
 
 
 @projections.command()
@@ -195,7 +118,7 @@ async def _rebuild(settings: Settings, name: str, *, wait: bool, as_json: bool) 
             finally:
                 building.cancel()
                 await asyncio.wait({building})
-        (found,) = await standings_of(store, [projection])
+        (found,) = await standings_of(store.log, store.read_models, [projection])
     if as_json:
         print_json(found)
     elif wait:
@@ -223,7 +146,7 @@ async def _watch(store: Store, projection: Projection[Any], building: asyncio.Ta
             async with asyncio.timeout(REBUILD_SECONDS):
                 while not building.done():
                     await asyncio.wait({building}, timeout=LOOK_SECONDS)
-                    (found,) = await standings_of(store, [projection])
+                    (found,) = await standings_of(store.log, store.read_models, [projection])
                     far = found.building or Building(position=found.position, lag=found.lag)
                     total = far.position + far.lag
                     progress.update(task, completed=far.position, total=total)

@@ -28,6 +28,7 @@ from navi.http.api.health import get_live, get_ready
 from navi.http.api.memories import add_memory, change_memory, forget_memory, get_memories
 from navi.http.api.messages import get_context, get_messages, get_todo, send_message
 from navi.http.api.metrics import get_metrics
+from navi.http.api.node import get_node
 from navi.http.api.search import search
 from navi.http.api.sessions import (
     change_session,
@@ -105,6 +106,7 @@ ROUTES = (
     get_live,
     get_ready,
     get_metrics,
+    get_node,
     get_openapi,
     get_asyncapi,
     get_event_schema,

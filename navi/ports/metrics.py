@@ -52,6 +52,11 @@ class EventMetrics(Protocol):
 class SocketMetrics(Protocol):
     """Knows how many sockets are open."""
 
+    @property
+    def sockets(self) -> int:
+        """How many there are now."""
+        ...
+
     def hold_sockets(self, count: int) -> None:
         """That many sockets are open now."""
         ...

@@ -76,6 +76,7 @@ DECISIONS: dict[str, Decision] = {
     "remove_user": "admin",
     "get_audit": "admin",
     "get_metrics": "admin",
+    "get_node": "admin",
     "create_session": "chat",
     "get_sessions": "anybody",
     "get_session": "reads session",

@@ -16,6 +16,7 @@ from navi.application.accounts.find_principal import AuthMode
 from navi.application.agent.compress import CompressSettings
 from navi.application.followers.take_gauges import TakeGauges
 from navi.application.reading.context_windows import ContextWindows
+from navi.application.reading.node_health import LookAtNode, NodeParts
 from navi.domain.errors import LogUnavailable
 from navi.domain.ids import SessionId
 from navi.http.app import create_app
@@ -152,6 +153,17 @@ async def running_app(
         async def check() -> Readiness:
             return switches.found
 
+        take_gauges = TakeGauges(
+            world.log,
+            world.read_models,
+            (),
+            PROJECTIONS,
+            running=lambda: len(node.runs.running),
+        ).take
+
+        async def ping() -> int:
+            return await world.log.head(SessionId(""))
+
         services = Services(
             accounts=node.accounts,
             event_log=world.log,
@@ -175,13 +187,22 @@ async def running_app(
             renderers=KnownRenderers(),
             check=check,
             metrics=node.metrics,
-            take_gauges=TakeGauges(
-                world.log,
-                world.read_models,
-                (),
-                PROJECTIONS,
-                running=lambda: len(node.runs.running),
-            ).take,
+            take_gauges=take_gauges,
+            look_at_node=LookAtNode(
+                NodeParts(
+                    node=node.id,
+                    log=world.log,
+                    read_models=world.read_models,
+                    projections=PROJECTIONS,
+                    profiles=node.agent.profiles.files,
+                    servers=node.servers,
+                    clock=SystemClock(),
+                    ping=ping,
+                    take_gauges=take_gauges,
+                    nats_trouble=lambda: ("connected", None),
+                    load=node.agent.ask_model.load,
+                )
+            ),
             draining=switches.draining,
             version="0.0.0",
         )

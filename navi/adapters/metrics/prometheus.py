@@ -80,6 +80,10 @@ class PrometheusMetrics:
     def appended(self, *, seconds: float) -> None:
         self._append_seconds.observe(seconds)
 
+    @property
+    def sockets(self) -> int:
+        return self._gauges.sockets
+
     def hold_sockets(self, count: int) -> None:
         self._gauges.sockets = count
 

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from datetime import datetime
-from hashlib import sha256
 from http import HTTPStatus
 from typing import Literal
 
@@ -17,9 +16,9 @@ from navi.domain.ids import CallId, Owner, SessionId
 from navi.domain.profile import DEFAULT_PROFILE
 from navi.domain.session import Session, SessionUsage, undecided_calls
 from navi.http.requests.access import Caller, OwnSession, ReadableSession, note_reading
-from navi.http.requests.bodies import answer, read_body, read_json
+from navi.http.requests.bodies import answer, answer_if_changed, read_body, read_json
 from navi.http.requests.errors import Edge
-from navi.http.requests.operation import LIMIT, operation
+from navi.http.requests.operation import IF_NONE_MATCH, LIMIT, operation
 from navi.http.requests.services import Given, Services
 from navi.http.requests.validation import (
     NameText,
@@ -138,6 +137,7 @@ async def create_session(request: Edge, services: Given, principal: Caller) -> R
             ("after", {"type": "string"}, "`next` of the page before"),
             ("owner", {"type": "string", "enum": ["all"]}, "everybody's, for admins"),
         ),
+        headers=(IF_NONE_MATCH,),
         answers={200: SessionList, 304: None},
         errors=(400,),
     ),
@@ -157,12 +157,7 @@ async def get_sessions(request: Edge, services: Given, principal: Caller) -> Res
         limit=limit_in(request.query_params),
     )
     shown = await session_answers(services, *page.sessions)
-    response = answer(SessionList(sessions=shown, next=page.next))
-    tag = f'"{sha256(response.content).hexdigest()}"'
-    if request.headers.get("if-none-match") == tag:
-        return Response(b"", status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
-    response.headers["ETag"] = tag
-    return response
+    return answer_if_changed(request, SessionList(sessions=shown, next=page.next))
 
 
 @get(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ NO_STORE = "no-store"
 
 T = TypeVar("T")
 
+_ETAG = re.compile(r'"[^"]*"|\*')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -145,6 +147,20 @@ def answer(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response[byt
         media_type=MediaType.JSON,
         headers={"Cache-Control": NO_STORE},
     )
+
+
+def answer_if_changed(request: Edge, value: object) -> Response[bytes]:
+    """A value as JSON with an ``ETag``; 304 where whoever asks has it, so that asking often is cheap."""
+    response = answer(value)
+    # Of the body: how it came about does not matter.
+    tag = f'"{sha256(response.content).hexdigest()[:32]}"'
+    known = _ETAG.findall(request.headers.get("if-none-match", ""))
+    if tag in known or "*" in known:
+        response = Response(
+            b"", status_code=HTTPStatus.NOT_MODIFIED, headers={"Cache-Control": NO_STORE}
+        )
+    response.headers["ETag"] = tag
+    return response
 
 
 def body_part(body: bytes, *, more: bool = True) -> Any:

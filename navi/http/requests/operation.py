@@ -30,6 +30,12 @@ BEFORE: Parameter = (
 )
 AFTER: Parameter = ("after", SEQ, "only what has a larger seq")
 
+IF_NONE_MATCH: Parameter = (
+    "If-None-Match",
+    {"type": "string"},
+    "the `ETag` of an answer: 304 without a body where nothing has changed since",
+)
+
 # Of an answer that is a stream of server-sent events.
 EVENT_STREAM: JsonObject = {"text/event-stream": {"schema": {"type": "string"}}}
 

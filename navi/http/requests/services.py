@@ -17,6 +17,7 @@ from navi.application.composition.compose_accounts import AccountServices
 from navi.application.doors.take_message import TakeMessage
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.reading.context_windows import ContextWindows
+from navi.application.reading.node_health import NodeHealth
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.ids import Owner
 from navi.domain.principal import Principal
@@ -90,6 +91,7 @@ class Services(Struct, frozen=True, kw_only=True):
     check: Callable[[], Awaitable[Readiness]]
     metrics: Metrics
     take_gauges: Callable[[], Awaitable[Gauges]]
+    look_at_node: Callable[[], Awaitable[NodeHealth]]
     draining: Draining
     version: str
     rates: Rates = field(default_factory=Rates)

@@ -260,6 +260,22 @@ async def test_events_are_the_bytes_of_the_log(app: RunningApp) -> None:
     assert [event["type"] for event in typed.json()["events"]] == ["turn_started", "model_called"]
 
 
+async def test_a_list_that_has_not_changed_is_not_sent_again(app: RunningApp) -> None:
+    session_id = await app.session(name="One")
+    first = await app.client.get("/sessions?limit=5")
+
+    async def again(tag: str) -> tuple[int, bytes, str]:
+        answer = await app.client.get("/sessions?limit=5", headers={"If-None-Match": tag})
+        return answer.status_code, answer.content, answer.headers["etag"]
+
+    tag = first.headers["etag"]
+    assert await again(tag) == await again(f'"x", W/{tag}') == (304, b"", tag)
+    assert await again('"x"') == (200, first.content, tag)
+    await app.client.patch(f"/sessions/{session_id}", json={"name": "Two"})
+    status, body, new = await again(tag)
+    assert (status, b"Two" in body, new != tag) == (200, True, True)
+
+
 async def test_events_are_read_from_the_end_and_by_kind(app: RunningApp) -> None:
     session_id = await app.session()
     await app.client.post(f"/sessions/{session_id}/messages", json={"content": "!say Hi there"})

@@ -241,6 +241,10 @@ class AskModelOnce:
         tokens = await self._bounds.window(target, num_ctx)
         return Window(tokens=tokens, rate=self._bounds.rate(target))
 
+    def load(self, backend: str) -> tuple[int, int]:
+        """How many calls of this process a server works at, and how many wait for it."""
+        return self._queue.load(backend)
+
     async def sees(self, models: tuple[str, ...]) -> bool:
         """Whether the model that would be asked now takes pictures."""
         try:

@@ -102,6 +102,11 @@ class ModelQueue:
         finally:
             line.leave(slot)
 
+    def load(self, server: str) -> tuple[int, int]:
+        """How many calls a server works at, and how many of people wait for it."""
+        found = self._servers.get(server)
+        return (0, 0) if found is None else found.load
+
     def _server(self, server: str, slots: int) -> "_Server":
         found = self._servers.setdefault(server, _Server())
         found.resize(slots)
@@ -116,6 +121,10 @@ class _Server:
         self._held: dict[int, Slot] = {}
         self._free_since: float | None = float("-inf")  # None: no slot is free for follow-ups
         self._changed = asyncio.Event()
+
+    @property
+    def load(self) -> tuple[int, int]:
+        return len(self._line.running), len(self._line.waiting)
 
     def resize(self, slots: int) -> None:
         if slots != self._line.slots:
