@@ -8,9 +8,9 @@ from bench.measure import Figure, Pace, at_least, in_turns, ratios
 from bench.raw import RawStreams, open_raw
 from bench.servers import Servers, Store, new_id, open_store
 from bench.workload import AT
-from navi.domain.event_codec import encode_data
-from navi.domain.events import AgentEvent, TextDelta, ToolFinished
-from navi.domain.ids import LOCAL_OWNER, CallId, EventId, SessionId
+from navi.domain.vocabulary.event_codec import encode_data
+from navi.domain.vocabulary.events import AgentEvent, TextDelta, ToolFinished
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, EventId, SessionId
 from navi.ports.event_log import Append, NewEvent
 
 RAW_ROWS = 1000  # a statement: the best size, and the limit the targets are set against

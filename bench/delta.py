@@ -22,11 +22,11 @@ from navi.adapters.system import RandomIds, SystemClock
 from navi.application.session.record import Record, Records
 from navi.bootstrap.edge import services_of
 from navi.bootstrap.node import Node, open_node
-from navi.domain.commands import CreateSession, ReceiveMessage, RecordOutcome, TurnStart
-from navi.domain.event_codec import encode_data, encode_envelope
-from navi.domain.events import ModelCalled, TextDelta
-from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, NodeId, SessionId, TurnId
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.session.commands import CreateSession, ReceiveMessage, RecordOutcome, TurnStart
+from navi.domain.vocabulary.event_codec import encode_data, encode_envelope
+from navi.domain.vocabulary.events import ModelCalled, TextDelta
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId, NodeId, SessionId, TurnId
 from navi.http.app import create_app
 from navi.http.live.outbox import Outbox
 from navi.http.requests.services import Draining

@@ -17,7 +17,7 @@ from navi.adapters.files.workspaces import FolderWorkspaces
 from navi.adapters.system import RandomIds, SystemClock
 from navi.application.commands.fork_session import SessionForker
 from navi.application.followers.project import Projector
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 
 SHORT, LONG = 110, 10_010  # events, which are 2 turns and 182
 BEFORE_END = 40  # events; among the tools of the last turn, so that the fork is moved down

@@ -11,7 +11,7 @@ from bench.workload import fill, whole_turn
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.reading.read_session import replay_session
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.projections.context import Context
 
 SHORT = 30  # turns

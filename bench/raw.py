@@ -9,8 +9,8 @@ import msgspec
 
 from bench.servers import new_id
 from navi.adapters.postgres.connect import Connection
-from navi.domain.event_codec import encode_data
-from navi.domain.events import EVENT_TYPES, AgentEvent, KnownEvent
+from navi.domain.vocabulary.event_codec import encode_data
+from navi.domain.vocabulary.events import EVENT_TYPES, AgentEvent, KnownEvent
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 

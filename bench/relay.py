@@ -16,9 +16,9 @@ from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.application.followers.relay import Following, Relay
 from navi.application.followers.relay import RelayDelays as RelayPace
-from navi.domain.errors import StreamRefused
-from navi.domain.events import TextDelta
-from navi.domain.ids import CallId, SessionId
+from navi.domain.vocabulary.errors import StreamRefused
+from navi.domain.vocabulary.events import TextDelta
+from navi.domain.vocabulary.ids import CallId, SessionId
 from navi.ports.event_log import Recorded
 
 PAGE = 500

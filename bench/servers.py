@@ -16,9 +16,9 @@ from navi.adapters.postgres.migrate import migrate
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.system import RandomIds, SystemClock
 from navi.application.session.record import Record, Records
-from navi.domain.commands import CreateSession
-from navi.domain.ids import LOCAL_OWNER, NodeId, SessionId, uuid7
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.session.commands import CreateSession
+from navi.domain.vocabulary.ids import LOCAL_OWNER, NodeId, SessionId, uuid7
 from tests.support.servers import PostgresServer
 
 

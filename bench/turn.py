@@ -16,8 +16,8 @@ from bench.workload import append_many, fill, payload_bytes, run_turn, whole_tur
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.session.record import Record
-from navi.domain.events import ContextCompressed
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.events import ContextCompressed
+from navi.domain.vocabulary.ids import SessionId
 from navi.projections.registry import PROJECTIONS
 
 AT_ONCE = 16

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from bench.servers import Store, new_id
 from navi.application.session.record import Record
-from navi.domain.commands import (
+from navi.domain.session.commands import (
     Completed,
     EndTurn,
     Outcome,
@@ -17,8 +17,8 @@ from navi.domain.commands import (
     RecordOutcome,
     TurnStart,
 )
-from navi.domain.event_codec import encode_data
-from navi.domain.events import (
+from navi.domain.vocabulary.event_codec import encode_data
+from navi.domain.vocabulary.events import (
     AgentEvent,
     MessageDelivered,
     ModelCalled,
@@ -32,7 +32,7 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.ids import (
+from navi.domain.vocabulary.ids import (
     LOCAL_OWNER,
     CallId,
     EventId,

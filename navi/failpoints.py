@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from navi.domain.events import EVENT_TYPES
+from navi.domain.vocabulary.events import EVENT_TYPES
 
 PLACES: dict[str, str] = {
     "log.before_append": "before a batch of events is sent to Postgres",

@@ -9,11 +9,11 @@ from typing import Literal, TypeVar
 import platformdirs
 from msgspec import Struct
 
-from navi.domain.accounts import checked_name
-from navi.domain.errors import BadInput
-from navi.domain.principal import DEFAULT_LIMITS, NO_LIMITS, Limits
-from navi.domain.secrets import secret_values
-from navi.domain.web_addresses import parse_allowed
+from navi.domain.accounts.accounts import checked_name
+from navi.domain.log.secrets import secret_values
+from navi.domain.tools.web_addresses import parse_allowed
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.principal import DEFAULT_LIMITS, NO_LIMITS, Limits
 from navi.failpoints import Failpoint
 from navi.failpoints import parse as parse_failpoints
 

@@ -8,16 +8,16 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from navi.domain.errors import BadInput, EventTooLarge
-from navi.domain.event_codec import (
+from navi.domain.log.hash_chain import SALT_BYTES, digest_of, hash_of
+from navi.domain.vocabulary.errors import BadInput, EventTooLarge
+from navi.domain.vocabulary.event_codec import (
     MAX_ENVELOPE_BYTES,
     encode_data,
     encode_envelope,
     type_of,
     version_of,
 )
-from navi.domain.hash_chain import SALT_BYTES, digest_of, hash_of
-from navi.domain.ids import EventId, Owner, SessionId, SubagentId, TurnId, is_uuid
+from navi.domain.vocabulary.ids import EventId, Owner, SessionId, SubagentId, TurnId, is_uuid
 from navi.ports.event_log import Append, NewEvent, Recorded
 
 _HEADER_ROOM = 1024  # bytes; the fields around the payload are shorter, save for an odd type name

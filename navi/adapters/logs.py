@@ -7,7 +7,7 @@ from typing import TextIO
 
 import structlog
 
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
 
 
 def configure_logs(*, level: str, colours: bool, secrets: Secrets) -> None:

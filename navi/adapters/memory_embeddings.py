@@ -6,8 +6,8 @@ from http import HTTPStatus
 
 import structlog
 
-from navi.domain.errors import ModelFailure
-from navi.domain.memory import Vector
+from navi.domain.memory.memory import Vector
+from navi.domain.vocabulary.errors import ModelFailure
 from navi.ports.embedding import Embedder, Embedders
 
 log = structlog.get_logger()

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import structlog
 from msgspec import Struct
 
-from navi.domain.errors import LogDamaged
-from navi.domain.ids import Owner
-from navi.domain.memory import MEMORY_TYPES, Keep, memory_change, memory_version
+from navi.domain.memory.memory import MEMORY_TYPES, Keep, memory_change, memory_version
+from navi.domain.vocabulary.errors import LogDamaged
+from navi.domain.vocabulary.ids import Owner
 from navi.ports.event_log import Recorded
 
 log = structlog.get_logger()

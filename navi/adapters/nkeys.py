@@ -2,7 +2,7 @@
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from navi.domain.nats_logins import nkey_seed, public_nkey
+from navi.domain.accounts.nats_logins import nkey_seed, public_nkey
 
 
 def new_nkey() -> tuple[str, str]:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from msgspec import Struct
 
-from navi.domain.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput
 
 KEY_FILE = "ed25519.pem"
 KNOWN = "known"

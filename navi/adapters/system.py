@@ -4,7 +4,7 @@ import os
 import time
 from datetime import UTC, datetime
 
-from navi.domain.ids import uuid7
+from navi.domain.vocabulary.ids import uuid7
 
 
 class SystemClock:

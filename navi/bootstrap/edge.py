@@ -15,8 +15,8 @@ from navi.application.followers.relay import (
 from navi.application.reading.context_windows import ContextWindows
 from navi.bootstrap.health import look_at
 from navi.bootstrap.node import Node, compress_settings
-from navi.domain.errors import StoreRefused, Unavailable
-from navi.domain.ids import Owner
+from navi.domain.vocabulary.errors import StoreRefused, Unavailable
+from navi.domain.vocabulary.ids import Owner
 from navi.http.requests.services import Draining, Readiness, Reads, Services
 
 CHECK_SECONDS = 2.0  # what Postgres may take to answer a question for readiness

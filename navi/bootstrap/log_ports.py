@@ -16,8 +16,8 @@ from navi.application.composition.compose_log_services import (
     compose_log_services,
 )
 from navi.bootstrap.store import Store, attached_store
-from navi.domain.ids import NodeId
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.embedding import Embedders
 from navi.ports.metrics import EventMetrics
 from navi.settings import Settings

@@ -12,7 +12,7 @@ from navi.adapters.llm.model_settings import (
     OpenAIBackend,
     parse_backends,
 )
-from navi.domain.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput
 from navi.ports.language_model import Capacity
 from navi.settings import Settings
 

@@ -12,7 +12,7 @@ from navi.adapters.embedded.servers import EmbeddedServers
 from navi.adapters.nats.durables import Durables
 from navi.application.accounts.manage_tokens import ManageTokens
 from navi.bootstrap.node import Node
-from navi.domain.errors import BusUnavailable, Unavailable
+from navi.domain.vocabulary.errors import BusUnavailable, Unavailable
 
 LOOK_SECONDS = 1.0  # a revoked login is cut off after that at the latest
 

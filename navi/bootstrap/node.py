@@ -63,10 +63,10 @@ from navi.bootstrap.models import model_settings
 from navi.bootstrap.store import Store, open_store
 from navi.bootstrap.traces import trace_export
 from navi.bootstrap.web import web_access
-from navi.domain.errors import Unavailable
-from navi.domain.ids import NodeId
-from navi.domain.secrets import Secrets, password_in
+from navi.domain.log.secrets import Secrets, password_in
 from navi.domain.uploads import MEBIBYTE
+from navi.domain.vocabulary.errors import Unavailable
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.log_admin import LogBackend
 from navi.ports.metrics import Metrics
 from navi.ports.profiles import Profiles

@@ -21,10 +21,10 @@ from navi.application.rerun.load import load_export
 from navi.application.rerun.node import Parts
 from navi.application.rerun.recorded_profile import known_already, remembered
 from navi.application.rerun.rerun import Difference, Rerun
-from navi.domain.events import Envelope
-from navi.domain.ids import Owner, SessionId
-from navi.domain.memory import Memory
-from navi.domain.recording import Recording
+from navi.domain.memory.memory import Memory
+from navi.domain.reading.recording import Recording
+from navi.domain.vocabulary.events import Envelope
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.read_models import StoredState
 
 TEST_WIDTH = 100  # characters of a line in the report of a test that fails

@@ -18,8 +18,8 @@ from navi.adapters.postgres.nodes import PostgresNodes
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.postgres.reader_role import PoolsOfOwners, open_owner_pools
 from navi.bootstrap.servers import addresses_of
-from navi.domain.errors import BadInput, StoreRefused
-from navi.domain.ids import Owner
+from navi.domain.vocabulary.errors import BadInput, StoreRefused
+from navi.domain.vocabulary.ids import Owner
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.read_models import ReadModels

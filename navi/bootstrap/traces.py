@@ -8,7 +8,7 @@ from navi.adapters.postgres.leader_lock import TRACES_LOCK, PostgresLeaderLock
 from navi.adapters.postgres.trace_checkpoint import PostgresTraceCheckpoint
 from navi.application.followers.export_traces import ExportDelays, ExportTraces
 from navi.bootstrap.store import Store
-from navi.domain.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 

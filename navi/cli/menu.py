@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from navi import __version__
-from navi.cli.command import (
+from navi.cli.shared.command import (
     HOLDS,
     NO_ROOM,
     cannot_write,
@@ -18,7 +18,7 @@ from navi.cli.command import (
     environment,
     leave_quietly,
 )
-from navi.cli.printable import takes_colour
+from navi.cli.shared.printable import takes_colour
 
 EXAMPLES = """\b
 Examples:
@@ -44,40 +44,46 @@ class MenuEntry(Struct, frozen=True):
 
 SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
     "Start": (
-        MenuEntry("serve", "serve", "Start navi: chat, Postgres and NATS, all in one."),
+        MenuEntry("serve", "service.serve", "Start navi: chat, Postgres and NATS, all in one."),
         MenuEntry("chat", "chat.chat", "Talk to a running navi in the terminal."),
-        MenuEntry("approvals", "approvals", "Decide on tool calls that wait for you."),
-        MenuEntry("fork", "fork", "Go on from any event of a session, in a new one."),
-        MenuEntry("users", "users", "Look after who may sign in."),
-        MenuEntry("tokens", "tokens", "Make and revoke what programs sign in with."),
-        MenuEntry("status", "status", "Say where navi runs, and with which model."),
-        MenuEntry("doctor", "doctor", "Look for what is wrong or missing."),
-        MenuEntry("sandbox", "sandbox", "Attack the sandbox for code, and print each denial."),
+        MenuEntry("approvals", "chat.approvals", "Decide on tool calls that wait for you."),
+        MenuEntry("fork", "chat.fork", "Go on from any event of a session, in a new one."),
+        MenuEntry("users", "accounts.users", "Look after who may sign in."),
+        MenuEntry("tokens", "accounts.tokens", "Make and revoke what programs sign in with."),
+        MenuEntry("status", "service.status", "Say where navi runs, and with which model."),
+        MenuEntry("doctor", "service.doctor", "Look for what is wrong or missing."),
+        MenuEntry(
+            "sandbox", "service.sandbox", "Attack the sandbox for code, and print each denial."
+        ),
     ),
     "Read the log": (
-        MenuEntry("sessions", "sessions", "List the sessions."),
-        MenuEntry("events", "reading", "Print the events of a session, and follow them."),
-        MenuEntry("replay", "reading", "Fold a session's log into what was said."),
-        MenuEntry("diff", "diff", "Show what changed between two moments."),
-        MenuEntry("rerun", "rerun", "Run a session again offline, and compare event by event."),
-        MenuEntry("request", "request", "Print what a model server was sent, to the byte."),
-        MenuEntry("trace", "trace", "Print a session's turns as a trace."),
-        MenuEntry("audit", "audit", "Print who did what."),
-        MenuEntry("verify", "verify", "Check that nobody changed history."),
-        MenuEntry("usage", "usage", "Draw what model calls came to, in tokens and money."),
-        MenuEntry("export", "transfer", "Write sessions as signed JSON Lines."),
-        MenuEntry("import", "transfer", "Take in the sessions of an export."),
-        MenuEntry("keys", "transfer", "Print who signs here, and who is trusted."),
+        MenuEntry("sessions", "reading.sessions", "List the sessions."),
+        MenuEntry("events", "reading.reading", "Print the events of a session, and follow them."),
+        MenuEntry("replay", "reading.reading", "Fold a session's log into what was said."),
+        MenuEntry("diff", "reading.diff", "Show what changed between two moments."),
+        MenuEntry(
+            "rerun", "rerun.rerun", "Run a session again offline, and compare event by event."
+        ),
+        MenuEntry("request", "reading.request", "Print what a model server was sent, to the byte."),
+        MenuEntry("trace", "reading.trace", "Print a session's turns as a trace."),
+        MenuEntry("audit", "audit.audit", "Print who did what."),
+        MenuEntry("verify", "audit.verify", "Check that nobody changed history."),
+        MenuEntry("usage", "reading.usage", "Draw what model calls came to, in tokens and money."),
+        MenuEntry("export", "audit.transfer", "Write sessions as signed JSON Lines."),
+        MenuEntry("import", "audit.transfer", "Take in the sessions of an export."),
+        MenuEntry("keys", "audit.transfer", "Print who signs here, and who is trusted."),
     ),
     "Upkeep": (
-        MenuEntry("memories", "memories", "Look after what navi remembers about you."),
-        MenuEntry("projections", "projections", "Look after the read models."),
-        MenuEntry("publish", "upkeep", "Fill a NATS stream again from the log."),
-        MenuEntry("erase", "erase", "Take the words out of a session, for good."),
-        MenuEntry("prune", "prune", "Take away text that only showed replies in the making."),
-        MenuEntry("migrate", "upkeep", "Bring the database up to date."),
+        MenuEntry("memories", "upkeep.memories", "Look after what navi remembers about you."),
+        MenuEntry("projections", "upkeep.projections", "Look after the read models."),
+        MenuEntry("publish", "upkeep.upkeep", "Fill a NATS stream again from the log."),
+        MenuEntry("erase", "upkeep.erase", "Take the words out of a session, for good."),
+        MenuEntry(
+            "prune", "upkeep.prune", "Take away text that only showed replies in the making."
+        ),
+        MenuEntry("migrate", "upkeep.upkeep", "Bring the database up to date."),
     ),
-    "Learn": (MenuEntry("demo-script", "upkeep", "Print what the demo model obeys."),),
+    "Learn": (MenuEntry("demo-script", "upkeep.upkeep", "Print what the demo model obeys."),),
 }
 
 COMMANDS: Mapping[str, MenuEntry] = {

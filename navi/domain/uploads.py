@@ -9,9 +9,9 @@ from itertools import count
 
 from msgspec import UNSET, Struct
 
-from navi.domain.errors import BadInput, UploadsFull
-from navi.domain.events import ContentErased, Envelope, FileUploaded
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import BadInput, UploadsFull
+from navi.domain.vocabulary.events import ContentErased, Envelope, FileUploaded
+from navi.domain.vocabulary.ids import SessionId
 
 DIRECTORY = "uploads"  # in the session's workspace
 MAX_NAME = 200  # characters

@@ -7,7 +7,7 @@ from litestar import Litestar
 from litestar.di import Provide
 from litestar.types import ASGIApp, Scope
 
-from navi.domain.principal import Principal
+from navi.domain.vocabulary.principal import Principal
 from navi.http.api.approvals import decide_approval, get_approvals
 from navi.http.api.audit import get_audit
 from navi.http.api.auth import (

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain.accounts import Credential, CredentialKind, FailedTry, User, UserChange
-from navi.domain.ids import Owner
+from navi.domain.accounts.accounts import Credential, CredentialKind, FailedTry, User, UserChange
+from navi.domain.vocabulary.ids import Owner
 
 
 class Standing(Struct, frozen=True, kw_only=True):

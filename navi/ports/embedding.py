@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from navi.domain.memory import Vector
+from navi.domain.memory.memory import Vector
 
 
 class Embedder(Protocol):

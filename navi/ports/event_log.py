@@ -8,10 +8,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain.errors import LogDamaged
-from navi.domain.event_codec import decode_data, encode_envelope
-from navi.domain.events import DELTA_TYPES, AgentEvent, Envelope, UserMessageReceived
-from navi.domain.ids import EventId, MessageId, Owner, SessionId, SubagentId, TurnId
+from navi.domain.vocabulary.errors import LogDamaged
+from navi.domain.vocabulary.event_codec import decode_data, encode_envelope
+from navi.domain.vocabulary.events import DELTA_TYPES, AgentEvent, Envelope, UserMessageReceived
+from navi.domain.vocabulary.ids import EventId, MessageId, Owner, SessionId, SubagentId, TurnId
 
 
 class NewEvent(Struct, frozen=True, kw_only=True):

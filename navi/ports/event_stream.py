@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from navi.domain.ids import EventId
+from navi.domain.vocabulary.ids import EventId
 from navi.ports.event_log import Recorded
 
 

@@ -5,9 +5,9 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from navi.domain.events import JsonObject, Purpose, Usage
-from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest
+from navi.domain.context.prompt import ModelRequest
+from navi.domain.vocabulary.events import JsonObject, Purpose, Usage
+from navi.domain.vocabulary.ids import CallId
 
 
 class ThinkingChunk(Struct, frozen=True):

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain.events import Origin
-from navi.domain.export import ExportedEvent
-from navi.domain.ids import Owner, SessionId
+from navi.domain.log.export import ExportedEvent
+from navi.domain.vocabulary.events import Origin
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.event_log import EventLog
 from navi.ports.log_partitions import Page, PartitionedLog
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from navi.domain.ids import Owner
-from navi.domain.memory import Memory
+from navi.domain.memory.memory import Memory
+from navi.domain.vocabulary.ids import Owner
 from navi.ports.event_log import Recorded
 
 

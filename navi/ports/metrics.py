@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain.session import Session
+from navi.domain.session.session import Session
 from navi.ports.event_log import Recorded
 
 

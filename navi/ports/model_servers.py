@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain.model_choice import Failure
+from navi.domain.model_calls.model_choice import Failure
 from navi.ports.language_model import Capacity, LanguageModel
 
 

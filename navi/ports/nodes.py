@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
-from navi.domain.ids import NodeId
+from navi.domain.vocabulary.ids import NodeId
 
 NodeState = Literal["alive", "silent", "gone", "left"]
 

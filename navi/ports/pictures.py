@@ -4,8 +4,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain.errors import NaviError
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import NaviError
+from navi.domain.vocabulary.ids import SessionId
 
 
 class NotShown(NaviError):

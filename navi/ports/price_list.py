@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from navi.domain.prices import Prices
+from navi.domain.spending.prices import Prices
 
 
 class PriceList(Protocol):

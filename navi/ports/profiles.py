@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain.profile import Profile, tools_error
+from navi.domain.agent.profile import Profile, tools_error
 
 
 class ProfileEntry(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.read_model_builds import ReadModelBuilds
 from navi.ports.read_models import ParkedEvent, ReadModels
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain.ids import Owner, SessionId
-from navi.domain.projection import Change, Listing
+from navi.domain.reading.projection import Change, Listing
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.read_models import Build, BuildList, ParkedEvent, StoredState
 
 

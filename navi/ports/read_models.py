@@ -6,8 +6,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from navi.domain.ids import Owner, SessionId
-from navi.domain.search import Question
+from navi.domain.reading.search import Question
+from navi.domain.vocabulary.ids import Owner, SessionId
 
 
 class StoredState(Struct, frozen=True, kw_only=True):

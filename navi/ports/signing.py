@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from navi.domain.heads import SignedHead
+from navi.domain.log.heads import SignedHead
 
 
 class Signer(Protocol):

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from navi.domain.ids import Owner
+from navi.domain.vocabulary.ids import Owner
 
 
 class TokenLimits(Protocol):

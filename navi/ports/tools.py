@@ -6,10 +6,10 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import UNSET, Struct, UnsetType
 
-from navi.domain.approvals import Ask
-from navi.domain.events import JsonObject, TodoItem, ToolOutcome
-from navi.domain.ids import CallId, Owner, SessionId
-from navi.domain.principal import Role
+from navi.domain.agent.approvals import Ask
+from navi.domain.vocabulary.events import JsonObject, TodoItem, ToolOutcome
+from navi.domain.vocabulary.ids import CallId, Owner, SessionId
+from navi.domain.vocabulary.principal import Role
 
 
 class StopSignal(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from navi.domain.spans import Span
+from navi.domain.reading.spans import Span
 
 Delivery = Literal["taken", "refused", "away"]
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain.ids import SessionId
 from navi.domain.uploads import Upload
+from navi.domain.vocabulary.ids import SessionId
 
 
 class Digest(Struct, frozen=True, kw_only=True):

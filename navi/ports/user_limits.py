@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from navi.domain.ids import Owner
-from navi.domain.principal import Limits
+from navi.domain.vocabulary.ids import Owner
+from navi.domain.vocabulary.principal import Limits
 
 
 class UserLimits(Protocol):

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 
 
 class Workspaces(Protocol):

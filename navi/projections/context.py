@@ -8,7 +8,10 @@ call is parted from its result by a message that came in between.
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from navi.domain.events import (
+from navi.domain.context.messages import Message, Picture
+from navi.domain.reading.projection import Change, Hide, Put, Show
+from navi.domain.session.instructions import HEADING
+from navi.domain.vocabulary.events import (
     CompressionUndone,
     ContextCompressed,
     ConversationTakenIn,
@@ -24,10 +27,7 @@ from navi.domain.events import (
     SubagentStarted,
     ToolFinished,
 )
-from navi.domain.ids import SubagentId, TurnId
-from navi.domain.instructions import HEADING
-from navi.domain.messages import Message, Picture
-from navi.domain.projection import Change, Hide, Put, Show
+from navi.domain.vocabulary.ids import SubagentId, TurnId
 from navi.projections.json_form import JsonForm
 from navi.projections.message_rows import (
     OpenMessages,

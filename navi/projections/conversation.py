@@ -7,8 +7,9 @@ that opened turns, and the text of each turn's answer.
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from navi.domain.conversation import AnswerText, Known, Mark, beginning, followed_by
-from navi.domain.events import (
+from navi.domain.reading.conversation import AnswerText, Known, Mark, beginning, followed_by
+from navi.domain.reading.projection import Change, Put
+from navi.domain.vocabulary.events import (
     ApprovalRequested,
     ConversationTakenIn,
     Envelope,
@@ -27,8 +28,7 @@ from navi.domain.events import (
     TurnStopped,
     UserMessageReceived,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId, Owner, SessionId
-from navi.domain.projection import Change, Put
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, Owner, SessionId
 from navi.projections.json_form import JsonForm
 
 

@@ -3,7 +3,8 @@
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from navi.domain.events import (
+from navi.domain.context.messages import Message
+from navi.domain.vocabulary.events import (
     ConversationTakenIn,
     Envelope,
     ModelCalled,
@@ -14,8 +15,7 @@ from navi.domain.events import (
     ToolFinished,
     UserMessageReceived,
 )
-from navi.domain.ids import CallId
-from navi.domain.messages import Message
+from navi.domain.vocabulary.ids import CallId
 
 
 class OpenMessages(Struct, frozen=True, kw_only=True):

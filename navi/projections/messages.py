@@ -3,7 +3,9 @@
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from navi.domain.events import (
+from navi.domain.context.messages import Message
+from navi.domain.reading.projection import Change, Put
+from navi.domain.vocabulary.events import (
     ContextCompressed,
     ConversationTakenIn,
     Envelope,
@@ -16,8 +18,6 @@ from navi.domain.events import (
     ToolFinished,
     UserMessageReceived,
 )
-from navi.domain.messages import Message
-from navi.domain.projection import Change, Put
 from navi.projections.json_form import JsonForm
 from navi.projections.message_rows import (
     OpenMessages,

@@ -2,9 +2,9 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from navi.domain.events import Envelope, PlanningPhaseCompleted
-from navi.domain.ids import SubagentId, TurnId
-from navi.domain.projection import Change, Put
+from navi.domain.reading.projection import Change, Put
+from navi.domain.vocabulary.events import Envelope, PlanningPhaseCompleted
+from navi.domain.vocabulary.ids import SubagentId, TurnId
 from navi.projections.json_form import JsonForm
 
 

@@ -4,10 +4,10 @@ And what that state was now and then: a fork begins in the past, and must not ta
 the longer its origin is.
 """
 
-from navi.domain.events import Envelope
-from navi.domain.ids import owner_stream
-from navi.domain.projection import Change, Listing, Put
-from navi.domain.session import Session, evolve
+from navi.domain.reading.projection import Change, Listing, Put
+from navi.domain.session.session import Session, evolve
+from navi.domain.vocabulary.events import Envelope
+from navi.domain.vocabulary.ids import owner_stream
 from navi.projections.json_form import JsonForm
 
 KEPT_EVERY = 256  # events

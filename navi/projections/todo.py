@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from navi.domain.events import Envelope, TodoItem, TodoUpdated
-from navi.domain.projection import Change
+from navi.domain.reading.projection import Change
+from navi.domain.vocabulary.events import Envelope, TodoItem, TodoUpdated
 from navi.projections.json_form import JsonForm
 
 

@@ -11,7 +11,17 @@ from urllib.parse import urlsplit
 from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
-from navi.domain.events import (
+from navi.domain.reading.spans import (
+    Attributes,
+    AttributeValue,
+    Span,
+    SpanEvent,
+    SpanKind,
+    SpanLink,
+    span_id_of,
+    trace_id_of,
+)
+from navi.domain.vocabulary.events import (
     ApprovalDecided,
     ApprovalRequested,
     CompressionFailed,
@@ -34,17 +44,7 @@ from navi.domain.events import (
     TurnStopped,
     Usage,
 )
-from navi.domain.ids import CallId, SubagentId
-from navi.domain.spans import (
-    Attributes,
-    AttributeValue,
-    Span,
-    SpanEvent,
-    SpanKind,
-    SpanLink,
-    span_id_of,
-    trace_id_of,
-)
+from navi.domain.vocabulary.ids import CallId, SubagentId
 
 AGENT = "agent"  # key of the root
 PLANNING = ("planning", "review")  # purposes of the calls that a phase of planning makes

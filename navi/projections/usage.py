@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.domain.call_tokens import tokens_of
-from navi.domain.events import (
+from navi.domain.reading.projection import Change, Listing
+from navi.domain.spending.call_tokens import tokens_of
+from navi.domain.spending.usage import Tally
+from navi.domain.vocabulary.events import (
     Envelope,
     ModelCalled,
     ModelCallFailed,
@@ -15,9 +17,7 @@ from navi.domain.events import (
     Purpose,
     SessionCreated,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId, Owner
-from navi.domain.projection import Change, Listing
-from navi.domain.usage import Tally
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, Owner
 from navi.projections.json_form import JsonForm
 
 

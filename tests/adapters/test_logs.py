@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from navi.adapters.logs import configure_logs
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
 
 
 class FullDisk(io.StringIO):

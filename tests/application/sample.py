@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.domain.events import (
+from navi.domain.reading.projection import Change, Hide, Listing, Put, Show
+from navi.domain.vocabulary.events import (
     AgentEvent,
     CompressionUndone,
     ContextCompressed,
@@ -23,8 +24,16 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId, EventId, MessageId, NodeId, Owner, SessionId, uuid7
-from navi.domain.projection import Change, Hide, Listing, Put, Show
+from navi.domain.vocabulary.ids import (
+    LOCAL_OWNER,
+    CallId,
+    EventId,
+    MessageId,
+    NodeId,
+    Owner,
+    SessionId,
+    uuid7,
+)
 from navi.ports.event_log import Append, EventLog, NewEvent, Recorded
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

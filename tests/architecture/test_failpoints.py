@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import navi
-from navi.domain.events import EVENT_TYPES
+from navi.domain.vocabulary.events import EVENT_TYPES
 from navi.failpoints import NAMES, PLACES, Failpoint, parse
 
 CALLS = re.compile(r'await failpoint\("([a-z_.]+)"\)')

@@ -13,11 +13,11 @@ import nats
 from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 
-from navi.cli.reading import replayed
-from navi.cli.verify import verify_session
-from navi.domain.budgets import BUDGET
-from navi.domain.ids import SessionId
-from navi.domain.turn import HANDED_OVER, MAX_DEATHS, WAITED
+from navi.cli.audit.verify import verify_session
+from navi.cli.reading.reading import replayed
+from navi.domain.session.turn import HANDED_OVER, MAX_DEATHS, WAITED
+from navi.domain.spending.budgets import BUDGET
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import Recorded
 from navi.ports.log_admin import LogBackend
 from tests.chaos.mind import DOOM

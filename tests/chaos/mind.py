@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from navi.domain.prompt import GO_ON
+from navi.domain.context.prompt import GO_ON
 from tests.support.model_server import Received, demo_parts, purpose_of
 from tests.support.model_wire import Cut, Done, Part, Raw, Say, calls
 

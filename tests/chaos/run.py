@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 import httpx
 from msgspec import Struct
 
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import Recorded
 from navi.ports.log_admin import LogBackend
 from tests.chaos.checks import inspected, is_deleted, read, recovered, rows_after, rows_of

@@ -9,7 +9,7 @@ from typing import Any
 from websockets.asyncio.server import ServerConnection, serve
 
 from navi.cli.chat.conversation import Connected, Conversation, Disconnected, Update
-from navi.domain.ids import MessageId, SessionId
+from navi.domain.vocabulary.ids import MessageId, SessionId
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")
 READY = json.dumps({"type": "ready", "session_id": SESSION, "seq": 1, "running": False})

@@ -5,15 +5,15 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from navi.adapters.tools.own_tools.wire import LoadProblem
-from navi.cli.doctor import (
+from navi.cli.service.doctor import (
     Finding,
     mcp_findings,
     price_findings,
     profile_findings,
     tool_findings,
 )
-from navi.cli.offered_tools import McpServerStatus, Offered, mcp_servers
-from navi.domain.profile import Profile
+from navi.cli.shared.offered_tools import McpServerStatus, Offered, mcp_servers
+from navi.domain.agent.profile import Profile
 from navi.ports.profiles import ProfileEntry
 from navi.ports.tools import ToolDescription, UnavailableTool
 

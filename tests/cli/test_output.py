@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from navi.cli.printable import one_line, output_width, printable, takes_colour
+from navi.cli.shared.printable import one_line, output_width, printable, takes_colour
 
 NAVI = (sys.executable, "-m", "navi")
 FULL = Path("/dev/full")

@@ -3,8 +3,8 @@
 import pytest
 
 from navi.cli.chat.person import ARGUMENTS, NO_OBJECT, Person, Said
-from navi.domain.events import ApprovalRequested
-from navi.domain.ids import CallId
+from navi.domain.vocabulary.events import ApprovalRequested
+from navi.domain.vocabulary.ids import CallId
 from navi.http.api.approvals import DecisionBody
 
 REQUESTED = ApprovalRequested(

@@ -13,9 +13,9 @@ from navi.cli.chat.turn_progress import (
     describe_call,
     question,
 )
-from navi.cli.printable import one_line, printable
-from navi.domain.budgets import budget_words
-from navi.domain.events import (
+from navi.cli.shared.printable import one_line, printable
+from navi.domain.spending.budgets import budget_words
+from navi.domain.vocabulary.events import (
     AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
@@ -39,7 +39,7 @@ from navi.domain.events import (
     TurnStopped,
     Usage,
 )
-from navi.domain.ids import CallId, EventId, NodeId, SessionId, TurnId
+from navi.domain.vocabulary.ids import CallId, EventId, NodeId, SessionId, TurnId
 
 CALL, TOOL = CallId("call"), CallId("call_0123456789ab")
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from navi.cli.usage import draw
-from navi.domain.prices import ModelPrice, Price
-from navi.domain.usage import Tally, Used, report
+from navi.cli.reading.usage import draw
+from navi.domain.spending.prices import ModelPrice, Price
+from navi.domain.spending.usage import Tally, Used, report
 
 PRICES = (ModelPrice(model="*", price=Price(prompt=2, completion=0, currency="EUR")),)
 ESCAPE = re.compile(r"\x1b")

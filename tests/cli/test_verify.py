@@ -11,10 +11,10 @@ from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.signing import verify_signature
 from navi.application.audit.sign_heads import SignHeads
 from navi.application.audit.verify_log import verify_log, verify_session
-from navi.domain.hash_chain import digest_of, hash_of
-from navi.domain.heads import HeadsCheck, SignedHead, decode_head
-from navi.domain.ids import SessionId
-from navi.domain.verdict import Damage, Verdict
+from navi.domain.log.hash_chain import digest_of, hash_of
+from navi.domain.log.heads import HeadsCheck, SignedHead, decode_head
+from navi.domain.log.verdict import Damage, Verdict
+from navi.domain.vocabulary.ids import SessionId
 from tests.contracts.event_log import batch, created, forked, named, new_id
 from tests.support.manual_clock import ManualClock
 from tests.support.signing import signer_of

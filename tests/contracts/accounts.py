@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from navi.domain.accounts import (
+from navi.domain.accounts.accounts import (
     Credential,
     CredentialKind,
     FailedTry,
@@ -14,9 +14,9 @@ from navi.domain.accounts import (
     UserChange,
     hash_name,
 )
-from navi.domain.errors import NotFound, RuleBroken
-from navi.domain.ids import LOCAL_OWNER, Owner, uuid7
-from navi.domain.principal import Role
+from navi.domain.vocabulary.errors import NotFound, RuleBroken
+from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner, uuid7
+from navi.domain.vocabulary.principal import Role
 from navi.ports.accounts import Accounts, Standing
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)

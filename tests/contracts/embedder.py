@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from navi.domain.memory import similarity
+from navi.domain.memory.memory import similarity
 from navi.ports.embedding import Embedder
 
 

@@ -11,9 +11,17 @@ import pytest
 from msgspec import UNSET
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
-from navi.domain.errors import AlreadyThere, BadInput, ConcurrentAppend, EventTooLarge, NotFound
-from navi.domain.event_codec import MAX_ENVELOPE_BYTES
-from navi.domain.events import (
+from navi.domain.log.export import ExportedEvent
+from navi.domain.log.hash_chain import verify_chain
+from navi.domain.vocabulary.errors import (
+    AlreadyThere,
+    BadInput,
+    ConcurrentAppend,
+    EventTooLarge,
+    NotFound,
+)
+from navi.domain.vocabulary.event_codec import MAX_ENVELOPE_BYTES
+from navi.domain.vocabulary.events import (
     DELTA_TYPES,
     AgentEvent,
     ModelCalled,
@@ -28,9 +36,7 @@ from navi.domain.events import (
     ToolOutputDelta,
     UserMessageReceived,
 )
-from navi.domain.export import ExportedEvent
-from navi.domain.hash_chain import verify_chain
-from navi.domain.ids import CallId, EventId, MessageId, Owner, SessionId, uuid7
+from navi.domain.vocabulary.ids import CallId, EventId, MessageId, Owner, SessionId, uuid7
 from navi.ports.event_log import FACTS, Append, NewEvent, Recorded, Selection, Types
 from navi.ports.log_admin import LogBackend, Pruned, RestoredSession, SessionHead
 from navi.ports.log_partitions import Page

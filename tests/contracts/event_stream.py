@@ -2,7 +2,7 @@
 
 import pytest
 
-from navi.domain.errors import StreamMoved
+from navi.domain.vocabulary.errors import StreamMoved
 from navi.ports.event_stream import EventStream
 from tests.support.growing_log import row
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from navi.domain.errors import ModelFailure
-from navi.domain.events import Usage
-from navi.domain.ids import CallId
-from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema
+from navi.domain.context.prompt import ModelOptions, ModelRequest, PromptMessage, ToolSchema
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import Usage
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.language_model import (
     FinalChunk,
     LanguageModel,

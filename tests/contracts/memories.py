@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from navi.adapters import memory_embeddings
 from navi.adapters.in_memory.event_log import InMemoryEventLog
-from navi.domain.errors import ModelFailure
-from navi.domain.events import AgentEvent, MemoryForgotten, MemorySaved, SessionPinned
-from navi.domain.ids import LOCAL_OWNER, EventId, Owner, SessionId, uuid7
-from navi.domain.memory import Memory, Vector
+from navi.domain.memory.memory import Memory, Vector
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import AgentEvent, MemoryForgotten, MemorySaved, SessionPinned
+from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, Owner, SessionId, uuid7
 from navi.ports.event_log import Append, NewEvent, Recorded
 from navi.ports.memories import Memories
 from tests.support.embedding import Chosen, WordEmbedder

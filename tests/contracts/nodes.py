@@ -2,7 +2,7 @@
 
 import pytest
 
-from navi.domain.ids import NodeId, uuid7
+from navi.domain.vocabulary.ids import NodeId, uuid7
 from navi.ports.nodes import Nodes
 
 

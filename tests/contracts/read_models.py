@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from navi.domain.events import Said
-from navi.domain.fold import Rows
-from navi.domain.ids import LOCAL_OWNER, Owner, SessionId, uuid7
-from navi.domain.projection import Change, Hide, Listing, Put, Show
-from navi.domain.search import Question, Term, parse_question
+from navi.domain.reading.fold import Rows
+from navi.domain.reading.projection import Change, Hide, Listing, Put, Show
+from navi.domain.reading.search import Question, Term, parse_question
+from navi.domain.vocabulary.events import Said
+from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner, SessionId, uuid7
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.read_model_builds import SessionChanges
 from navi.ports.read_models import Build, ParkedEvent, SaidRow, StoredState

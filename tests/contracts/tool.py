@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from jsonschema import Draft202012Validator
 
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import Tool
 from tests.support.tool_context import context_in
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from navi.domain.ids import SessionId, uuid7
 from navi.domain.uploads import Upload, path_of
+from navi.domain.vocabulary.ids import SessionId, uuid7
 from navi.ports.uploads import UploadStore
 
 

@@ -7,13 +7,13 @@ from typing import Self
 import pytest
 from msgspec.structs import replace
 
-from navi.domain.commands import Command, Runner, TurnStart
-from navi.domain.decide import decide, turn_ids
-from navi.domain.errors import NaviError
-from navi.domain.events import AgentEvent, Envelope, TurnStarted
-from navi.domain.ids import EventId, NodeId, SessionId, SubagentId, TurnId
-from navi.domain.session import GoOn, Session, due_messages, evolve, next_step
-from navi.domain.turn import Limits, next_turn_step
+from navi.domain.session.commands import Command, Runner, TurnStart
+from navi.domain.session.decide import decide, turn_ids
+from navi.domain.session.session import GoOn, Session, due_messages, evolve, next_step
+from navi.domain.session.turn import Limits, next_turn_step
+from navi.domain.vocabulary.errors import NaviError
+from navi.domain.vocabulary.events import AgentEvent, Envelope, TurnStarted
+from navi.domain.vocabulary.ids import EventId, NodeId, SessionId, SubagentId, TurnId
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")
 NODE = NodeId("01990000-0000-7000-8000-00000000000a")

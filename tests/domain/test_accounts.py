@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from navi.domain.accounts import (
+from navi.domain.accounts.accounts import (
     FailedTry,
     Presented,
     checked_name,
@@ -13,8 +13,8 @@ from navi.domain.accounts import (
     retry_after,
     secret_text,
 )
-from navi.domain.errors import BadInput
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.vocabulary.errors import BadInput
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 ID = "01990000-0000-7000-8000-00000000000a"

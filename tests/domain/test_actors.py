@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from navi.domain.commands import (
+from navi.domain.session.commands import (
     AnswerAsides,
     EndSubagent,
     EndTurn,
@@ -17,8 +17,21 @@ from navi.domain.commands import (
     ReviseRecall,
     Stopped,
 )
-from navi.domain.errors import RuleBroken
-from navi.domain.events import (
+from navi.domain.session.session import Session, evolve
+from navi.domain.session.turn import (
+    COMPRESS_AGAIN,
+    MAX_SIDE_BY_SIDE,
+    AskModel,
+    Compress,
+    Finish,
+    Limits,
+    MakePlan,
+    RunTools,
+    next_turn_step,
+    why_not_spawn,
+)
+from navi.domain.vocabulary.errors import RuleBroken
+from navi.domain.vocabulary.events import (
     AgentEvent,
     CompressionFailed,
     ContextCompressed,
@@ -42,20 +55,7 @@ from navi.domain.events import (
     TurnStopped,
     Usage,
 )
-from navi.domain.ids import CallId, MessageId, NodeId, SubagentId
-from navi.domain.session import Session, evolve
-from navi.domain.turn import (
-    COMPRESS_AGAIN,
-    MAX_SIDE_BY_SIDE,
-    AskModel,
-    Compress,
-    Finish,
-    Limits,
-    MakePlan,
-    RunTools,
-    next_turn_step,
-    why_not_spawn,
-)
+from navi.domain.vocabulary.ids import CallId, MessageId, NodeId, SubagentId
 from tests.domain.specification import (
     NODE,
     OTHER_NODE,

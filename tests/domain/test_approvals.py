@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from navi.domain.approvals import (
+from navi.domain.agent.approvals import (
     Allow,
     Ask,
     Deny,
@@ -17,7 +17,8 @@ from navi.domain.approvals import (
     shown_preview,
     strictest,
 )
-from navi.domain.commands import (
+from navi.domain.agent.profile import ApprovalRule, parse_profile
+from navi.domain.session.commands import (
     Command,
     DecideApproval,
     DeleteSession,
@@ -30,9 +31,19 @@ from navi.domain.commands import (
     Stopped,
     TakeUpTurn,
 )
-from navi.domain.decide import decide
-from navi.domain.errors import BadInput, NothingToDecide, RuleBroken, TurnUnderway
-from navi.domain.events import (
+from navi.domain.session.decide import decide
+from navi.domain.session.fork import last_forkable
+from navi.domain.session.session import GoOn, Session, Wait, evolve, next_step, undecided_calls
+from navi.domain.session.turn import (
+    SPAWN_AGENT,
+    WAITED,
+    Limits,
+    RunTools,
+    WaitForApproval,
+    next_turn_step,
+)
+from navi.domain.vocabulary.errors import BadInput, NothingToDecide, RuleBroken, TurnUnderway
+from navi.domain.vocabulary.events import (
     AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
@@ -55,11 +66,7 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.fork import last_forkable
-from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, SessionId, SubagentId
-from navi.domain.profile import ApprovalRule, parse_profile
-from navi.domain.session import GoOn, Session, Wait, evolve, next_step, undecided_calls
-from navi.domain.turn import SPAWN_AGENT, WAITED, Limits, RunTools, WaitForApproval, next_turn_step
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId, SessionId, SubagentId
 from tests.domain.specification import (
     AT,
     NODE,

@@ -5,9 +5,11 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from navi.domain.budgets import Budget, first_reached, out_of_budget, seconds_to_next_day
-from navi.domain.commands import RecordOutcome
-from navi.domain.events import (
+from navi.domain.session.commands import RecordOutcome
+from navi.domain.session.session import GoOn, Wait, next_step
+from navi.domain.session.turn import Finish, Limits
+from navi.domain.spending.budgets import Budget, first_reached, out_of_budget, seconds_to_next_day
+from navi.domain.vocabulary.events import (
     ApprovalRequested,
     BudgetReached,
     MessageDelivered,
@@ -19,9 +21,7 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId, MessageId
-from navi.domain.session import GoOn, Wait, next_step
-from navi.domain.turn import Finish, Limits
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId
 from tests.domain.specification import NODE, RUNNER, fold, given, next_of
 
 REACHED = BudgetReached(scope="turn", limit=10, spent=12)

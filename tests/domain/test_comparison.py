@@ -8,7 +8,8 @@ from hypothesis import given
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from navi.domain.comparison import (
+from navi.domain.context.messages import Message
+from navi.domain.reading.comparison import (
     Differences,
     EventDifference,
     Pair,
@@ -17,7 +18,7 @@ from navi.domain.comparison import (
     differences_of_streams,
     versions,
 )
-from navi.domain.events import (
+from navi.domain.vocabulary.events import (
     AgentEvent,
     Envelope,
     SessionRenamed,
@@ -25,8 +26,7 @@ from navi.domain.events import (
     ToolFinished,
     ToolStarted,
 )
-from navi.domain.ids import CallId
-from navi.domain.messages import Message
+from navi.domain.vocabulary.ids import CallId
 from tests.domain.specification import AT, envelope
 from tests.domain.test_actors import called, replied
 

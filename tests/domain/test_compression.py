@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from navi.domain.compression import (
+from navi.domain.context.compression import (
     FEW_WORDS,
     KEPT_SHARE,
     LEAST_PIECE,
@@ -27,9 +27,9 @@ from navi.domain.compression import (
     whole_summary,
     why_not,
 )
-from navi.domain.events import ToolCall
-from navi.domain.ids import CallId, TurnId
-from navi.domain.messages import Message
+from navi.domain.context.messages import Message
+from navi.domain.vocabulary.events import ToolCall
+from navi.domain.vocabulary.ids import CallId, TurnId
 from tests.domain.specification import AT, TURN, TURN_2
 
 PLENTY = 10**9

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from navi.domain.conversation import (
+from navi.domain.reading.conversation import (
     Continuation,
     Known,
     beginning,
@@ -12,8 +12,8 @@ from navi.domain.conversation import (
     notice_of_waiting,
     plain_words,
 )
-from navi.domain.events import Said
-from navi.domain.ids import LOCAL_OWNER, Owner, SessionId
+from navi.domain.vocabulary.events import Said
+from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner, SessionId
 
 A, B = (
     SessionId("01990000-0000-7000-8000-00000000000a"),

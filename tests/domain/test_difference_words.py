@@ -3,8 +3,8 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from navi.domain.difference_words import event_line, excerpts, field_lines
-from navi.domain.events import JsonObject
+from navi.domain.reading.difference_words import event_line, excerpts, field_lines
+from navi.domain.vocabulary.events import JsonObject
 
 
 def test_what_begins_to_differ_late_is_shown_where_it_does() -> None:

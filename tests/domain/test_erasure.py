@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.erasure import ERASED, is_without_words, quotes, without_words
-from navi.domain.event_codec import decode_data, encode_data
-from navi.domain.events import EVENT_TYPES, Json, MemorySaved, ModelReplied, UnknownEvent
-from navi.domain.ids import LOCAL_OWNER
-from navi.domain.memory import memory_change
+from navi.domain.log.erasure import ERASED, is_without_words, quotes, without_words
+from navi.domain.memory.memory import memory_change
+from navi.domain.vocabulary.event_codec import decode_data, encode_data
+from navi.domain.vocabulary.events import EVENT_TYPES, Json, MemorySaved, ModelReplied, UnknownEvent
+from navi.domain.vocabulary.ids import LOCAL_OWNER
 from tests.domain.specification import envelope
 
 SAMPLES = Path(__file__).parent / "stored_events"

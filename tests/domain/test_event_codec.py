@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.errors import LogDamaged
-from navi.domain.event_codec import (
+from navi.domain.vocabulary.errors import LogDamaged
+from navi.domain.vocabulary.event_codec import (
     EventDecoder,
     decode_data,
     encode_data,
@@ -20,9 +20,9 @@ from navi.domain.event_codec import (
     type_of,
     version_of,
 )
-from navi.domain.events import EVENT_TYPES, Fact, KnownEvent, TextDelta, UnknownEvent
-from navi.domain.ids import CallId
-from navi.domain.upcasting import Upcaster
+from navi.domain.vocabulary.events import EVENT_TYPES, Fact, KnownEvent, TextDelta, UnknownEvent
+from navi.domain.vocabulary.ids import CallId
+from navi.domain.vocabulary.upcasting import Upcaster
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=5),

@@ -1,8 +1,10 @@
 """Where a session may be forked, and what the fork owes: nothing."""
 
-from navi.domain.commands import ForkSession, ReceiveMessage
-from navi.domain.errors import RuleBroken
-from navi.domain.events import (
+from navi.domain.session.commands import ForkSession, ReceiveMessage
+from navi.domain.session.fork import last_forkable
+from navi.domain.session.session import OpenTurn, Session, Wait, next_step
+from navi.domain.vocabulary.errors import RuleBroken
+from navi.domain.vocabulary.events import (
     AgentEvent,
     MessageWithdrawn,
     Origin,
@@ -16,9 +18,7 @@ from navi.domain.events import (
     TurnStopped,
     UserMessageReceived,
 )
-from navi.domain.fork import last_forkable
-from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, SessionId, SubagentId
-from navi.domain.session import OpenTurn, Session, Wait, next_step
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId, SessionId, SubagentId
 from tests.domain.specification import (
     NODE,
     SESSION,

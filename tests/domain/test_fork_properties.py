@@ -9,7 +9,9 @@ from hypothesis import settings
 from hypothesis.stateful import precondition, rule
 from msgspec.structs import replace
 
-from navi.domain.commands import (
+from navi.domain.context.messages import Message
+from navi.domain.reading.fold import Fold
+from navi.domain.session.commands import (
     Completed,
     EndSubagent,
     EndTurn,
@@ -20,8 +22,10 @@ from navi.domain.commands import (
     Runner,
     TurnStart,
 )
-from navi.domain.event_codec import encode_data, encode_envelope, type_of, version_of
-from navi.domain.events import (
+from navi.domain.session.fork import last_forkable
+from navi.domain.session.session import Session, Wait, evolve, next_step
+from navi.domain.vocabulary.event_codec import encode_data, encode_envelope, type_of, version_of
+from navi.domain.vocabulary.events import (
     Envelope,
     MessageWithdrawn,
     ModelCalled,
@@ -33,11 +37,7 @@ from navi.domain.events import (
     ToolFinished,
     TurnStopped,
 )
-from navi.domain.fold import Fold
-from navi.domain.fork import last_forkable
-from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, SessionId, SubagentId, TurnId
-from navi.domain.messages import Message
-from navi.domain.session import Session, Wait, evolve, next_step
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId, SessionId, SubagentId, TurnId
 from navi.projections.context import Context
 from tests.domain.specification import NODE, SESSION, perform
 from tests.domain.test_actors import called, replied

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.events import GuidanceGiven, TodoItem, TodoUpdated, TurnStarted
-from navi.domain.guidance import (
+from navi.domain.agent.guidance import (
     MAX_GOAL,
     MAX_OPEN_ITEMS,
     Progress,
@@ -20,7 +19,8 @@ from navi.domain.guidance import (
     iteration_budget,
     replan,
 )
-from navi.domain.profile import Profile
+from navi.domain.agent.profile import Profile
+from navi.domain.vocabulary.events import GuidanceGiven, TodoItem, TodoUpdated, TurnStarted
 from tests.domain.specification import NODE
 
 EVERYTHING = Profile(adaptive_replan_enabled=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from navi.domain.hash_chain import GENESIS, digest_of, hash_of, verify_chain
-from navi.domain.ids import EventId, Owner, SessionId
+from navi.domain.log.hash_chain import GENESIS, digest_of, hash_of, verify_chain
+from navi.domain.vocabulary.ids import EventId, Owner, SessionId
 from navi.ports.event_log import Recorded
 
 ROOT = Path(__file__).parents[2]

@@ -2,9 +2,10 @@
 
 from msgspec import UNSET
 
-from navi.domain.commands import CreateSession, TakeInConversation
-from navi.domain.errors import TurnUnderway
-from navi.domain.events import (
+from navi.domain.session.commands import CreateSession, TakeInConversation
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.errors import TurnUnderway
+from navi.domain.vocabulary.events import (
     ContentErased,
     ContextCompressed,
     ConversationTakenIn,
@@ -15,8 +16,7 @@ from navi.domain.events import (
     TurnStarted,
     Usage,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId
-from navi.domain.session import Session
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId
 from tests.domain.specification import NODE, SESSION, fold, given
 
 CREATED = SessionCreated(profile_id="assistant", owner=LOCAL_OWNER)

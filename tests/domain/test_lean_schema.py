@@ -2,9 +2,9 @@
 
 import pytest
 
-from navi.domain.events import Json, JsonObject
-from navi.domain.lean_schema import lean_schema
-from navi.domain.mend_arguments import mend
+from navi.domain.tools.lean_schema import lean_schema
+from navi.domain.tools.mend_arguments import mend
+from navi.domain.vocabulary.events import Json, JsonObject
 
 TEXT: JsonObject = {"type": "string"}
 NULL: JsonObject = {"type": "null"}

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from navi.domain.errors import BadInput
-from navi.domain.events import AgentEvent, Envelope, MemoryForgotten, MemorySaved, SessionDeleted
-from navi.domain.ids import LOCAL_OWNER, EventId, SessionId
-from navi.domain.memory import (
+from navi.domain.context.messages import Message
+from navi.domain.memory.memory import (
     MAX_TEXT,
     Forget,
     Keep,
@@ -23,7 +21,15 @@ from navi.domain.memory import (
     revised_recall,
     similarity,
 )
-from navi.domain.messages import Message
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import (
+    AgentEvent,
+    Envelope,
+    MemoryForgotten,
+    MemorySaved,
+    SessionDeleted,
+)
+from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, SessionId
 from tests.domain.specification import AT, TURN
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.adapters.tools.filesystem import FilesystemTool
-from navi.domain.json_schema import fits
-from navi.domain.mend_arguments import mend
+from navi.domain.tools.json_schema import fits
+from navi.domain.tools.mend_arguments import mend
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

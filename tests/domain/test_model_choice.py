@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from navi.domain.model_choice import (
+from navi.domain.model_calls.model_choice import (
     HOPELESS_STATUSES,
     MAX_DELAY,
     TRIES_A_SERVER,

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.ids import Owner, SessionId
-from navi.domain.model_queue import (
+from navi.domain.model_calls.model_queue import (
     MAX_QUIET_SECONDS,
     QUIET_SECONDS,
     Line,
@@ -20,6 +19,7 @@ from navi.domain.model_queue import (
     served,
     undisturbed,
 )
+from navi.domain.vocabulary.ids import Owner, SessionId
 
 
 def ticket(number: int, session: str, *, owner: str = "me", follows: bool = False) -> Ticket:

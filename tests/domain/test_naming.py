@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.naming import (
+from navi.domain.agent.naming import (
     ASK_FOR_NAME,
     MAX_NAME,
     clean_name,
     naming_question,
     without_thinking,
 )
-from navi.domain.prompt import PromptMessage
+from navi.domain.context.prompt import PromptMessage
 
 
 def test_the_question_for_a_name_stands_behind_the_context_as_one_message() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.own_words import is_rephrased, stands_in
+from navi.domain.memory.own_words import is_rephrased, stands_in
 
 RECALL = 0.9  # of the good facts that have to be kept
 

@@ -4,8 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
-from navi.domain.events import Executor, PlanStep, TodoItem
-from navi.domain.planning import (
+from navi.domain.agent.planning import (
     MAX_STEPS,
     MAX_TEXT,
     Complexity,
@@ -20,6 +19,7 @@ from navi.domain.planning import (
     todo_of,
     verdict_of_analysis,
 )
+from navi.domain.vocabulary.events import Executor, PlanStep, TodoItem
 
 SELF = Executor(kind="self")
 READ = Executor(kind="tool", name="read_file")

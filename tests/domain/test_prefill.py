@@ -3,9 +3,8 @@
 import pytest
 from msgspec import UNSET, UnsetType
 
-from navi.domain.events import Usage
-from navi.domain.model_choice import Candidate
-from navi.domain.prefill import (
+from navi.domain.model_calls.model_choice import Candidate
+from navi.domain.model_calls.prefill import (
     FACTOR,
     LONGEST,
     MAX_KNOWN,
@@ -14,6 +13,7 @@ from navi.domain.prefill import (
     first_chunk_timeout,
     measured,
 )
+from navi.domain.vocabulary.events import Usage
 
 MODEL = Candidate("llama", "qwen")
 

@@ -1,7 +1,7 @@
 import pytest
 
-from navi.domain.errors import BadInput
-from navi.domain.profile import Profile, parse_profile, tools_error
+from navi.domain.agent.profile import Profile, parse_profile, tools_error
+from navi.domain.vocabulary.errors import BadInput
 
 
 def test_every_key_may_be_left_out() -> None:

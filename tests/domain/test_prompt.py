@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from navi.domain.events import ToolCall
-from navi.domain.ids import CallId, TurnId
-from navi.domain.messages import Message, Picture
-from navi.domain.prompt import (
+from navi.domain.context.messages import Message, Picture
+from navi.domain.context.prompt import (
     GO_ON,
     NOT_ANSWERED,
     PromptMessage,
@@ -19,6 +17,8 @@ from navi.domain.prompt import (
     prompt_messages,
     with_pictures,
 )
+from navi.domain.vocabulary.events import ToolCall
+from navi.domain.vocabulary.ids import CallId, TurnId
 from tests.domain.specification import AT
 
 QUESTION = PromptMessage(role="user", content="Where?")

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from navi.domain.messages import Message
-from navi.domain.remembering import (
+from navi.domain.context.messages import Message
+from navi.domain.memory.remembering import (
     FORM_OF_FACTS,
     MAX_BEGINNING,
     MAX_FACT,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.repetition import (
+from navi.domain.model_calls.repetition import (
     FOR_FOLLOW_UPS,
     FOR_PEOPLE,
     PROBES,

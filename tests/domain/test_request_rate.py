@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.request_rate import MINUTE, Bucket, take
+from navi.domain.accounts.request_rate import MINUTE, Bucket, take
 
 RATES = st.integers(1, 10_000)
 PAUSES = st.lists(st.floats(0, 20), min_size=1, max_size=200)

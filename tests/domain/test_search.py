@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.events import Said
-from navi.domain.messages import Message
-from navi.domain.search import (
+from navi.domain.context.messages import Message
+from navi.domain.reading.search import (
     SNIPPET,
     Question,
     Term,
@@ -18,6 +17,7 @@ from navi.domain.search import (
     said_with,
     snippet_of,
 )
+from navi.domain.vocabulary.events import Said
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 

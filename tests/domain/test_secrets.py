@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.events import (
+from navi.domain.log.secrets import (
+    CONTEXT,
+    KINDS,
+    MASK,
+    Secrets,
+    masked_event,
+    password_in,
+    secret_values,
+)
+from navi.domain.vocabulary.events import (
     Delta,
     Fact,
     ModelReplied,
@@ -17,16 +26,7 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.ids import CallId, MessageId
-from navi.domain.secrets import (
-    CONTEXT,
-    KINDS,
-    MASK,
-    Secrets,
-    masked_event,
-    password_in,
-    secret_values,
-)
+from navi.domain.vocabulary.ids import CallId, MessageId
 
 # Put together here, so that no scanner takes this file for a leak.
 API_KEY = "sk-" + "proj-Ab12" * 5

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from navi.domain.commands import (
+from navi.domain.session.commands import (
     Completed,
     CreateSession,
     DeleteSession,
@@ -23,7 +23,9 @@ from navi.domain.commands import (
     TellPlace,
     TurnStart,
 )
-from navi.domain.errors import (
+from navi.domain.session.session import MAX_WAITING, OpenTurn, Wait, is_news
+from navi.domain.session.turn import AskModel, Attempt, Compress, Deliver, Finish, RunTools, ToolRun
+from navi.domain.vocabulary.errors import (
     Fenced,
     MessageIdReused,
     NotFound,
@@ -33,7 +35,7 @@ from navi.domain.errors import (
     TooManyWaiting,
     TurnUnderway,
 )
-from navi.domain.events import (
+from navi.domain.vocabulary.events import (
     CompressionFailed,
     MessageDelivered,
     MessageWithdrawn,
@@ -59,9 +61,7 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId, MessageId
-from navi.domain.session import MAX_WAITING, OpenTurn, Wait, is_news
-from navi.domain.turn import AskModel, Attempt, Compress, Deliver, Finish, RunTools, ToolRun
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId
 from tests.domain.specification import NODE, OTHER_NODE, RUNNER, START, TURN, TURN_2, given
 
 CREATED = SessionCreated(profile_id="assistant", owner=LOCAL_OWNER)

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from navi.domain.commands import (
+from navi.domain.session.commands import (
     Completed,
     CreateSession,
     DecideApproval,
@@ -24,8 +24,10 @@ from navi.domain.commands import (
     TakeUpTurn,
     TurnStart,
 )
-from navi.domain.errors import NaviError
-from navi.domain.events import (
+from navi.domain.session.session import Session, Wait, evolve, next_step, undecided_calls
+from navi.domain.session.turn import AskModel, Deliver, Finish, Limits, RunTools, ToolRun
+from navi.domain.vocabulary.errors import NaviError
+from navi.domain.vocabulary.events import (
     AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
@@ -45,9 +47,7 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, NodeId, TurnId
-from navi.domain.session import Session, Wait, evolve, next_step, undecided_calls
-from navi.domain.turn import AskModel, Deliver, Finish, Limits, RunTools, ToolRun
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId, NodeId, TurnId
 from tests.domain.specification import NODE, OTHER_NODE, SESSION, envelope, next_of, perform
 
 ENDS = (TurnCompleted, TurnStopped, TurnFailed)

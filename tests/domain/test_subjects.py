@@ -1,14 +1,14 @@
 import pytest
 
-from navi.domain.errors import BadInput
-from navi.domain.ids import SessionId
-from navi.domain.subjects import (
+from navi.domain.log.subjects import (
     event_headers,
     event_subject,
     format_position,
     parse_position,
     stream_subjects,
 )
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.ids import SessionId
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000000")
 

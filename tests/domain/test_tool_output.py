@@ -2,7 +2,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.tool_output import (
+from navi.domain.tools.tool_output import (
     MAX_OUTPUT_BYTES,
     MAX_OUTPUT_JSON_BYTES,
     Output,

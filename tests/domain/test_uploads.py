@@ -7,26 +7,15 @@ from hypothesis import given as cases
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from navi.domain.commands import (
+from navi.domain.context.prompt import with_files
+from navi.domain.session.commands import (
     DeleteSession,
     ExpireUpload,
     ForkSession,
     KeepUploads,
     ReceiveMessage,
 )
-from navi.domain.errors import BadInput, NotFound, UploadsFull
-from navi.domain.events import (
-    ContentErased,
-    FileExpired,
-    FileUploaded,
-    Origin,
-    SessionCreated,
-    SessionDeleted,
-    UserMessageReceived,
-)
-from navi.domain.ids import LOCAL_OWNER, MessageId, SessionId
-from navi.domain.prompt import with_files
-from navi.domain.session import Session
+from navi.domain.session.session import Session
 from navi.domain.uploads import (
     MAX_UPLOADS,
     MEBIBYTE,
@@ -37,6 +26,17 @@ from navi.domain.uploads import (
     path_of,
     refused_suffix,
 )
+from navi.domain.vocabulary.errors import BadInput, NotFound, UploadsFull
+from navi.domain.vocabulary.events import (
+    ContentErased,
+    FileExpired,
+    FileUploaded,
+    Origin,
+    SessionCreated,
+    SessionDeleted,
+    UserMessageReceived,
+)
+from navi.domain.vocabulary.ids import LOCAL_OWNER, MessageId, SessionId
 from tests.domain.specification import AT, SESSION, fold, given, perform
 
 CREATED = SessionCreated(profile_id="assistant", owner=LOCAL_OWNER)

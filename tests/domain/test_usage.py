@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.call_tokens import estimate, tokens_of, was_read
-from navi.domain.errors import BadInput, FailureKind, ModelFailure
-from navi.domain.events import ModelCallFailed, ModelReplied, Usage
-from navi.domain.ids import CallId
-from navi.domain.prices import parse_prices, price_of
-from navi.domain.usage import By, Tally, Used, report
+from navi.domain.spending.call_tokens import estimate, tokens_of, was_read
+from navi.domain.spending.prices import parse_prices, price_of
+from navi.domain.spending.usage import By, Tally, Used, report
+from navi.domain.vocabulary.errors import BadInput, FailureKind, ModelFailure
+from navi.domain.vocabulary.events import ModelCallFailed, ModelReplied, Usage
+from navi.domain.vocabulary.ids import CallId
 
 PRICES = parse_prices(
     b"""{"gpt-4o": {"prompt": 2.5, "completion": 10, "currency": "USD"},

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.web_addresses import (
+from navi.domain.tools.web_addresses import (
     Allowed,
     NotAnAddress,
     Refused,

@@ -3,11 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.answer_bounds import NAME, SMALLEST_ANSWER, UNBIDDEN_THINKING, bound
-from navi.domain.events import Shortened
-from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage, ToolSchema
-from navi.domain.window import (
+from navi.domain.context.prompt import ModelRequest, PromptMessage, ToolSchema
+from navi.domain.context.window import (
     Fitted,
     Rate,
     TooLarge,
@@ -20,6 +17,9 @@ from navi.domain.window import (
     sizes_of,
     why_too_large,
 )
+from navi.domain.model_calls.answer_bounds import NAME, SMALLEST_ANSWER, UNBIDDEN_THINKING, bound
+from navi.domain.vocabulary.events import Shortened
+from navi.domain.vocabulary.ids import CallId
 
 WINDOW = 4_096
 COUNTED = Rate(chars=4.0, counted=True)

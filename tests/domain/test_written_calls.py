@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.domain.written_calls import MAX_HELD, HeldCalls, WrittenCall, written_calls
+from navi.domain.tools.written_calls import MAX_HELD, HeldCalls, WrittenCall, written_calls
 
 OFFERED = ("filesystem", "todo")
 LOOK = WrittenCall("filesystem", {"action": "list", "path": "a{b}"})

@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Mapping
 import pytest
 import pytest_asyncio
 
-from navi.domain.events import EVENT_TYPES
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.events import EVENT_TYPES
+from navi.domain.vocabulary.ids import SessionId
 from tests.chaos.checks import rows_of
 from tests.chaos.cuts import BY_COMMAND, CUT_ELSEWHERE, ERASING, once
 from tests.chaos.phases import PHASES

@@ -7,9 +7,9 @@ import pytest
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from navi.domain.errors import NaviError
-from navi.domain.ids import Owner
-from navi.domain.principal import Principal, Role, Scope
+from navi.domain.vocabulary.errors import NaviError
+from navi.domain.vocabulary.ids import Owner
+from navi.domain.vocabulary.principal import Principal, Role, Scope
 from navi.http.api.metrics import get_metrics
 from navi.http.app import ROUTES
 from navi.http.requests.access import Access, access_of, check_access

@@ -10,8 +10,8 @@ import pytest_asyncio
 from litestar.handlers import HTTPRouteHandler
 from websockets.exceptions import InvalidStatus
 
-from navi.domain.ids import SessionId
-from navi.domain.principal import CLI_ACTOR
+from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.principal import CLI_ACTOR
 from navi.http.app import ROUTES
 from navi.http.live.frames import ClientFrame
 from navi.http.page.assets import Assets

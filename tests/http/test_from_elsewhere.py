@@ -10,11 +10,11 @@ import pytest
 import pytest_asyncio
 from litestar.types import Scope
 
-from navi.cli.chat.remote import open_remote
-from navi.cli.elsewhere import RemoteHistory
-from navi.domain.events import SessionRenamed
-from navi.domain.ids import Owner, SessionId
-from navi.domain.principal import Principal
+from navi.cli.shared.elsewhere import RemoteHistory
+from navi.cli.shared.remote import open_remote
+from navi.domain.vocabulary.events import SessionRenamed
+from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.principal import Principal
 from tests.support.agent_node import TIMEOUT
 from tests.support.app import RunningApp, running_app
 from tests.support.navi_process import Finished, run_navi

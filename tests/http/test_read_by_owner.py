@@ -19,10 +19,10 @@ from navi.adapters.postgres.memories.memories import PostgresMemories
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.postgres.reader_role import PoolsOfOwners, open_owner_pools
 from navi.application.commands.manage_sessions import ManageSessions
-from navi.domain.events import SessionRenamed
-from navi.domain.ids import Owner, SessionId
-from navi.domain.principal import Principal
-from navi.domain.session import Session
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.events import SessionRenamed
+from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.principal import Principal
 from navi.http.requests.services import Reads, Services
 from navi.ports.event_log import Recorded
 from navi.projections.sessions import Sessions

@@ -10,8 +10,8 @@ from litestar.types import Scope
 from msgspec.structs import replace
 from websockets.exceptions import InvalidStatus
 
-from navi.domain.ids import Owner
-from navi.domain.principal import NO_LIMITS, Principal
+from navi.domain.vocabulary.ids import Owner
+from navi.domain.vocabulary.principal import NO_LIMITS, Principal
 from navi.http.app import ROUTES
 from navi.http.requests.access import open_paths
 from tests.support.app import RunningApp, next_frame, running_app

@@ -4,9 +4,12 @@ from typing import Any
 
 from msgspec import UNSET
 
-from navi.domain.erasure import without_words
-from navi.domain.event_codec import decode_data, encode_data
-from navi.domain.events import (
+from navi.domain.context.messages import Message
+from navi.domain.log.erasure import without_words
+from navi.domain.reading.fold import Fold
+from navi.domain.reading.projection import Projection
+from navi.domain.vocabulary.event_codec import decode_data, encode_data
+from navi.domain.vocabulary.events import (
     AgentEvent,
     CompressionUndone,
     ContextCompressed,
@@ -29,10 +32,7 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.fold import Fold
-from navi.domain.ids import CallId, MessageId, SubagentId
-from navi.domain.messages import Message
-from navi.domain.projection import Projection
+from navi.domain.vocabulary.ids import CallId, MessageId, SubagentId
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.todo import Todo

@@ -5,8 +5,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.domain.conversation import beginning, marks_of
-from navi.domain.events import (
+from navi.domain.context.messages import one_by_one
+from navi.domain.reading.conversation import beginning, marks_of
+from navi.domain.reading.fold import Fold
+from navi.domain.vocabulary.events import (
     AgentEvent,
     ApprovalRequested,
     ConversationTakenIn,
@@ -24,9 +26,7 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.fold import Fold
-from navi.domain.ids import LOCAL_OWNER, CallId, MessageId, SubagentId
-from navi.domain.messages import one_by_one
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId, SubagentId
 from navi.projections.context import Context
 from navi.projections.conversation import Conversation, ConversationState
 from navi.projections.messages import Messages

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from navi.application.reading.read_session import replay_session
-from navi.domain.ids import SessionId
-from navi.domain.messages import Message
+from navi.domain.context.messages import Message
+from navi.domain.vocabulary.ids import SessionId
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from tests.released.fold import Taken, imported, logs

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
-from navi.domain.events import (
+from navi.domain.reading.spans import Span
+from navi.domain.vocabulary.events import (
     AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
@@ -30,8 +31,7 @@ from navi.domain.events import (
     TurnStopped,
     Usage,
 )
-from navi.domain.ids import CallId, NodeId, SubagentId
-from navi.domain.spans import Span
+from navi.domain.vocabulary.ids import CallId, NodeId, SubagentId
 from navi.projections.turn_spans import (
     answers_beside,
     profile_told,

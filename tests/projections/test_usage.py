@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from navi.domain.call_tokens import tokens_of
-from navi.domain.erasure import without_words
-from navi.domain.event_codec import EventDecoder, encode_data, type_of, version_of
-from navi.domain.events import (
+from navi.domain.log.erasure import without_words
+from navi.domain.session.session import Session, evolve
+from navi.domain.spending.call_tokens import tokens_of
+from navi.domain.spending.usage import Tally
+from navi.domain.vocabulary.event_codec import EventDecoder, encode_data, type_of, version_of
+from navi.domain.vocabulary.events import (
     EVENT_TYPES,
     AgentEvent,
     Envelope,
@@ -26,13 +28,11 @@ from navi.domain.events import (
     SessionDeleted,
     TextDelta,
 )
-from navi.domain.events import (
+from navi.domain.vocabulary.events import (
     Usage as Counts,
 )
-from navi.domain.ids import CallId, EventId, Owner, SessionId
-from navi.domain.session import Session, evolve
-from navi.domain.upcasting import UPCASTERS
-from navi.domain.usage import Tally
+from navi.domain.vocabulary.ids import CallId, EventId, Owner, SessionId
+from navi.domain.vocabulary.upcasting import UPCASTERS
 from navi.projections.usage import Usage, UsageState
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")

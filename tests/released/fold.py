@@ -12,8 +12,8 @@ from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.signing import verify_signature
 from navi.application.audit.import_sessions import ImportSessions
 from navi.application.reading.read_session import replay_session
-from navi.domain.ids import SessionId
-from navi.domain.projection import Projection
+from navi.domain.reading.projection import Projection
+from navi.domain.vocabulary.ids import SessionId
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.planning_log import PlanningLog

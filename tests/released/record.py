@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from navi.adapters.postgres.log.event_log import PostgresEventLog
-from navi.domain.event_codec import decode_data
-from navi.domain.events import AgentEvent, SessionCreated
-from navi.domain.ids import LOCAL_OWNER, EventId, SessionId, TurnId, uuid7
+from navi.domain.vocabulary.event_codec import decode_data
+from navi.domain.vocabulary.events import AgentEvent, SessionCreated
+from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, SessionId, TurnId, uuid7
 from navi.ports.event_log import Append, NewEvent
 from tests.released.fold import HERE, buffers_of, imported, logs
 from tests.support.navi_process import NaviProcess, running_navi

@@ -6,8 +6,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from navi.domain.events import UnknownEvent
-from navi.domain.fold import fold_event
+from navi.domain.reading.fold import fold_event
+from navi.domain.vocabulary.events import UnknownEvent
 from tests.released.fold import PROJECTIONS, buffers_of, imported, logs
 
 Json = dict[str, Any]

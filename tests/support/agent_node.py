@@ -49,10 +49,10 @@ from navi.application.composition.compose_log_services import (
 from navi.application.followers.project import Projector
 from navi.application.reading.await_turn import TurnOutcome, await_turn
 from navi.application.uploads.manage_uploads import ManageUploads
-from navi.domain.events import AgentEvent, Mode
-from navi.domain.ids import MessageId, NodeId, Owner, SessionId
-from navi.domain.principal import DEFAULT_LIMITS, NO_LIMITS, Limits
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.vocabulary.events import AgentEvent, Mode
+from navi.domain.vocabulary.ids import MessageId, NodeId, Owner, SessionId
+from navi.domain.vocabulary.principal import DEFAULT_LIMITS, NO_LIMITS, Limits
 from navi.ports.clock import Clock
 from navi.ports.event_log import Recorded
 from navi.ports.language_model import Capacity

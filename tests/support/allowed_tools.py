@@ -6,8 +6,8 @@ from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.system import RandomIds, SystemClock
 from navi.application.agent.allowed_tools import AllowedInLog
 from navi.application.session.record import Records
-from navi.domain.ids import NodeId
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.vocabulary.ids import NodeId
 
 
 class SharedLog:

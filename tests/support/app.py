@@ -17,8 +17,8 @@ from navi.application.agent.compress import CompressSettings
 from navi.application.followers.take_gauges import TakeGauges
 from navi.application.reading.context_windows import ContextWindows
 from navi.application.reading.node_health import LookAtNode, NodeParts
-from navi.domain.errors import LogUnavailable
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.ids import SessionId
 from navi.http.app import create_app
 from navi.http.requests.services import Draining, Readiness, Reads, Services
 from navi.http.server.authentication import Identified, Identify

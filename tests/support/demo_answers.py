@@ -5,9 +5,9 @@ from typing import Any, assert_never, cast
 
 from navi.adapters.llm import demo, demo_script
 from navi.adapters.llm.wire_json import requested_call
-from navi.domain.events import Purpose, ToolCall
-from navi.domain.ids import CallId
-from navi.domain.prompt import GO_ON, ModelRequest, PromptMessage, ToolSchema
+from navi.domain.context.prompt import GO_ON, ModelRequest, PromptMessage, ToolSchema
+from navi.domain.vocabulary.events import Purpose, ToolCall
+from navi.domain.vocabulary.ids import CallId
 from tests.support.model_wire import Calls, Cut, Done, ErrorLine, Part, Raw, Say, Sleep, Think
 
 

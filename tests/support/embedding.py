@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from navi.domain.errors import ModelFailure
-from navi.domain.memory import Vector
+from navi.domain.memory.memory import Vector
+from navi.domain.vocabulary.errors import ModelFailure
 from navi.ports.embedding import Embedder
 from tests.support.model_server import DIMENSIONS, embedding
 

@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
-from navi.domain.ids import LOCAL_OWNER, EventId, SessionId
+from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, SessionId
 from navi.ports.event_log import Recorded
 from navi.ports.log_partitions import Page
 

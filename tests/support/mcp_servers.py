@@ -11,7 +11,7 @@ import msgspec
 from navi.adapters.tools.mcp.server import ServerDelays
 from navi.adapters.tools.mcp.servers import McpServers
 from navi.adapters.tools.mcp.tool import McpTool
-from navi.domain.events import Json
+from navi.domain.vocabulary.events import Json
 from navi.ports.tools import ToolResult
 from tests.support.allowed_tools import SharedLog
 from tests.support.tool_context import context_in

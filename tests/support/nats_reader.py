@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from nats.aio.client import Client
 
-from navi.domain.nats_logins import public_nkey
+from navi.domain.accounts.nats_logins import public_nkey
 
 
 class Reader:

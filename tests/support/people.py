@@ -6,8 +6,8 @@ from typing import Literal
 from msgspec.structs import replace
 
 from navi.application.composition.compose_accounts import AccountServices
-from navi.domain.accounts import User
-from navi.domain.principal import CLI_ACTOR, Role, Scope
+from navi.domain.accounts.accounts import User
+from navi.domain.vocabulary.principal import CLI_ACTOR, Role, Scope
 from navi.http.requests.login_cookie import NAME
 from navi.ports.accounts import Accounts
 

@@ -5,7 +5,7 @@ import asyncio
 from navi.application.rerun.load import load_recording
 from navi.application.rerun.rerun import Difference
 from navi.bootstrap.rerun import rerun
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from tests.support.agent_node import World
 
 

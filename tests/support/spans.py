@@ -6,9 +6,9 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from navi.domain.events import Envelope, TurnStarted
-from navi.domain.ids import SessionId, TurnId
-from navi.domain.spans import Span
+from navi.domain.reading.spans import Span
+from navi.domain.vocabulary.events import Envelope, TurnStarted
+from navi.domain.vocabulary.ids import SessionId, TurnId
 from navi.projections.turn_spans import ends_turn
 from tests.released.fold import imported
 

@@ -6,8 +6,8 @@ from contextlib import aclosing
 import pytest
 
 from navi.adapters.llm.openai import OpenAI
-from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage
+from navi.domain.context.prompt import ModelRequest, PromptMessage
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.language_model import FinalChunk, TextChunk
 from tests.support.counting_server import CountingServer, tokens_of
 from tests.support.http_client import http_client

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from navi.domain.events import TodoItem
-from navi.domain.ids import LOCAL_OWNER, CallId, SessionId
+from navi.domain.vocabulary.events import TodoItem
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, SessionId
 from navi.ports.tools import ToolContext, ToolResult
 
 SESSION = SessionId("0199c0de-0000-7000-8000-000000000001")

@@ -27,7 +27,7 @@ from navi.adapters.embedded.nats import (
     ignore,
     write_private,
 )
-from navi.domain.nats_logins import NatsLogin, readers_accounts
+from navi.domain.accounts.nats_logins import NatsLogin, readers_accounts
 
 STARTUP_TIMEOUT = 10.0  # seconds
 STOP_STEPS = ((signal.SIGTERM, 2.0),)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from navi.domain.errors import DiskFull, FilesUnavailable
+from navi.domain.vocabulary.errors import DiskFull, FilesUnavailable
 from navi.failpoints import failpoint
 from navi.ports.uploads import Digest
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from navi.domain.export import MAX_EVENT_LINE_BYTES, MAX_HEADER_BYTES
+from navi.domain.log.export import MAX_EVENT_LINE_BYTES, MAX_HEADER_BYTES
 
 
 def lines_of(path: Path) -> Iterator[bytes]:

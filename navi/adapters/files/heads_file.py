@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from navi.domain.heads import MAX_LINE_BYTES, SignedHead, decode_head
+from navi.domain.log.heads import MAX_LINE_BYTES, SignedHead, decode_head
 
 FILE_NAME = "heads.jsonl"
 READ_BYTES = 1024 * 1024  # of lines at once

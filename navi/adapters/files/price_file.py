@@ -5,8 +5,8 @@ from pathlib import Path
 
 import structlog
 
-from navi.domain.errors import BadInput
-from navi.domain.prices import ModelPrice, Prices, parse_prices
+from navi.domain.spending.prices import ModelPrice, Prices, parse_prices
+from navi.domain.vocabulary.errors import BadInput
 
 log = structlog.get_logger()
 

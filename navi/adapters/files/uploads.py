@@ -17,9 +17,9 @@ from pathlib import Path
 from navi.adapters.files.drafts import FileDraft, drafts_in, finished, make_durably, translated
 from navi.adapters.tools.workspace import PathForbidden, Workspace
 from navi.domain import uploads
-from navi.domain.errors import FilesUnavailable, RuleBroken
-from navi.domain.ids import SessionId, is_uuid
 from navi.domain.uploads import Upload, path_of
+from navi.domain.vocabulary.errors import FilesUnavailable, RuleBroken
+from navi.domain.vocabulary.ids import SessionId, is_uuid
 from navi.ports.clock import Clock
 from navi.ports.uploads import Draft
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from navi.adapters.files.copying import copy_workspace
 from navi.adapters.files.trees import count_files, remove_tree
-from navi.domain.errors import StoreRefused
-from navi.domain.ids import SessionId, is_uuid
+from navi.domain.vocabulary.errors import StoreRefused
+from navi.domain.vocabulary.ids import SessionId, is_uuid
 
 
 class FolderWorkspaces:

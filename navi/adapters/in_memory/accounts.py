@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from navi.domain.accounts import (
+from navi.domain.accounts.accounts import (
     TRY_WINDOW,
     Credential,
     CredentialKind,
@@ -16,8 +16,8 @@ from navi.domain.accounts import (
     check_admin_left,
     name_key,
 )
-from navi.domain.errors import NotFound, RuleBroken
-from navi.domain.ids import Owner
+from navi.domain.vocabulary.errors import NotFound, RuleBroken
+from navi.domain.vocabulary.ids import Owner
 from navi.ports.accounts import Standing
 
 

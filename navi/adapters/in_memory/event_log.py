@@ -8,9 +8,11 @@ from datetime import datetime
 from msgspec.structs import asdict, replace
 
 from navi.adapters.log_rows import encode_events, hashes_of, recorded
-from navi.domain.erasure import pruned
-from navi.domain.errors import AlreadyThere, ConcurrentAppend, NotFound
-from navi.domain.events import (
+from navi.domain.log.erasure import pruned
+from navi.domain.log.export import ExportedEvent
+from navi.domain.log.hash_chain import GENESIS
+from navi.domain.vocabulary.errors import AlreadyThere, ConcurrentAppend, NotFound
+from navi.domain.vocabulary.events import (
     DELTA_TYPES,
     ImageShown,
     ModelCalled,
@@ -24,9 +26,7 @@ from navi.domain.events import (
     ToolOutputDelta,
     UserMessageReceived,
 )
-from navi.domain.export import ExportedEvent
-from navi.domain.hash_chain import GENESIS
-from navi.domain.ids import MessageId, Owner, SessionId
+from navi.domain.vocabulary.ids import MessageId, Owner, SessionId
 from navi.ports.event_log import Append, Recorded, Selection
 from navi.ports.log_admin import Pruned, RestoredSession, SessionHead
 from navi.ports.log_partitions import Page

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from navi.domain.errors import BusSilent, BusUnavailable, StreamMoved
-from navi.domain.ids import EventId
-from navi.domain.subjects import format_position
+from navi.domain.log.subjects import format_position
+from navi.domain.vocabulary.errors import BusSilent, BusUnavailable, StreamMoved
+from navi.domain.vocabulary.ids import EventId
 from navi.ports.event_log import Recorded
 
 

@@ -1,6 +1,6 @@
 """Signed heads in memory, and a bus that can be out of reach."""
 
-from navi.domain.errors import BusUnavailable
+from navi.domain.vocabulary.errors import BusUnavailable
 
 
 class InMemoryHeadsBus:

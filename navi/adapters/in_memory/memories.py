@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from navi.adapters.memory_embeddings import BATCH_TEXTS, embed_question, embed_texts
 from navi.adapters.memory_rows import MemoryKey, memory_changes
-from navi.domain.ids import Owner
-from navi.domain.memory import (
+from navi.domain.memory.memory import (
     MIN_SIMILARITY,
     Keep,
     Memory,
@@ -16,6 +15,7 @@ from navi.domain.memory import (
     memory_version,
     similarity,
 )
+from navi.domain.vocabulary.ids import Owner
 from navi.ports.embedding import Embedders
 from navi.ports.event_log import Recorded
 

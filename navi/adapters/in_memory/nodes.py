@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from navi.domain.ids import NodeId
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.nodes import NodeState
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from navi.domain.ids import Owner
+from navi.domain.vocabulary.ids import Owner
 
 
 class InMemoryPlaceLocks:

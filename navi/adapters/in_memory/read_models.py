@@ -10,10 +10,10 @@ from typing import Literal
 
 import msgspec
 
-from navi.domain.fold import Rows
-from navi.domain.ids import Owner, SessionId
-from navi.domain.messages import Message
-from navi.domain.search import Question, is_said, said_with
+from navi.domain.context.messages import Message
+from navi.domain.reading.fold import Rows
+from navi.domain.reading.search import Question, is_said, said_with
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.read_model_builds import ProjectionBatch, SessionChanges
 from navi.ports.read_models import Build, ParkedEvent, SaidRow, StoredState
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
-from navi.domain.events import Envelope
-from navi.domain.recording import begins_fork
+from navi.domain.reading.recording import begins_fork
+from navi.domain.vocabulary.events import Envelope
 from navi.ports.event_log import Append, NewEvent, Recorded
 
 

@@ -13,8 +13,8 @@ from navi.adapters.llm.model_settings import ModelSettings, OllamaBackend, OpenA
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
 from navi.adapters.llm.servers import PooledServer
-from navi.domain.errors import BadInput
-from navi.domain.prompt import ModelRequest
+from navi.domain.context.prompt import ModelRequest
+from navi.domain.vocabulary.errors import BadInput
 
 Backend = Literal["ollama", "openai", "demo"]
 

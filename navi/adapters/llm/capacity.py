@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from navi.adapters.llm.wire_json import count_of
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.language_model import Capacity
 
 KEPT_SECONDS = 300.0  # what a server said holds for so long, unless it goes away

@@ -24,11 +24,11 @@ from navi.adapters.llm.demo_script import (
     Think,
 )
 from navi.adapters.llm.wire_json import Budget, requested_call
-from navi.domain.errors import BadInput, ModelFailure
-from navi.domain.events import Purpose, Usage
-from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage, files_attached, files_below
-from navi.domain.remembering import beginning_of
+from navi.domain.context.prompt import ModelRequest, PromptMessage, files_attached, files_below
+from navi.domain.memory.remembering import beginning_of
+from navi.domain.vocabulary.errors import BadInput, ModelFailure
+from navi.domain.vocabulary.events import Purpose, Usage
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.language_model import (
     Capacity,
     FinalChunk,

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from navi.domain.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput
 
 GRAMMAR = """\
 # Scripts for the demo model

@@ -8,9 +8,9 @@ import structlog
 
 from navi.adapters.llm.embeddings import EmbeddingServer
 from navi.adapters.memory_embeddings import REFUSALS
-from navi.domain.errors import ModelFailure
-from navi.domain.ids import CallId
-from navi.domain.memory import Vector
+from navi.domain.memory.memory import Vector
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.clock import Clock, Ids
 from navi.ports.embedding import Embedder
 

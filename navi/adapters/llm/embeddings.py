@@ -12,9 +12,9 @@ from msgspec import Struct
 from navi.adapters.llm.endpoint import MAX_ANSWER_BYTES, Endpoint
 from navi.adapters.llm.ollama_models import OllamaShown, OllamaTags
 from navi.adapters.llm.wire_json import read
-from navi.domain.errors import ModelFailure
-from navi.domain.ids import CallId
-from navi.domain.memory import Vector
+from navi.domain.memory.memory import Vector
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.ids import CallId
 
 ANSWER_SECONDS = 10.0  # for lists and capabilities, which need no model
 EMBED_SECONDS = 120.0  # for a batch; loading the model is part of the first one

@@ -13,9 +13,9 @@ import httpx
 from navi.adapters.llm.refusals import decoded, message_of, refusal
 from navi.adapters.llm.wire_json import excerpt
 from navi.adapters.tls import trust_of
-from navi.domain.errors import BadInput, ModelFailure
-from navi.domain.events import Purpose
-from navi.domain.ids import CallId
+from navi.domain.vocabulary.errors import BadInput, ModelFailure
+from navi.domain.vocabulary.events import Purpose
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.language_model import ServerState
 
 CONNECT_SECONDS = 5.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from navi.domain.errors import ModelFailure
+from navi.domain.vocabulary.errors import ModelFailure
 
 MAX_LINE_BYTES = 8 * 1024 * 1024  # a whole tool call can stand in one line
 

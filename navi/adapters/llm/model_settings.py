@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.adapters.llm import demo
-from navi.domain.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput
 from navi.ports.language_model import Capacity
 
 T = TypeVar("T", bound=Struct)

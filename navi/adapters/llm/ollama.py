@@ -21,16 +21,16 @@ from navi.adapters.llm.ollama_models import OllamaShown, OllamaTags
 from navi.adapters.llm.ollama_schema import flatten
 from navi.adapters.llm.refusals import decoded, refusal
 from navi.adapters.llm.wire_json import Budget, count_of, excerpt, read, requested_call
-from navi.domain.errors import ModelFailure
-from navi.domain.events import Json, JsonObject, Purpose, Usage
-from navi.domain.ids import CallId
-from navi.domain.prompt import (
+from navi.domain.context.prompt import (
     ModelRequest,
     PromptMessage,
     ToolSchema,
     conversation_of,
     files_attached,
 )
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import Json, JsonObject, Purpose, Usage
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.language_model import (
     Capacity,
     FinalChunk,

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.events import Json, JsonObject
 
 MAX_DEPTH = 16  # levels; deeper schemas help no model, and a recursive one has no end
 MAX_PARTS = 600  # schemas in one that refers to itself twice double with every level

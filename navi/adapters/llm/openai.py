@@ -25,10 +25,7 @@ from navi.adapters.llm.lines import EventSplitter
 from navi.adapters.llm.openai_calls import CallAssembler, CallPiece
 from navi.adapters.llm.refusals import refusal
 from navi.adapters.llm.wire_json import Budget, count_of, excerpt, read
-from navi.domain.errors import BadInput, ModelFailure
-from navi.domain.events import Json, JsonObject, Purpose, Usage
-from navi.domain.ids import CallId
-from navi.domain.prompt import (
+from navi.domain.context.prompt import (
     ModelRequest,
     PromptMessage,
     PromptPicture,
@@ -36,6 +33,9 @@ from navi.domain.prompt import (
     conversation_of,
     files_attached,
 )
+from navi.domain.vocabulary.errors import BadInput, ModelFailure
+from navi.domain.vocabulary.events import Json, JsonObject, Purpose, Usage
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.language_model import (
     Capacity,
     FinalChunk,

@@ -8,7 +8,7 @@ object instead of text.
 from msgspec import Struct, field
 
 from navi.adapters.llm.wire_json import Budget, requested_call
-from navi.domain.events import Json
+from navi.domain.vocabulary.events import Json
 from navi.ports.language_model import RequestedCall
 
 COST_OF_A_CALL = 64  # bytes of the reply's budget, so that empty calls cannot be endless either

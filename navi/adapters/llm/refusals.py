@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from navi.adapters.llm.wire_json import count_of
-from navi.domain.errors import ModelFailure
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import Json, JsonObject
 
 # A request that is too long is refused with 400, by proxies with 413, by TGI with 422, by Ollama's
 # runner with 500, and by an error line in a stream whose status was 200.

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from navi.adapters.llm.backends import BACKENDS
-from navi.domain.errors import NotFound
-from navi.domain.prompt import ModelRequest
+from navi.domain.context.prompt import ModelRequest
+from navi.domain.vocabulary.errors import NotFound
 
 RENDERERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
     name: render for kind in BACKENDS.values() for name, render in kind.renderers.items()

@@ -5,9 +5,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from navi.domain import model_choice
-from navi.domain.errors import ModelFailure
-from navi.domain.model_choice import Candidate, Failure
+from navi.domain.model_calls import model_choice
+from navi.domain.model_calls.model_choice import Candidate, Failure
+from navi.domain.vocabulary.errors import ModelFailure
 from navi.ports.clock import Clock
 from navi.ports.language_model import Capacity, LanguageModel
 from navi.ports.model_servers import Target

@@ -5,8 +5,8 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import msgspec
 
-from navi.domain.errors import ModelFailure
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.language_model import RequestedCall
 
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024  # text, thinking and arguments of one reply together

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from navi.domain.ids import TurnId
+from navi.domain.vocabulary.ids import TurnId
 
 OTHER = "other"
 MAX_CHARACTERS = 200

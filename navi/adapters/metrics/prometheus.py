@@ -13,7 +13,8 @@ from prometheus_client.registry import Collector
 from navi.adapters.metrics import names
 from navi.adapters.metrics.labels import OTHER, Bounded, seconds_since
 from navi.adapters.metrics.names import Metric
-from navi.domain.events import (
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.events import (
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
@@ -23,8 +24,7 @@ from navi.domain.events import (
     TurnStopped,
     Usage,
 )
-from navi.domain.ids import CallId, SubagentId
-from navi.domain.session import Session
+from navi.domain.vocabulary.ids import CallId, SubagentId
 from navi.ports.event_log import Recorded
 from navi.ports.metrics import Exposition, Gauges
 

@@ -10,7 +10,7 @@ import nats.errors
 import structlog
 from nats.aio.client import Client
 
-from navi.domain.errors import BusSilent, BusUnavailable
+from navi.domain.vocabulary.errors import BusSilent, BusUnavailable
 
 CONNECT_SECONDS = 5.0
 CLOSE_SECONDS = 1.0

@@ -8,9 +8,9 @@ import nats.errors
 from msgspec import Struct
 
 from navi.adapters.nats.connect import NatsConnection
-from navi.domain.errors import BusUnavailable
-from navi.domain.nats_logins import DURABLE_PREFIX, NatsLogin
-from navi.domain.subjects import owner_subjects, stream_name
+from navi.domain.accounts.nats_logins import DURABLE_PREFIX, NatsLogin
+from navi.domain.log.subjects import owner_subjects, stream_name
+from navi.domain.vocabulary.errors import BusUnavailable
 
 ANSWER_SECONDS = 5.0
 ACK_SECONDS = 5

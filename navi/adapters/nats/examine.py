@@ -6,7 +6,7 @@ import nats.errors
 from msgspec import Struct
 
 from navi.adapters.nats.connect import connect
-from navi.domain.errors import BusUnavailable
+from navi.domain.vocabulary.errors import BusUnavailable
 
 CONNECT_SECONDS = 6.0
 ANSWER_SECONDS = 2.0

@@ -7,9 +7,9 @@ import nats.errors
 from msgspec import Struct
 
 from navi.adapters.nats.connect import NatsConnection
-from navi.domain.errors import BusUnavailable
-from navi.domain.heads import link_of
-from navi.domain.subjects import HEADS_STREAM, HEADS_SUBJECT, MESSAGE_ID_HEADER
+from navi.domain.log.heads import link_of
+from navi.domain.log.subjects import HEADS_STREAM, HEADS_SUBJECT, MESSAGE_ID_HEADER
+from navi.domain.vocabulary.errors import BusUnavailable
 
 ANSWER_SECONDS = 5.0
 

@@ -17,9 +17,7 @@ import structlog
 from msgspec import Struct
 
 from navi.adapters.nats.connect import NatsConnection
-from navi.domain.errors import BusUnavailable, StreamMoved, StreamRefused
-from navi.domain.ids import EventId
-from navi.domain.subjects import (
+from navi.domain.log.subjects import (
     MESSAGE_ID_HEADER,
     event_headers,
     event_subject,
@@ -27,6 +25,8 @@ from navi.domain.subjects import (
     stream_name,
     stream_subjects,
 )
+from navi.domain.vocabulary.errors import BusUnavailable, StreamMoved, StreamRefused
+from navi.domain.vocabulary.ids import EventId
 from navi.ports.event_log import Recorded
 
 EXPECTED_HEADER = "Nats-Expected-Last-Sequence"

@@ -8,8 +8,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from navi.adapters.nats.connect import NatsConnection, background
-from navi.domain.errors import BusUnavailable
-from navi.domain.subjects import wake_subject
+from navi.domain.log.subjects import wake_subject
+from navi.domain.vocabulary.errors import BusUnavailable
 
 PACE_SECONDS = 0.005  # between two rounds of announcements: at most 200 a second and partition
 SEND_SECONDS = 1.0

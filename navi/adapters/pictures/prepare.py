@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from navi.adapters.tools.program import clean_environment, command_of
 from navi.adapters.tools.workspace import PathForbidden, Workspace
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.pictures import NotShown, PreparedPicture
 from navi.ports.workspaces import Workspaces
 

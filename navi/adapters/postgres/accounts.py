@@ -9,7 +9,7 @@ import msgspec
 
 from navi.adapters.postgres.connect import Pool, fetch
 from navi.adapters.postgres.transaction import LentConnection, answering, transaction
-from navi.domain.accounts import (
+from navi.domain.accounts.accounts import (
     TRY_WINDOW,
     Credential,
     CredentialKind,
@@ -21,8 +21,8 @@ from navi.domain.accounts import (
     check_admin_left,
     name_key,
 )
-from navi.domain.errors import NotFound, RuleBroken
-from navi.domain.ids import Owner, is_uuid
+from navi.domain.vocabulary.errors import NotFound, RuleBroken
+from navi.domain.vocabulary.ids import Owner, is_uuid
 from navi.ports.accounts import Standing
 
 _USER = "select id, name, role, disabled, limits, created_at from navi.account"

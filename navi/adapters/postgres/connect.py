@@ -11,8 +11,8 @@ import structlog
 from asyncpg.pool import PoolConnectionProxy
 from msgspec import Struct
 
-from navi.domain.errors import LogUnavailable, StoreRefused
-from navi.domain.ids import Owner
+from navi.domain.vocabulary.errors import LogUnavailable, StoreRefused
+from navi.domain.vocabulary.ids import Owner
 
 log = structlog.get_logger()
 

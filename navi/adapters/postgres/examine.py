@@ -6,7 +6,7 @@ import asyncpg
 from msgspec import Struct
 
 from navi.adapters.postgres.connect import CONNECTION_ERRORS, connect
-from navi.domain.errors import LogUnavailable
+from navi.domain.vocabulary.errors import LogUnavailable
 
 _QUESTION = """
     select current_setting('server_version') as version,

@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct
 
 from navi.adapters.postgres.connect import CONNECTION_ERRORS, Connection, connect
-from navi.domain.errors import LogUnavailable, StoreRefused
+from navi.domain.vocabulary.errors import LogUnavailable, StoreRefused
 from navi.failpoints import failpoint
 
 log = structlog.get_logger()

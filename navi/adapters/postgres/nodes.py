@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from navi.adapters.postgres.connect import Connection, Pool, connect, fetch
 from navi.adapters.postgres.transaction import answering
-from navi.domain.errors import LogUnavailable
-from navi.domain.ids import NodeId
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.nodes import NodeState
 
 log = structlog.get_logger()

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from navi.adapters.postgres.connect import Connection, connect
 from navi.adapters.postgres.transaction import answering
-from navi.domain.errors import LogUnavailable
-from navi.domain.ids import Owner
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.ids import Owner
 
 ANSWER_SECONDS = 2.0
 

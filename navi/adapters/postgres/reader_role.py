@@ -11,7 +11,7 @@ from typing import TypeAlias
 import structlog
 
 from navi.adapters.postgres.connect import OwnerPool, Pool, ReadPool, fetch, open_pool
-from navi.domain.ids import Owner
+from navi.domain.vocabulary.ids import Owner
 
 log = structlog.get_logger()
 

@@ -13,7 +13,7 @@ from navi.adapters.postgres.connect import (
     CONNECTION_ERRORS,
     Pool,
 )
-from navi.domain.errors import LogUnavailable
+from navi.domain.vocabulary.errors import LogUnavailable
 
 LentConnection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 

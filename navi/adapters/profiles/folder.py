@@ -14,8 +14,8 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.domain.errors import BadInput
-from navi.domain.profile import Profile, parse_profile
+from navi.domain.agent.profile import Profile, parse_profile
+from navi.domain.vocabulary.errors import BadInput
 from navi.ports.profiles import ProfileEntry
 
 BUILT_IN = Path(__file__).parent / "builtin"

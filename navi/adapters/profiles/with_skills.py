@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from navi.adapters.tools.skills.folder import FolderSkills, Skill
 from navi.adapters.tools.skills.tool import SKILL
-from navi.domain.profile import Profile
-from navi.domain.prompt import SEPARATOR
+from navi.domain.agent.profile import Profile
+from navi.domain.context.prompt import SEPARATOR
 from navi.ports.profiles import ProfileEntry, Profiles
 
 HEADING = (

@@ -25,7 +25,7 @@ from navi.adapters.sandbox.bubblewrap import (
 from navi.adapters.sandbox.keeper_protocol import Ended, EndedBy, Task
 from navi.adapters.sandbox.seccomp import seccomp_filter
 from navi.domain import uploads
-from navi.domain.tool_output import OWN_DIRECTORY
+from navi.domain.tools.tool_output import OWN_DIRECTORY
 from navi.ports.tools import StopSignal
 
 MEBIBYTE = 1024 * 1024

@@ -6,10 +6,10 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from navi.domain.errors import BadInput
-from navi.domain.events import Json, JsonObject
-from navi.domain.lean_schema import lean_schema
-from navi.domain.validation_errors import validation_error
+from navi.domain.tools.lean_schema import lean_schema
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import Json, JsonObject
+from navi.domain.vocabulary.validation_errors import validation_error
 
 S = TypeVar("S", bound=Struct)
 

@@ -11,8 +11,8 @@ from navi.adapters.sandbox.sandbox import CodeEnded, CodeRun, SandboxFault
 from navi.adapters.tools.arguments import parse_arguments
 from navi.adapters.tools.code_output import CodeOutput
 from navi.adapters.tools.typed_tool import TypedTool
-from navi.domain.events import JsonObject
-from navi.domain.turn import CODE_EXEC
+from navi.domain.session.turn import CODE_EXEC
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import Tool, ToolContext, ToolResult, UnavailableTool
 
 LONGEST = 900  # seconds

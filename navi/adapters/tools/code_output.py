@@ -7,8 +7,8 @@ from pathlib import Path
 
 from navi.adapters.tools.kept_outputs import kept_path
 from navi.adapters.tools.workspace import PathForbidden, Workspace
-from navi.domain.ids import CallId
-from navi.domain.tool_output import clean_text
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.ids import CallId
 
 # What the model is shown of a longer one: about 6,000 tokens. Errors stand at the end.
 BEGINNING, END = 8 * 1024, 16 * 1024  # characters

@@ -26,9 +26,9 @@ from navi.adapters.tools.workspace import (
     is_upload,
 )
 from navi.domain import uploads
-from navi.domain.approvals import as_readable_json
-from navi.domain.events import JsonObject
-from navi.domain.tool_output import clean_text
+from navi.domain.agent.approvals import as_readable_json
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolResult
 
 SHOWN_BYTES = 48 * 1024  # of a file at once: about 12,000 tokens

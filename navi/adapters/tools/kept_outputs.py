@@ -10,8 +10,8 @@ from navi.adapters.tools.workspace import (
     WorkspaceFull,
     WorkspaceLimits,
 )
-from navi.domain.ids import CallId
-from navi.domain.tool_output import bound_output, with_remark
+from navi.domain.tools.tool_output import bound_output, with_remark
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.tools import BoundOutput
 
 # One output may be much longer than a file the model writes; 100 MB of them is a tool gone wild.

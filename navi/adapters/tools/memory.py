@@ -8,9 +8,9 @@ from msgspec import Meta, Struct
 
 from navi.adapters.tools.arguments import parse_arguments
 from navi.adapters.tools.typed_tool import TypedTool
-from navi.domain.errors import BadInput
-from navi.domain.events import JsonObject
-from navi.domain.memory import MAX_QUERY, MAX_TEXT, Memory
+from navi.domain.memory.memory import MAX_QUERY, MAX_TEXT, Memory
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolResult
 
 

@@ -15,7 +15,7 @@ from navi.adapters.tools.workspace import (
     WorkspaceFull,
     WorkspaceLimits,
 )
-from navi.domain.tool_output import clean_text
+from navi.domain.tools.tool_output import clean_text
 from navi.ports.tools import ToolContext, ToolResult
 
 PATH = f"{OWN_DIRECTORY}/scratchpad.md"

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.adapters.tools.workspace import MAX_ENTRIES, PathForbidden, Workspace
-from navi.domain.tool_output import clean_text
+from navi.domain.tools.tool_output import clean_text
 
 MAX_MATCHES = 200
 MAX_CHARACTERS = 256 * 1024 * 1024  # of all files that are looked through

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from navi.adapters.tools.typed_tool import TypedTool
-from navi.domain.turn import SPAWN_AGENT
+from navi.domain.session.turn import SPAWN_AGENT
 from navi.ports.tools import ToolContext, ToolResult
 
 

@@ -6,9 +6,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from navi.adapters.tools.typed_tool import TypedTool
-from navi.domain.errors import BadInput
-from navi.domain.events import TodoItem
-from navi.domain.tool_output import clean_text
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import TodoItem
 from navi.ports.tools import ToolContext, ToolResult
 
 MAX_ITEMS = 100

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
-from navi.domain.errors import BadInput
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
 A = TypeVar("A", bound=Struct)

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from navi.adapters.tools.arguments import parse_arguments
 from navi.adapters.tools.typed_tool import TypedTool
 from navi.adapters.tools.workspace import PathForbidden, Workspace
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolResult
 
 

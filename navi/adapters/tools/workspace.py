@@ -19,8 +19,8 @@ from typing import Self
 from msgspec import Struct
 
 from navi.domain import uploads
-from navi.domain.errors import NaviError
-from navi.domain.tool_output import OWN_DIRECTORY
+from navi.domain.tools.tool_output import OWN_DIRECTORY
+from navi.domain.vocabulary.errors import NaviError
 
 MAX_ENTRIES = 20_000  # files and directories that are looked at
 MAX_DEPTH = 32  # directories inside one another

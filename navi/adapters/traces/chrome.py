@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from navi.domain.events import JsonObject
-from navi.domain.spans import Span
+from navi.domain.reading.spans import Span
+from navi.domain.vocabulary.events import JsonObject
 
 PROCESS = 1  # a session is one process
 

@@ -23,7 +23,7 @@ from opentelemetry.trace.status import Status, StatusCode
 
 from navi import __version__
 from navi.adapters.traces.otlp_json import SCOPE, nanoseconds, resource_of
-from navi.domain.spans import Span
+from navi.domain.reading.spans import Span
 from navi.ports.traces import Delivery
 
 KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}

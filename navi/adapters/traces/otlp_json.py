@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import msgspec
 
 from navi import __version__
-from navi.domain.events import JsonObject
-from navi.domain.spans import Attributes, AttributeValue, Span
+from navi.domain.reading.spans import Attributes, AttributeValue, Span
+from navi.domain.vocabulary.events import JsonObject
 
 SERVICE = "navi"  # service.name, where OTEL_SERVICE_NAME says no other
 SCOPE = "navi"

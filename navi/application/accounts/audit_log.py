@@ -2,9 +2,9 @@
 
 from navi.application.session.own_stream import open_own_stream
 from navi.application.session.record import Records
-from navi.domain.commands import RecordAside
-from navi.domain.events import AuditEvent
-from navi.domain.ids import SYSTEM_OWNER
+from navi.domain.session.commands import RecordAside
+from navi.domain.vocabulary.events import AuditEvent
+from navi.domain.vocabulary.ids import SYSTEM_OWNER
 from navi.ports.accounts import Accounts
 
 

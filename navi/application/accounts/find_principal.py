@@ -10,7 +10,7 @@ from typing import Literal
 
 from navi.application.accounts.audit_log import AuditLog
 from navi.application.accounts.manage_users import new_user_id
-from navi.domain.accounts import (
+from navi.domain.accounts.accounts import (
     Credential,
     User,
     checked_name,
@@ -18,10 +18,10 @@ from navi.domain.accounts import (
     is_spelled_alike,
     parse_secret,
 )
-from navi.domain.errors import BadInput, LogUnavailable, RuleBroken
-from navi.domain.events import UserCreated
-from navi.domain.ids import LOCAL_OWNER, Owner
-from navi.domain.principal import AuthKind, Limits, Principal, Role
+from navi.domain.vocabulary.errors import BadInput, LogUnavailable, RuleBroken
+from navi.domain.vocabulary.events import UserCreated
+from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner
+from navi.domain.vocabulary.principal import AuthKind, Limits, Principal, Role
 from navi.ports.accounts import Accounts, Standing
 from navi.ports.clock import Clock, Ids
 from navi.ports.tools import ToolUser

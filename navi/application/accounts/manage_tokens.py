@@ -6,13 +6,13 @@ from datetime import datetime
 from msgspec import UNSET, Struct
 
 from navi.application.accounts.audit_log import AuditLog
-from navi.domain.accounts import Credential, CredentialKind, hash_secret, secret_text
-from navi.domain.errors import BadInput, Forbidden, NotFound
-from navi.domain.event_codec import format_at
-from navi.domain.events import TokenCreated, TokenRevoked
-from navi.domain.ids import Owner
-from navi.domain.nats_logins import NatsLogin
-from navi.domain.principal import Actor, Role, Scope
+from navi.domain.accounts.accounts import Credential, CredentialKind, hash_secret, secret_text
+from navi.domain.accounts.nats_logins import NatsLogin
+from navi.domain.vocabulary.errors import BadInput, Forbidden, NotFound
+from navi.domain.vocabulary.event_codec import format_at
+from navi.domain.vocabulary.events import TokenCreated, TokenRevoked
+from navi.domain.vocabulary.ids import Owner
+from navi.domain.vocabulary.principal import Actor, Role, Scope
 from navi.ports.accounts import Accounts, Passwords
 from navi.ports.clock import Clock, Ids
 

@@ -6,11 +6,17 @@ import msgspec
 from msgspec import UNSET
 
 from navi.application.accounts.audit_log import AuditLog
-from navi.domain.accounts import OwnLimits, User, UserChange, checked_name, checked_password
-from navi.domain.errors import NotFound, RuleBroken
-from navi.domain.events import UserChanged, UserCreated
-from navi.domain.ids import LOCAL_OWNER, Owner
-from navi.domain.principal import Actor, Role
+from navi.domain.accounts.accounts import (
+    OwnLimits,
+    User,
+    UserChange,
+    checked_name,
+    checked_password,
+)
+from navi.domain.vocabulary.errors import NotFound, RuleBroken
+from navi.domain.vocabulary.events import UserChanged, UserCreated
+from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner
+from navi.domain.vocabulary.principal import Actor, Role
 from navi.ports.accounts import Accounts, Passwords
 from navi.ports.clock import Clock, Ids
 

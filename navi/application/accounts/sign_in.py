@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 
 from navi.application.accounts.audit_log import AuditLog
-from navi.domain.accounts import (
+from navi.domain.accounts.accounts import (
     LOGIN_LASTS,
     TRY_WINDOW,
     Credential,
@@ -22,10 +22,16 @@ from navi.domain.accounts import (
     retry_after,
     secret_text,
 )
-from navi.domain.errors import NotSignedIn, RuleBroken, TooManyTries
-from navi.domain.events import LoggedOut, LoginFailed, LoginSucceeded, UserChanged, UserCreated
-from navi.domain.ids import LOCAL_OWNER
-from navi.domain.principal import Principal
+from navi.domain.vocabulary.errors import NotSignedIn, RuleBroken, TooManyTries
+from navi.domain.vocabulary.events import (
+    LoggedOut,
+    LoginFailed,
+    LoginSucceeded,
+    UserChanged,
+    UserCreated,
+)
+from navi.domain.vocabulary.ids import LOCAL_OWNER
+from navi.domain.vocabulary.principal import Principal
 from navi.ports.accounts import Accounts, Passwords
 from navi.ports.clock import Clock, Ids
 

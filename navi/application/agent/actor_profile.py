@@ -10,10 +10,16 @@ from msgspec.structs import replace
 
 from navi.application.session.record import Record
 from navi.application.session.retry import with_retry
-from navi.domain.errors import BadInput
-from navi.domain.events import ModelCalled
-from navi.domain.ids import SessionId, SubagentId
-from navi.domain.profile import DEFAULT_PROFILE, Profile, ServedProfile, logged_profile, served
+from navi.domain.agent.profile import (
+    DEFAULT_PROFILE,
+    Profile,
+    ServedProfile,
+    logged_profile,
+    served,
+)
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import ModelCalled
+from navi.domain.vocabulary.ids import SessionId, SubagentId
 from navi.ports.event_log import EventLog
 from navi.ports.profiles import Profiles
 from navi.ports.text_store import TextStore

@@ -8,11 +8,11 @@ from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.run_tool import WaitsForApproval
 from navi.application.agent.running_turn import RunningTurn
-from navi.domain.commands import EndSubagent, SwitchProfile
-from navi.domain.errors import ModelFailure
-from navi.domain.events import SubagentFinished, SubagentStarted
-from navi.domain.ids import CallId, SubagentId
-from navi.domain.turn import Finish, WaitForApproval, why_not_spawn
+from navi.domain.session.commands import EndSubagent, SwitchProfile
+from navi.domain.session.turn import Finish, WaitForApproval, why_not_spawn
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import SubagentFinished, SubagentStarted
+from navi.domain.vocabulary.ids import CallId, SubagentId
 from navi.ports.pictures import NotShown
 from navi.ports.tools import ToolResult
 

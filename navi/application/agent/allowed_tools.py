@@ -3,9 +3,9 @@
 from navi.application.session.own_stream import open_own_stream
 from navi.application.session.record import Records
 from navi.application.session.retry import with_retry
-from navi.domain.commands import RecordAside
-from navi.domain.events import ToolAllowed
-from navi.domain.ids import Owner, owner_stream
+from navi.domain.session.commands import RecordAside
+from navi.domain.vocabulary.events import ToolAllowed
+from navi.domain.vocabulary.ids import Owner, owner_stream
 from navi.ports.text_store import TextStore
 from navi.ports.tools import AllowedDescription
 

@@ -5,10 +5,10 @@ from typing import Protocol
 from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.reading.usage import spent_on
 from navi.application.session.record import Record
-from navi.domain.budgets import Budget, first_reached, out_of_budget
-from navi.domain.ids import Owner
-from navi.domain.profile import Profile, ServedProfile
-from navi.domain.session import Session
+from navi.domain.agent.profile import Profile, ServedProfile
+from navi.domain.session.session import Session
+from navi.domain.spending.budgets import Budget, first_reached, out_of_budget
+from navi.domain.vocabulary.ids import Owner
 from navi.ports.clock import Clock
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels

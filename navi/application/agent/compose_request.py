@@ -8,11 +8,11 @@ calls for which nobody asked are passed over.
 
 from navi.application.agent.model_calls.ask_model import Question
 from navi.application.session.record import Record
-from navi.domain.fold import Fold
-from navi.domain.ids import SubagentId, TurnId
-from navi.domain.profile import Profile, ServedProfile
-from navi.domain.prompt import PERSONA, ToolSchema, prompt_messages, system_text
-from navi.domain.session import FollowUp
+from navi.domain.agent.profile import Profile, ServedProfile
+from navi.domain.context.prompt import PERSONA, ToolSchema, prompt_messages, system_text
+from navi.domain.reading.fold import Fold
+from navi.domain.session.session import FollowUp
+from navi.domain.vocabulary.ids import SubagentId, TurnId
 from navi.ports.tools import ToolBox
 from navi.projections.context import ContextState
 

@@ -15,8 +15,9 @@ from navi.application.agent.model_calls.ask_model import (
 )
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.model_call import CallEvent, SessionRecorder
-from navi.domain.answer_bounds import summary_bound
-from navi.domain.compression import (
+from navi.domain.agent.naming import without_thinking
+from navi.domain.agent.profile import Profile
+from navi.domain.context.compression import (
     NEVER_TOO_MUCH,
     SUMMARY_QUESTION,
     Cut,
@@ -30,19 +31,18 @@ from navi.domain.compression import (
     whole_summary,
     why_not,
 )
-from navi.domain.events import (
+from navi.domain.context.messages import Message
+from navi.domain.context.prompt import system_of
+from navi.domain.context.window import Rate, Window, is_full, reserved
+from navi.domain.model_calls.answer_bounds import summary_bound
+from navi.domain.reading.fold import Fold
+from navi.domain.vocabulary.events import (
     CompressionFailed,
     CompressionTrigger,
     ContextCompressed,
     ModelReplied,
 )
-from navi.domain.fold import Fold
-from navi.domain.ids import SessionId
-from navi.domain.messages import Message
-from navi.domain.naming import without_thinking
-from navi.domain.profile import Profile
-from navi.domain.prompt import system_of
-from navi.domain.window import Rate, Window, is_full, reserved
+from navi.domain.vocabulary.ids import SessionId
 from navi.failpoints import failpoint
 from navi.projections.context import ContextState
 

@@ -4,9 +4,7 @@ from msgspec.structs import replace
 
 from navi.application.agent.model_calls.ask_model import Asked, AskModelOnce, CallEvent, Question
 from navi.application.agent.model_calls.recorders import InTurn
-from navi.domain.answer_bounds import ANALYSIS, PLAN, REVIEW
-from navi.domain.events import ModelReplied, PlanningPhaseCompleted, TodoUpdated
-from navi.domain.planning import (
+from navi.domain.agent.planning import (
     TEMPERATURE,
     Executors,
     analysis_messages,
@@ -17,7 +15,9 @@ from navi.domain.planning import (
     todo_of,
     verdict_of_analysis,
 )
-from navi.domain.turn import MakePlan
+from navi.domain.model_calls.answer_bounds import ANALYSIS, PLAN, REVIEW
+from navi.domain.session.turn import MakePlan
+from navi.domain.vocabulary.events import ModelReplied, PlanningPhaseCompleted, TodoUpdated
 
 
 async def make_plan(

@@ -8,7 +8,7 @@ import structlog
 
 from navi.application.agent.actor_profile import ServedProfiles, profile_of, profile_of_actor
 from navi.application.session.record import Record
-from navi.domain.approvals import (
+from navi.domain.agent.approvals import (
     DENIED_FOR_SESSION,
     Allow,
     Ask,
@@ -20,11 +20,11 @@ from navi.domain.approvals import (
     shown_preview,
     strictest,
 )
-from navi.domain.events import JsonObject
-from navi.domain.ids import SubagentId
-from navi.domain.profile import Profile
-from navi.domain.session import Session
-from navi.domain.turn import ToolRun
+from navi.domain.agent.profile import Profile
+from navi.domain.session.session import Session
+from navi.domain.session.turn import ToolRun
+from navi.domain.vocabulary.events import JsonObject
+from navi.domain.vocabulary.ids import SubagentId
 from navi.ports.tools import AsksByItself, Previewed, Tool
 
 log = structlog.get_logger()

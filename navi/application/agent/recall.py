@@ -2,8 +2,8 @@
 
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.session.retry import with_retry
-from navi.domain.events import MemoryRecalled
-from navi.domain.memory import not_recalled_yet, recall_text
+from navi.domain.memory.memory import not_recalled_yet, recall_text
+from navi.domain.vocabulary.events import MemoryRecalled
 from navi.ports.memories import Memories
 
 MAX_RECALLED = 8  # memories: a few lines beside the message

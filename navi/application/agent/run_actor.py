@@ -18,17 +18,14 @@ from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.running_turn import Agent, RunningTurn
 from navi.application.agent.show_picture import due_pictures
 from navi.application.session.retry import with_retry
-from navi.domain.commands import DeliverMessages
-from navi.domain.compression import quoted_request
-from navi.domain.errors import OutOfBudget
-from navi.domain.events import PlanningPhaseCompleted
-from navi.domain.fold import Fold
-from navi.domain.guidance import cut_off_words, due_guidance
-from navi.domain.ids import CallId, SubagentId
-from navi.domain.planning import Executors
-from navi.domain.profile import Profile, ServedProfile
-from navi.domain.session import due_messages
-from navi.domain.turn import (
+from navi.domain.agent.guidance import cut_off_words, due_guidance
+from navi.domain.agent.planning import Executors
+from navi.domain.agent.profile import Profile, ServedProfile
+from navi.domain.context.compression import quoted_request
+from navi.domain.reading.fold import Fold
+from navi.domain.session.commands import DeliverMessages
+from navi.domain.session.session import due_messages
+from navi.domain.session.turn import (
     FAILED,
     AskModel,
     Compress,
@@ -44,6 +41,9 @@ from navi.domain.turn import (
     next_turn_step,
     waits,
 )
+from navi.domain.vocabulary.errors import OutOfBudget
+from navi.domain.vocabulary.events import PlanningPhaseCompleted
+from navi.domain.vocabulary.ids import CallId, SubagentId
 from navi.ports.pictures import NotShown
 from navi.projections.context import ContextState
 

@@ -11,9 +11,21 @@ from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.policy import Policy
 from navi.application.agent.show_output import ShownOutput
 from navi.application.session.retry import with_retry
-from navi.domain.approvals import Ask, Deny, edit_mark
-from navi.domain.errors import BadInput, Fenced
-from navi.domain.events import (
+from navi.domain.agent.approvals import Ask, Deny, edit_mark
+from navi.domain.agent.guidance import check_todo
+from navi.domain.agent.profile import Profile
+from navi.domain.log.secrets import Secrets
+from navi.domain.reading.fold import Fold
+from navi.domain.session.turn import (
+    CODE_EXEC,
+    INVALID_ARGUMENTS,
+    SPAWN_AGENT,
+    SSH,
+    ToolRun,
+    is_broken,
+)
+from navi.domain.vocabulary.errors import BadInput, Fenced
+from navi.domain.vocabulary.events import (
     ApprovalRequested,
     TodoItem,
     TodoUpdated,
@@ -22,12 +34,7 @@ from navi.domain.events import (
     ToolOutcome,
     ToolStarted,
 )
-from navi.domain.fold import Fold
-from navi.domain.guidance import check_todo
-from navi.domain.ids import Owner
-from navi.domain.profile import Profile
-from navi.domain.secrets import Secrets
-from navi.domain.turn import CODE_EXEC, INVALID_ARGUMENTS, SPAWN_AGENT, SSH, ToolRun, is_broken
+from navi.domain.vocabulary.ids import Owner
 from navi.failpoints import failpoint
 from navi.ports.clock import Clock
 from navi.ports.tools import (

@@ -14,7 +14,7 @@ from navi.application.agent.running_turn import Agent, RunningTurn
 from navi.application.agent.turn_places import TurnPlaces
 from navi.application.session.record import Record
 from navi.application.session.retry import with_retry
-from navi.domain.commands import (
+from navi.domain.session.commands import (
     Completed,
     Ending,
     EndTurn,
@@ -26,10 +26,10 @@ from navi.domain.commands import (
     TellPlace,
     TurnStart,
 )
-from navi.domain.errors import Fenced, NothingToDeliver, NoTurn, TurnUnderway
-from navi.domain.ids import TurnId
-from navi.domain.session import GoOn, OpenTurn, Wait, next_step
-from navi.domain.turn import CONTEXT_OVERFLOW, Finish, WaitForApproval
+from navi.domain.session.session import GoOn, OpenTurn, Wait, next_step
+from navi.domain.session.turn import CONTEXT_OVERFLOW, Finish, WaitForApproval
+from navi.domain.vocabulary.errors import Fenced, NothingToDeliver, NoTurn, TurnUnderway
+from navi.domain.vocabulary.ids import TurnId
 from navi.failpoints import failpoint
 
 log = structlog.get_logger()

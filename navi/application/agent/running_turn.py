@@ -9,8 +9,8 @@ from navi.application.agent.run_tool import RunToolOnce
 from navi.application.agent.show_picture import ShowPicture
 from navi.application.agent.turn_places import TurnPlaces
 from navi.application.session.record import Record
-from navi.domain.commands import PartialReply, Runner
-from navi.domain.ids import CallId, NodeId
+from navi.domain.session.commands import PartialReply, Runner
+from navi.domain.vocabulary.ids import CallId, NodeId
 from navi.ports.clock import Clock, Ids
 from navi.ports.memories import Memories
 from navi.ports.tools import ToolBox

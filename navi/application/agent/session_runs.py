@@ -10,8 +10,8 @@ from navi.application.agent.run_turn import run_session
 from navi.application.agent.running_turn import Agent
 from navi.application.agent.turn_places import TurnPlaces
 from navi.application.session.record import Record, Records
-from navi.domain.errors import Unavailable
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import Unavailable
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import EventLog
 
 log = structlog.get_logger()

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from navi.domain.events import ToolOutputDelta
-from navi.domain.ids import CallId
-from navi.domain.secrets import CONTEXT, Secrets
-from navi.domain.tool_output import clean_text
+from navi.domain.log.secrets import CONTEXT, Secrets
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.events import ToolOutputDelta
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.clock import Clock
 
 SLOT = 0.05  # seconds between two deltas of one call: at most 20 a second

@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.session.retry import with_retry
-from navi.domain.events import ImageShown
-from navi.domain.ids import MessageId
-from navi.domain.messages import Message
+from navi.domain.context.messages import Message
 from navi.domain.uploads import is_picture, path_of
+from navi.domain.vocabulary.events import ImageShown
+from navi.domain.vocabulary.ids import MessageId
 from navi.ports.pictures import Pictures
 from navi.ports.text_store import TextStore
 

@@ -9,8 +9,10 @@ from navi.application.agent.session_runs import SessionRuns
 from navi.application.reading.catalogue import unfinished_sessions
 from navi.application.session.partial_replies import partial_replies
 from navi.application.session.record import Records
-from navi.domain.commands import AnswerAsides, ResumeTurn
-from navi.domain.errors import (
+from navi.domain.session.commands import AnswerAsides, ResumeTurn
+from navi.domain.session.session import FollowUp, Session, Wait, next_step
+from navi.domain.session.turn import OpenTool, Turn, open_operations
+from navi.domain.vocabulary.errors import (
     ConcurrentAppend,
     Fenced,
     NotFound,
@@ -19,9 +21,7 @@ from navi.domain.errors import (
     TurnUnderway,
     Unavailable,
 )
-from navi.domain.ids import CallId, NodeId, SessionId
-from navi.domain.session import FollowUp, Session, Wait, next_step
-from navi.domain.turn import OpenTool, Turn, open_operations
+from navi.domain.vocabulary.ids import CallId, NodeId, SessionId
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.nodes import Nodes
 from navi.ports.read_models import ReadModels

@@ -10,9 +10,9 @@ from contextlib import suppress
 
 from msgspec import Struct, field
 
-from navi.domain.errors import Unavailable
-from navi.domain.ids import Owner, SessionId
-from navi.domain.session import is_news
+from navi.domain.session.session import is_news
+from navi.domain.vocabulary.errors import Unavailable
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.user_limits import PlaceLocks, UserLimits
 
 

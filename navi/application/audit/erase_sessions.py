@@ -10,10 +10,11 @@ from navi.application.followers.project import Projector
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.session.forks import forks_of
 from navi.application.session.record import Records
-from navi.domain.commands import DeleteSession, RecordErasure, RenameSession
-from navi.domain.erasure import ERASED, without_words
-from navi.domain.errors import LogUnavailable, NotFound, RuleBroken
-from navi.domain.events import (
+from navi.domain.log.erasure import ERASED, without_words
+from navi.domain.memory.memory import HEADING, Memory
+from navi.domain.session.commands import DeleteSession, RecordErasure, RenameSession
+from navi.domain.vocabulary.errors import LogUnavailable, NotFound, RuleBroken
+from navi.domain.vocabulary.events import (
     ContentErased,
     ConversationTakenIn,
     FileExpired,
@@ -23,8 +24,7 @@ from navi.domain.events import (
     SessionCreated,
     SessionRenamed,
 )
-from navi.domain.ids import AUDIT_STREAM, Owner, SessionId, owner_stream
-from navi.domain.memory import HEADING, Memory
+from navi.domain.vocabulary.ids import AUDIT_STREAM, Owner, SessionId, owner_stream
 from navi.failpoints import failpoint
 from navi.ports.event_log import Recorded
 from navi.ports.log_admin import LogErasure

@@ -6,10 +6,7 @@ from hashlib import sha256
 
 from msgspec import UNSET
 
-from navi.domain.errors import LogDamaged, NotFound
-from navi.domain.event_codec import format_at
-from navi.domain.events import ImageShown, ModelCalled, Origin, ToolAllowed
-from navi.domain.export import (
+from navi.domain.log.export import (
     End,
     ExportedSession,
     Header,
@@ -18,7 +15,10 @@ from navi.domain.export import (
     encode_header,
     signed_text,
 )
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import LogDamaged, NotFound
+from navi.domain.vocabulary.event_codec import format_at
+from navi.domain.vocabulary.events import ImageShown, ModelCalled, Origin, ToolAllowed
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.clock import Clock
 from navi.ports.log_admin import LogRegistry, SessionHead
 from navi.ports.signing import Signer

@@ -7,12 +7,12 @@ from itertools import islice
 
 from msgspec import Struct
 
-from navi.domain.check_export import ExportCheck, Verify, check_export
-from navi.domain.errors import AlreadyThere, ExportDamaged
-from navi.domain.export import ExportedEvent, ExportedSession, Header
-from navi.domain.hash_chain import GENESIS
-from navi.domain.ids import SessionId
-from navi.domain.verdict import Damage
+from navi.domain.log.check_export import ExportCheck, Verify, check_export
+from navi.domain.log.export import ExportedEvent, ExportedSession, Header
+from navi.domain.log.hash_chain import GENESIS
+from navi.domain.log.verdict import Damage
+from navi.domain.vocabulary.errors import AlreadyThere, ExportDamaged
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.log_admin import LogRestore, RestoredSession
 from navi.ports.text_store import TextStore
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.log_admin import LogErasure
 
 STRETCH = 1000  # positions a step: a short transaction, so that nobody waits for its locks

@@ -10,10 +10,10 @@ from typing import NoReturn
 
 import structlog
 
-from navi.domain.errors import BusUnavailable, Unavailable
-from navi.domain.event_codec import format_at
-from navi.domain.heads import FIRST, MAX_SESSIONS, SignedHead, encode_head, link_of
-from navi.domain.ids import SessionId
+from navi.domain.log.heads import FIRST, MAX_SESSIONS, SignedHead, encode_head, link_of
+from navi.domain.vocabulary.errors import BusUnavailable, Unavailable
+from navi.domain.vocabulary.event_codec import format_at
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.clock import Clock
 from navi.ports.leader_lock import LeaderLock
 from navi.ports.log_partitions import LogPartitions

@@ -6,18 +6,18 @@ from contextlib import aclosing, suppress
 from msgspec import Struct, UnsetType, field
 
 from navi.application.audit.export_sessions import NAMES_TEXTS, texts_named
-from navi.domain.errors import LogDamaged
-from navi.domain.events import (
+from navi.domain.log.hash_chain import GENESIS, verify_chain
+from navi.domain.log.heads import HeadsCheck
+from navi.domain.log.subjects import format_position
+from navi.domain.log.verdict import MAX_PROBLEMS, Damage, Verdict, verdict_of
+from navi.domain.vocabulary.errors import LogDamaged
+from navi.domain.vocabulary.events import (
     DELTA_TYPES,
     ContentErased,
     Origin,
     SessionCreated,
 )
-from navi.domain.hash_chain import GENESIS, verify_chain
-from navi.domain.heads import HeadsCheck
-from navi.domain.ids import SessionId
-from navi.domain.subjects import format_position
-from navi.domain.verdict import MAX_PROBLEMS, Damage, Verdict, verdict_of
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import Recorded
 from navi.ports.log_admin import LogBackend, SessionHead
 from navi.ports.text_store import TextStore

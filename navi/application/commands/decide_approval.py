@@ -6,12 +6,12 @@ from navi.application.agent.policy import Policy
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.session.find_session import conversation
 from navi.application.session.record import Record, Records
-from navi.domain.approvals import Deny
-from navi.domain.commands import DecideApproval
-from navi.domain.errors import AlreadyDecided, BadInput, NothingToDecide
-from navi.domain.events import ApprovalDecided, ApprovalRequested
-from navi.domain.ids import CallId, SessionId, SubagentId
-from navi.domain.turn import ToolRun
+from navi.domain.agent.approvals import Deny
+from navi.domain.session.commands import DecideApproval
+from navi.domain.session.turn import ToolRun
+from navi.domain.vocabulary.errors import AlreadyDecided, BadInput, NothingToDecide
+from navi.domain.vocabulary.events import ApprovalDecided, ApprovalRequested
+from navi.domain.vocabulary.ids import CallId, SessionId, SubagentId
 from navi.ports.event_log import EventLog, Recorded
 from navi.ports.tools import ToolBox
 

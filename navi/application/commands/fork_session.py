@@ -6,14 +6,14 @@ from msgspec import Struct
 
 from navi.application.session.find_session import conversation
 from navi.application.session.record import Record, Records
-from navi.domain import commands
-from navi.domain.errors import BadInput, LogDamaged
-from navi.domain.events import Envelope, Origin, SessionCreated
-from navi.domain.fork import last_forkable
-from navi.domain.ids import SessionId
-from navi.domain.projection import UNREADABLE
-from navi.domain.session import Session
+from navi.domain.reading.projection import UNREADABLE
+from navi.domain.session import commands
+from navi.domain.session.fork import last_forkable
+from navi.domain.session.session import Session
 from navi.domain.uploads import without
+from navi.domain.vocabulary.errors import BadInput, LogDamaged
+from navi.domain.vocabulary.events import Envelope, Origin, SessionCreated
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.clock import Ids
 from navi.ports.event_log import EventLog
 from navi.ports.read_models import ReadModels

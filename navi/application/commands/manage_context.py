@@ -10,10 +10,10 @@ from navi.application.agent.compress import CompressContext
 from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.session.find_session import conversation
 from navi.application.session.record import Records
-from navi.domain.commands import RecordAside
-from navi.domain.errors import ModelFailure, NotFound, RuleBroken
-from navi.domain.events import CompressionUndone, ContextCompressed
-from navi.domain.ids import NodeId, SessionId
+from navi.domain.session.commands import RecordAside
+from navi.domain.vocabulary.errors import ModelFailure, NotFound, RuleBroken
+from navi.domain.vocabulary.events import CompressionUndone, ContextCompressed
+from navi.domain.vocabulary.ids import NodeId, SessionId
 from navi.ports.tools import ToolBox
 
 

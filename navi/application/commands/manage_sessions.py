@@ -14,7 +14,8 @@ from navi.application.session.find_session import (
     readable_session,
 )
 from navi.application.session.record import Record, Records
-from navi.domain.commands import (
+from navi.domain.log.secrets import Secrets
+from navi.domain.session.commands import (
     Command,
     CreateSession,
     DeleteSession,
@@ -26,12 +27,11 @@ from navi.domain.commands import (
     TakeInConversation,
     TurnStart,
 )
-from navi.domain.errors import BadInput, ConcurrentAppend, TurnUnderway
-from navi.domain.events import Mode, UserMessageReceived
-from navi.domain.ids import LOCAL_OWNER, MessageId, NodeId, Owner, SessionId, TurnId
-from navi.domain.principal import Principal
-from navi.domain.secrets import Secrets
-from navi.domain.session import Session
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.errors import BadInput, ConcurrentAppend, TurnUnderway
+from navi.domain.vocabulary.events import Mode, UserMessageReceived
+from navi.domain.vocabulary.ids import LOCAL_OWNER, MessageId, NodeId, Owner, SessionId, TurnId
+from navi.domain.vocabulary.principal import Principal
 from navi.ports.clock import Ids
 from navi.ports.event_log import EventLog
 

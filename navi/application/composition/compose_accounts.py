@@ -8,7 +8,7 @@ from navi.application.accounts.manage_tokens import ManageTokens
 from navi.application.accounts.manage_users import ManageUsers
 from navi.application.accounts.sign_in import SignIn
 from navi.application.composition.compose_log_services import LogServices
-from navi.domain.principal import Limits
+from navi.domain.vocabulary.principal import Limits
 from navi.ports.accounts import Accounts, Passwords
 
 

@@ -30,9 +30,9 @@ from navi.application.commands.manage_context import ManageContext
 from navi.application.commands.manage_sessions import ManageSessions
 from navi.application.composition.compose_log_services import LogServices
 from navi.application.session.record import Records
-from navi.domain.approvals import Search
-from navi.domain.ids import NodeId, SessionId
-from navi.domain.secrets import Secrets
+from navi.domain.agent.approvals import Search
+from navi.domain.log.secrets import Secrets
+from navi.domain.vocabulary.ids import NodeId, SessionId
 from navi.ports.clock import Clock, Ids
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.memories import Memories

@@ -9,8 +9,8 @@ from navi.application.memory.erase_memory import EraseMemory
 from navi.application.memory.keep_memories import KeepMemories
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.session.record import Records
-from navi.domain.ids import NodeId
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.clock import Clock, Ids
 from navi.ports.log_admin import LogBackend
 from navi.ports.memories import Memories

@@ -7,9 +7,11 @@ from typing import Literal
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from navi.domain.conversation import AnswerText
-from navi.domain.errors import NotFound
-from navi.domain.events import (
+from navi.domain.reading.conversation import AnswerText
+from navi.domain.session.session import Session, undecided_calls
+from navi.domain.session.turn import turn_waits
+from navi.domain.vocabulary.errors import NotFound
+from navi.domain.vocabulary.events import (
     DELTA_TYPES,
     ApprovalRequested,
     Envelope,
@@ -28,9 +30,7 @@ from navi.domain.events import (
     TurnStopped,
     Usage,
 )
-from navi.domain.ids import CallId, SessionId
-from navi.domain.session import Session, undecided_calls
-from navi.domain.turn import turn_waits
+from navi.domain.vocabulary.ids import CallId, SessionId
 from navi.ports.event_log import EventLog
 
 

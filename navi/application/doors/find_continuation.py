@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from navi.application.reading.read_session import open_fold
-from navi.domain.conversation import Continuation, Known, Mark, continuation, marks_of
-from navi.domain.events import Said
-from navi.domain.ids import Owner, SessionId
+from navi.domain.reading.conversation import Continuation, Known, Mark, continuation, marks_of
+from navi.domain.vocabulary.events import Said
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels
 from navi.projections.conversation import Conversation, known_to

@@ -12,12 +12,12 @@ from navi.application.commands.manage_sessions import Change, ManageSessions
 from navi.application.doors.find_continuation import find_continuation
 from navi.application.reading.read_session import open_fold
 from navi.application.uploads.manage_uploads import ManageUploads
-from navi.domain.commands import TakeInConversation
-from navi.domain.conversation import beginning
-from navi.domain.events import Said
-from navi.domain.ids import MessageId, Owner, SessionId
-from navi.domain.principal import Principal
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.reading.conversation import beginning
+from navi.domain.session.commands import TakeInConversation
+from navi.domain.vocabulary.events import Said
+from navi.domain.vocabulary.ids import MessageId, Owner, SessionId
+from navi.domain.vocabulary.principal import Principal
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels
 from navi.projections.conversation import Conversation

@@ -13,8 +13,8 @@ import structlog
 from msgspec import Struct
 
 from navi.application.reading.trace_session import completes_traces, traces_of
-from navi.domain.errors import Unavailable
-from navi.domain.spans import Span
+from navi.domain.reading.spans import Span
+from navi.domain.vocabulary.errors import Unavailable
 from navi.ports.event_log import Recorded
 from navi.ports.leader_lock import LeaderLock
 from navi.ports.log_partitions import PartitionedLog

@@ -8,10 +8,8 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from navi.domain.events import EVENT_TYPES, Envelope
-from navi.domain.fold import fold_event
-from navi.domain.ids import SessionId
-from navi.domain.projection import (
+from navi.domain.reading.fold import fold_event
+from navi.domain.reading.projection import (
     UNREADABLE,
     Change,
     ListedProjection,
@@ -19,6 +17,8 @@ from navi.domain.projection import (
     Projection,
     Put,
 )
+from navi.domain.vocabulary.events import EVENT_TYPES, Envelope
+from navi.domain.vocabulary.ids import SessionId
 from navi.failpoints import failpoint
 from navi.ports.event_log import Recorded
 from navi.ports.log_partitions import PartitionedLog

@@ -8,8 +8,8 @@ from typing import Any
 import structlog
 
 from navi.application.followers.fold_batch import FoldBatch, Held, Reached
-from navi.domain.errors import Unavailable
-from navi.domain.projection import Projection
+from navi.domain.reading.projection import Projection
+from navi.domain.vocabulary.errors import Unavailable
 from navi.ports.clock import Clock
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_model_builds import ReadModelBuilds

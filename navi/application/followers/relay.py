@@ -14,7 +14,8 @@ from typing import NoReturn
 import structlog
 from msgspec import UNSET, Struct
 
-from navi.domain.errors import (
+from navi.domain.log.subjects import format_position, stream_name
+from navi.domain.vocabulary.errors import (
     BadInput,
     BusSilent,
     BusUnavailable,
@@ -23,8 +24,7 @@ from navi.domain.errors import (
     StreamMoved,
     StreamRefused,
 )
-from navi.domain.events import ContentErased
-from navi.domain.subjects import format_position, stream_name
+from navi.domain.vocabulary.events import ContentErased
 from navi.failpoints import failpoint
 from navi.ports.event_log import Recorded
 from navi.ports.event_stream import EventStream

@@ -6,9 +6,9 @@ from typing import Any
 
 from navi.application.followers.relay import Relay
 from navi.application.reading.catalogue import session_in
-from navi.domain.errors import NaviError
-from navi.domain.projection import Projection
-from navi.domain.session import undecided_calls
+from navi.domain.reading.projection import Projection
+from navi.domain.session.session import undecided_calls
+from navi.domain.vocabulary.errors import NaviError
 from navi.ports.log_partitions import LogPartitions
 from navi.ports.metrics import Gauges
 from navi.ports.read_models import ReadModels

@@ -4,8 +4,7 @@ from contextlib import aclosing, suppress
 
 from navi.application.session.forks import forks_of
 from navi.application.session.record import Records
-from navi.domain.commands import RecordErasure, ReviseRecall
-from navi.domain.erasure import (
+from navi.domain.log.erasure import (
     FEWEST_CHARACTERS,
     marks_of_memory,
     quoted_forms,
@@ -13,8 +12,10 @@ from navi.domain.erasure import (
     tells_a_short_text,
     without_words,
 )
-from navi.domain.errors import NotFound
-from navi.domain.events import (
+from navi.domain.memory.memory import Memory
+from navi.domain.session.commands import RecordErasure, ReviseRecall
+from navi.domain.vocabulary.errors import NotFound
+from navi.domain.vocabulary.events import (
     DELTA_TYPES,
     ContentErased,
     MemoryRecalled,
@@ -26,8 +27,7 @@ from navi.domain.events import (
     ToolFinished,
     ToolOutputDelta,
 )
-from navi.domain.ids import EventId, Owner, SessionId
-from navi.domain.memory import Memory
+from navi.domain.vocabulary.ids import EventId, Owner, SessionId
 from navi.ports.event_log import Recorded
 from navi.ports.log_admin import LogErasure
 from navi.ports.read_model_admin import ReadModelAdmin

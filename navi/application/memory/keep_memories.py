@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import structlog
 
-from navi.domain.errors import Unavailable
-from navi.domain.events import MemorySaved
+from navi.domain.vocabulary.errors import Unavailable
+from navi.domain.vocabulary.events import MemorySaved
 from navi.ports.log_partitions import LogPartitions
 from navi.ports.memories import Memories
 

@@ -6,11 +6,11 @@ from navi.application.memory.erase_memory import EraseMemory
 from navi.application.memory.keep_memories import KeepMemories
 from navi.application.session.own_stream import open_own_stream
 from navi.application.session.record import Record, Records
-from navi.domain.commands import RecordAside
-from navi.domain.errors import NotFound
-from navi.domain.events import MemoryForgotten, MemorySaved
-from navi.domain.ids import Owner, SessionId
-from navi.domain.memory import Memory, checked_text
+from navi.domain.memory.memory import Memory, checked_text
+from navi.domain.session.commands import RecordAside
+from navi.domain.vocabulary.errors import NotFound
+from navi.domain.vocabulary.events import MemoryForgotten, MemorySaved
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.clock import Ids
 from navi.ports.memories import Memories
 from navi.ports.tools import ToolContext

@@ -6,8 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from navi.domain.errors import NotFound
-from navi.domain.events import (
+from navi.domain.session.session import Session
+from navi.domain.session.turn import FOR_LENGTH, turn_waits
+from navi.domain.vocabulary.errors import NotFound
+from navi.domain.vocabulary.events import (
     DELTA_TYPES,
     ApprovalDecided,
     ApprovalRequested,
@@ -22,9 +24,7 @@ from navi.domain.events import (
     TurnFailed,
     TurnStopped,
 )
-from navi.domain.ids import CallId, SessionId, TurnId
-from navi.domain.session import Session
-from navi.domain.turn import FOR_LENGTH, turn_waits
+from navi.domain.vocabulary.ids import CallId, SessionId, TurnId
 from navi.ports.event_log import EventLog
 
 

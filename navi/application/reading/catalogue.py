@@ -11,10 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from navi.application.reading.read_session import open_fold
-from navi.domain.fold import Fold
-from navi.domain.ids import Owner, SessionId
-from navi.domain.projection import UNREADABLE, Projection, State
-from navi.domain.session import Session
+from navi.domain.reading.fold import Fold
+from navi.domain.reading.projection import UNREADABLE, Projection, State
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.event_log import Recorded
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels, StoredState

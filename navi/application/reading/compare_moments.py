@@ -6,17 +6,17 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from navi.application.reading.read_session import replay_session
-from navi.domain.comparison import (
+from navi.domain.context.messages import Message, one_by_one
+from navi.domain.reading.comparison import (
     Differences,
     EventDifference,
     differences_by_key,
     differences_of_messages,
     differences_of_streams,
 )
-from navi.domain.errors import BadInput, NotFound
-from navi.domain.events import TodoItem
-from navi.domain.ids import EventId, SessionId
-from navi.domain.messages import Message, one_by_one
+from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.events import TodoItem
+from navi.domain.vocabulary.ids import EventId, SessionId
 from navi.ports.event_log import Recorded, SessionHistory
 from navi.projections.context import Context
 from navi.projections.messages import Messages

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from navi.domain.errors import ModelFailure
-from navi.domain.profile import DEFAULT_PROFILE, Profile
-from navi.domain.session import Session
+from navi.domain.agent.profile import DEFAULT_PROFILE, Profile
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.errors import ModelFailure
 from navi.ports.clock import Clock
 from navi.ports.model_servers import ModelServers
 from navi.ports.profiles import Profiles

@@ -5,9 +5,9 @@ from datetime import datetime
 from msgspec import Struct
 
 from navi.application.reading.catalogue import changed_since, session_in, session_now, stored_list
-from navi.domain.events import ApprovalRequested, JsonObject
-from navi.domain.ids import CallId, Owner, SessionId
-from navi.domain.session import Session, undecided_calls
+from navi.domain.session.session import Session, undecided_calls
+from navi.domain.vocabulary.events import ApprovalRequested, JsonObject
+from navi.domain.vocabulary.ids import CallId, Owner, SessionId
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels
 from navi.projections.sessions import Sessions

@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from navi.application.reading.catalogue import changed_since, session_in, session_now, stored_list
-from navi.domain.errors import BadInput
-from navi.domain.ids import Owner, SessionId
-from navi.domain.session import Session
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels
 from navi.projections.sessions import Sessions

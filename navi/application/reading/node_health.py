@@ -7,9 +7,9 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from navi.application.reading.projection_standings import Standing, standings_of
-from navi.domain.errors import ModelFailure, NaviError
-from navi.domain.ids import NodeId
-from navi.domain.projection import Projection
+from navi.domain.reading.projection import Projection
+from navi.domain.vocabulary.errors import ModelFailure, NaviError
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.clock import Clock
 from navi.ports.language_model import ServerState
 from navi.ports.log_partitions import LogPartitions

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from navi.domain.projection import Projection
+from navi.domain.reading.projection import Projection
 from navi.ports.log_partitions import LogPartitions
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.read_models import Build, ParkedEvent

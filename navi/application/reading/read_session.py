@@ -9,10 +9,10 @@ from typing import Any, Generic
 
 from msgspec import Struct
 
-from navi.domain.errors import BadInput, NotFound
-from navi.domain.fold import Fold, Rows
-from navi.domain.ids import SessionId
-from navi.domain.projection import UNREADABLE, Change, Hide, Projection, Show, State
+from navi.domain.reading.fold import Fold, Rows
+from navi.domain.reading.projection import UNREADABLE, Change, Hide, Projection, Show, State
+from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import EventLog, SessionHistory
 from navi.ports.read_models import ReadModels, StoredState
 

@@ -8,11 +8,8 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from navi.application.reading.read_session import replay_session
-from navi.domain.errors import Erased, LogDamaged, NotFound
-from navi.domain.events import JsonObject, ModelCalled
-from navi.domain.ids import CallId, SessionId
-from navi.domain.messages import Message
-from navi.domain.prompt import (
+from navi.domain.context.messages import Message
+from navi.domain.context.prompt import (
     ModelOptions,
     ModelRequest,
     PromptMessage,
@@ -21,7 +18,10 @@ from navi.domain.prompt import (
     prompt_messages,
     with_pictures,
 )
-from navi.domain.window import shorten
+from navi.domain.context.window import shorten
+from navi.domain.vocabulary.errors import Erased, LogDamaged, NotFound
+from navi.domain.vocabulary.events import JsonObject, ModelCalled
+from navi.domain.vocabulary.ids import CallId, SessionId
 from navi.ports.event_log import EventLog, Recorded
 from navi.ports.language_model import Renderers
 from navi.ports.text_store import TextStore

@@ -18,9 +18,9 @@ from navi.application.reading.catalogue import (
     session_now,
     stored_list,
 )
-from navi.domain.ids import Owner, SessionId
-from navi.domain.search import Question, Snippet, closeness, is_said, said_with, snippet_of
-from navi.domain.session import Session
+from navi.domain.reading.search import Question, Snippet, closeness, is_said, said_with, snippet_of
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels, SaidRow
 from navi.projections.messages import Messages

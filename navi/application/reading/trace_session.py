@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from contextlib import aclosing
 
-from navi.domain.events import (
+from navi.domain.reading.spans import Span
+from navi.domain.vocabulary.events import (
     Envelope,
     ModelCallFailed,
     ModelReplied,
@@ -11,8 +12,7 @@ from navi.domain.events import (
     SessionCreated,
     TurnStarted,
 )
-from navi.domain.ids import CallId, SessionId, TurnId
-from navi.domain.spans import Span
+from navi.domain.vocabulary.ids import CallId, SessionId, TurnId
 from navi.ports.event_log import Recorded, SessionHistory
 from navi.projections.turn_spans import (
     CALL_ENDS,

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from navi.application.reading.catalogue import StoredList, folds_behind
 from navi.application.reading.read_session import open_fold
-from navi.domain.ids import Owner, SessionId
-from navi.domain.prices import Prices
-from navi.domain.projection import UNREADABLE
-from navi.domain.usage import By, UsageReport, Used, report
+from navi.domain.reading.projection import UNREADABLE
+from navi.domain.spending.prices import Prices
+from navi.domain.spending.usage import By, UsageReport, Used, report
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels
 from navi.projections.usage import Usage, UsageRow, UsageState

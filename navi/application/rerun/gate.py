@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from navi.application.session.record import Record, Records
-from navi.domain.commands import Command
-from navi.domain.decide import Decided, decide
-from navi.domain.errors import NaviError
-from navi.domain.events import AgentEvent
-from navi.domain.fold import Fold
-from navi.domain.ids import NodeId, SessionId, SubagentId
-from navi.domain.recording import Recording, begins_fork, differing
-from navi.domain.secrets import Secrets
-from navi.domain.session import Session
+from navi.domain.log.secrets import Secrets
+from navi.domain.reading.fold import Fold
+from navi.domain.reading.recording import Recording, begins_fork, differing
+from navi.domain.session.commands import Command
+from navi.domain.session.decide import Decided, decide
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.errors import NaviError
+from navi.domain.vocabulary.events import AgentEvent
+from navi.domain.vocabulary.ids import NodeId, SessionId, SubagentId
 from navi.ports.clock import Clock, Ids
 from navi.ports.event_log import EventLog, Recorded
 from navi.ports.read_models import ReadModels

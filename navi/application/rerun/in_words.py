@@ -3,10 +3,10 @@
 import msgspec
 
 from navi.application.rerun.rerun import Difference
-from navi.domain.difference_words import HASH, event_line, field_lines
-from navi.domain.event_codec import encode_data, type_of
-from navi.domain.events import AgentEvent, JsonObject
-from navi.domain.ids import SubagentId
+from navi.domain.reading.difference_words import HASH, event_line, field_lines
+from navi.domain.vocabulary.event_codec import encode_data, type_of
+from navi.domain.vocabulary.events import AgentEvent, JsonObject
+from navi.domain.vocabulary.ids import SubagentId
 
 REQUEST = "request_sha256"
 

@@ -6,10 +6,7 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from navi.application.audit.export_sessions import texts_named
-from navi.domain.errors import BadInput, Erased, NotFound
-from navi.domain.event_codec import decode_data
-from navi.domain.events import DELTA_TYPES, Envelope
-from navi.domain.export import (
+from navi.domain.log.export import (
     ExportedEvent,
     ExportedSession,
     Header,
@@ -17,7 +14,10 @@ from navi.domain.export import (
     decode_header,
     is_end,
 )
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import BadInput, Erased, NotFound
+from navi.domain.vocabulary.event_codec import decode_data
+from navi.domain.vocabulary.events import DELTA_TYPES, Envelope
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import EventLog, Recorded
 from navi.ports.text_store import TextStore
 

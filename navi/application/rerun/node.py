@@ -34,10 +34,10 @@ from navi.application.rerun.recorded_tools import (
     RecordedTools,
     nobodys_user,
 )
-from navi.domain.events import SubagentFinished
-from navi.domain.ids import NodeId, Owner
-from navi.domain.principal import NO_LIMITS, Limits
-from navi.domain.recording import Recording
+from navi.domain.reading.recording import Recording
+from navi.domain.vocabulary.events import SubagentFinished
+from navi.domain.vocabulary.ids import NodeId, Owner
+from navi.domain.vocabulary.principal import NO_LIMITS, Limits
 from navi.ports.clock import Clock, Ids
 from navi.ports.language_model import Renderers
 from navi.ports.log_partitions import PartitionedLog

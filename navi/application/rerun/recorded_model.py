@@ -23,9 +23,17 @@ from navi.application.agent.model_calls.model_queue import ModelQueue
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.rerun.gate import Gate
 from navi.application.rerun.recorded_tools import FOLLOWS
-from navi.domain.budgets import out_of_budget
-from navi.domain.errors import ModelFailure
-from navi.domain.events import (
+from navi.domain.agent.profile import ServedProfile, logged_profile, profile_text
+from navi.domain.context.prompt import ModelRequest
+from navi.domain.context.window import Fitted, shorten
+from navi.domain.log.secrets import Masked, Secrets
+from navi.domain.model_calls.model_choice import Failure
+from navi.domain.model_calls.repetition import Repetition, RepetitionLimits
+from navi.domain.reading.recording import Placed, RecordedCall
+from navi.domain.session.turn import CONTEXT_OVERFLOW
+from navi.domain.spending.budgets import out_of_budget
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import (
     BudgetReached,
     ModelCallFailed,
     ModelReplied,
@@ -37,15 +45,7 @@ from navi.domain.events import (
     TurnFailed,
     TurnStopped,
 )
-from navi.domain.ids import CallId, SubagentId
-from navi.domain.model_choice import Failure
-from navi.domain.profile import ServedProfile, logged_profile, profile_text
-from navi.domain.prompt import ModelRequest
-from navi.domain.recording import Placed, RecordedCall
-from navi.domain.repetition import Repetition, RepetitionLimits
-from navi.domain.secrets import Masked, Secrets
-from navi.domain.turn import CONTEXT_OVERFLOW
-from navi.domain.window import Fitted, shorten
+from navi.domain.vocabulary.ids import CallId, SubagentId
 from navi.ports.clock import Clock, Ids
 from navi.ports.language_model import (
     Capacity,

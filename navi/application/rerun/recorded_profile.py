@@ -29,7 +29,9 @@ from navi.application.rerun.recorded_tools import (
     offered,
     planned_with,
 )
-from navi.domain.compression import (
+from navi.domain.agent.guidance import Progress, evolve_progress
+from navi.domain.agent.profile import Profile, logged_profile
+from navi.domain.context.compression import (
     NO_SUMMARY,
     Cut,
     cut,
@@ -37,7 +39,13 @@ from navi.domain.compression import (
     summary_messages,
     transcript,
 )
-from navi.domain.events import (
+from navi.domain.context.messages import Message
+from navi.domain.context.prompt import PERSONA, SEPARATOR
+from navi.domain.context.window import Rate, Window
+from navi.domain.memory.remembering import KNOWN_ALREADY
+from navi.domain.reading.fold import Fold
+from navi.domain.reading.recording import RecordedCall, Recording
+from navi.domain.vocabulary.events import (
     BudgetReached,
     CompressionFailed,
     CompressionTrigger,
@@ -64,15 +72,7 @@ from navi.domain.events import (
     TurnStarted,
     TurnStopped,
 )
-from navi.domain.fold import Fold
-from navi.domain.guidance import Progress, evolve_progress
-from navi.domain.ids import SubagentId, TurnId
-from navi.domain.messages import Message
-from navi.domain.profile import Profile, logged_profile
-from navi.domain.prompt import PERSONA, SEPARATOR
-from navi.domain.recording import RecordedCall, Recording
-from navi.domain.remembering import KNOWN_ALREADY
-from navi.domain.window import Rate, Window
+from navi.domain.vocabulary.ids import SubagentId, TurnId
 from navi.ports.profiles import ProfileEntry
 from navi.projections.context import ContextState
 

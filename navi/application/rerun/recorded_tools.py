@@ -10,20 +10,20 @@ from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.run_tool import RunToolOnce
 from navi.application.rerun.gate import Gate
 from navi.application.session.record import Record
-from navi.domain.approvals import Allow, Ask, Deny, Verdict, edit_mark
-from navi.domain.events import (
+from navi.domain.agent.approvals import Allow, Ask, Deny, Verdict, edit_mark
+from navi.domain.agent.planning import PROFILES
+from navi.domain.agent.profile import Profile
+from navi.domain.context.prompt import ToolSchema
+from navi.domain.reading.recording import RecordedCall, Recording
+from navi.domain.session.turn import SPAWN_AGENT, ToolRun
+from navi.domain.vocabulary.events import (
     JsonObject,
     ProfileSwitched,
     TodoUpdated,
     ToolCall,
     ToolFinished,
 )
-from navi.domain.ids import CallId, Owner, SessionId, SubagentId
-from navi.domain.planning import PROFILES
-from navi.domain.profile import Profile
-from navi.domain.prompt import ToolSchema
-from navi.domain.recording import RecordedCall, Recording
-from navi.domain.turn import SPAWN_AGENT, ToolRun
+from navi.domain.vocabulary.ids import CallId, Owner, SessionId, SubagentId
 from navi.ports.pictures import NotShown, PreparedPicture
 from navi.ports.tools import (
     AgentActions,

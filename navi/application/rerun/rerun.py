@@ -13,9 +13,11 @@ from navi.application.commands.manage_sessions import Change
 from navi.application.rerun.gate import Gate, Wanted
 from navi.application.rerun.node import Parts, RecordedNodes, RerunNode
 from navi.application.rerun.recorded_tools import FOLLOWS
-from navi.domain.commands import CreateSession, DecideApproval, ForkSession, RecordAside
-from navi.domain.errors import NaviError
-from navi.domain.events import (
+from navi.domain.reading.recording import RecordedCall, Recording
+from navi.domain.session.commands import CreateSession, DecideApproval, ForkSession, RecordAside
+from navi.domain.session.turn import HANDED_OVER, WAITED
+from navi.domain.vocabulary.errors import NaviError
+from navi.domain.vocabulary.events import (
     AgentEvent,
     ApprovalDecided,
     CompressionUndone,
@@ -45,9 +47,7 @@ from navi.domain.events import (
     UnknownEvent,
     UserMessageReceived,
 )
-from navi.domain.ids import EventId, NodeId, SubagentId
-from navi.domain.recording import RecordedCall, Recording
-from navi.domain.turn import HANDED_OVER, WAITED
+from navi.domain.vocabulary.ids import EventId, NodeId, SubagentId
 from navi.ports.event_log import Append, NewEvent
 
 log = structlog.get_logger()

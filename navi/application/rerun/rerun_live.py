@@ -9,8 +9,8 @@ from navi.application.commands.fork_session import SessionForker
 from navi.application.commands.manage_sessions import Change, ManageSessions
 from navi.application.reading.await_turn import TurnOutcome, await_turn
 from navi.application.reading.compare_moments import Comparison, Moment, compare_moments
-from navi.domain.errors import BadInput, LogDamaged, NotFound
-from navi.domain.events import (
+from navi.domain.vocabulary.errors import BadInput, LogDamaged, NotFound
+from navi.domain.vocabulary.events import (
     Envelope,
     MessageDelivered,
     TurnCompleted,
@@ -19,7 +19,7 @@ from navi.domain.events import (
     TurnStopped,
     UserMessageReceived,
 )
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import EventLog
 
 TURN_SECONDS = 6 * 3600.0  # for a turn of a slow model with many steps; then it goes on by itself

@@ -4,9 +4,9 @@ import asyncio
 from contextlib import aclosing
 
 from navi.application.session.record import Records
-from navi.domain.errors import LogUnavailable
-from navi.domain.events import SessionDeleted
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.events import SessionDeleted
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import EventLog
 
 PAUSE = 1.0  # seconds, while Postgres is away

@@ -1,9 +1,9 @@
 """Find the session that somebody names, and refuse what cannot be done to it here."""
 
 from navi.application.session.record import Record, Records
-from navi.domain.errors import NotFound, RuleBroken
-from navi.domain.ids import AUDIT_STREAM, SessionId, owner_stream
-from navi.domain.principal import Principal
+from navi.domain.vocabulary.errors import NotFound, RuleBroken
+from navi.domain.vocabulary.ids import AUDIT_STREAM, SessionId, owner_stream
+from navi.domain.vocabulary.principal import Principal
 
 
 async def existing_session(records: Records, session_id: SessionId) -> Record:

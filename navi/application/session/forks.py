@@ -1,6 +1,6 @@
 """Find the forks of a session, which share its events."""
 
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.log_admin import LogRegistry
 
 

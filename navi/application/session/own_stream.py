@@ -3,9 +3,9 @@
 from contextlib import suppress
 
 from navi.application.session.record import Record, Records
-from navi.domain.commands import CreateSession
-from navi.domain.errors import RuleBroken
-from navi.domain.ids import Owner, owner_stream
+from navi.domain.session.commands import CreateSession
+from navi.domain.vocabulary.errors import RuleBroken
+from navi.domain.vocabulary.ids import Owner, owner_stream
 
 
 async def open_own_stream(records: Records, owner: Owner) -> Record:

@@ -2,10 +2,10 @@
 
 from contextlib import aclosing
 
-from navi.domain.commands import PartialReply
-from navi.domain.events import TextDelta, ThinkingDelta
-from navi.domain.ids import CallId, SessionId
-from navi.domain.turn import OpenModelCall, Turn, open_operations
+from navi.domain.session.commands import PartialReply
+from navi.domain.session.turn import OpenModelCall, Turn, open_operations
+from navi.domain.vocabulary.events import TextDelta, ThinkingDelta
+from navi.domain.vocabulary.ids import CallId, SessionId
 from navi.ports.event_log import EventLog
 
 

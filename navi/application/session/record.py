@@ -11,10 +11,13 @@ from msgspec.structs import replace
 from navi.application.reading.read_session import open_fold
 from navi.application.session.partial_replies import partial_replies
 from navi.application.session.retry import with_retry
-from navi.domain.commands import Command, PartialReply, Runner
-from navi.domain.decide import Decided, decide, turn_ids
-from navi.domain.errors import ConcurrentAppend, LogUnavailable, RuleBroken
-from navi.domain.events import (
+from navi.domain.log.secrets import Secrets, masked_event
+from navi.domain.reading.fold import Fold
+from navi.domain.session.commands import Command, PartialReply, Runner
+from navi.domain.session.decide import Decided, decide, turn_ids
+from navi.domain.session.session import Session, Wait, next_step
+from navi.domain.vocabulary.errors import ConcurrentAppend, LogUnavailable, RuleBroken
+from navi.domain.vocabulary.events import (
     AgentEvent,
     CompressionUndone,
     ContentErased,
@@ -22,10 +25,7 @@ from navi.domain.events import (
     ToolFinished,
     ToolStarted,
 )
-from navi.domain.fold import Fold
-from navi.domain.ids import CallId, EventId, NodeId, SessionId, SubagentId
-from navi.domain.secrets import Secrets, masked_event
-from navi.domain.session import Session, Wait, next_step
+from navi.domain.vocabulary.ids import CallId, EventId, NodeId, SessionId, SubagentId
 from navi.ports.clock import Clock, Ids
 from navi.ports.event_log import Append, EventLog, NewEvent, Recorded
 from navi.ports.metrics import EventMetrics

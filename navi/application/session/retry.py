@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import structlog
 
-from navi.domain.errors import LogUnavailable
+from navi.domain.vocabulary.errors import LogUnavailable
 
 log = structlog.get_logger()
 

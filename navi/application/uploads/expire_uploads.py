@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 import structlog
 
 from navi.application.session.record import Record, Records
-from navi.domain.commands import ExpireUpload
-from navi.domain.errors import NotFound, RuleBroken, Unavailable
-from navi.domain.ids import SessionId
+from navi.domain.session.commands import ExpireUpload
 from navi.domain.uploads import due
+from navi.domain.vocabulary.errors import NotFound, RuleBroken, Unavailable
+from navi.domain.vocabulary.ids import SessionId
 from navi.failpoints import failpoint
 from navi.ports.clock import Clock
 from navi.ports.uploads import SessionUploads, UploadStore

@@ -8,17 +8,8 @@ from msgspec import Struct
 
 from navi.application.session.find_session import conversation, existing_session
 from navi.application.session.record import Record, Records
-from navi.domain import commands
-from navi.domain.errors import (
-    BadInput,
-    FilesUnavailable,
-    LogUnavailable,
-    NotFound,
-    UploadsFull,
-)
-from navi.domain.events import FileUploaded
-from navi.domain.ids import SessionId
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.session import commands
 from navi.domain.uploads import (
     MAX_UPLOADS,
     Upload,
@@ -29,6 +20,15 @@ from navi.domain.uploads import (
     room_left,
     too_much,
 )
+from navi.domain.vocabulary.errors import (
+    BadInput,
+    FilesUnavailable,
+    LogUnavailable,
+    NotFound,
+    UploadsFull,
+)
+from navi.domain.vocabulary.events import FileUploaded
+from navi.domain.vocabulary.ids import SessionId
 from navi.failpoints import failpoint
 from navi.ports.uploads import Digest, Draft, OpenUpload, UploadStore
 

@@ -1,1 +1,1 @@
-"""``navi chat``: the terminal client of a running navi."""
+"""Talk to a running navi: the terminal client, the decisions that it waits for, forks."""

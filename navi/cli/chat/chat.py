@@ -11,8 +11,7 @@ from rich.console import Console
 from navi.cli.chat.conversation import Conversation
 from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
 from navi.cli.chat.person import at_terminal
-from navi.cli.chat.remote import RemoteNavi, RemoteSession, open_remote
-from navi.cli.command import (
+from navi.cli.shared.command import (
     DOES_NOT_HOLD,
     HOLDS,
     CommandFailed,
@@ -24,10 +23,11 @@ from navi.cli.command import (
     run,
     settings_of,
 )
-from navi.cli.printable import come_back, printable
-from navi.cli.running import find_running, version_at
-from navi.domain.events import ApprovalRequested
-from navi.domain.ids import SessionId
+from navi.cli.shared.printable import come_back, printable
+from navi.cli.shared.remote import RemoteNavi, RemoteSession, open_remote
+from navi.cli.shared.running import find_running, version_at
+from navi.domain.vocabulary.events import ApprovalRequested
+from navi.domain.vocabulary.ids import SessionId
 from navi.settings import Settings
 
 MAX_STDIN_CHARACTERS = 1_000_000  # more than a message may have; navi says so

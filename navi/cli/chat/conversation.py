@@ -11,11 +11,11 @@ from msgspec import Raw, Struct
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
-from navi.cli.chat.remote import bearer
-from navi.cli.command import CommandFailed
-from navi.domain.event_codec import decode_data
-from navi.domain.events import ApprovalDecided, Envelope, UserMessageReceived
-from navi.domain.ids import CallId, EventId, MessageId, SessionId, SubagentId, TurnId
+from navi.cli.shared.command import CommandFailed
+from navi.cli.shared.remote import bearer
+from navi.domain.vocabulary.event_codec import decode_data
+from navi.domain.vocabulary.events import ApprovalDecided, Envelope, UserMessageReceived
+from navi.domain.vocabulary.ids import CallId, EventId, MessageId, SessionId, SubagentId, TurnId
 from navi.http.api.approvals import DecisionBody
 
 OPEN_SECONDS = 5.0

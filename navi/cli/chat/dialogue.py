@@ -21,10 +21,10 @@ from navi.cli.chat.conversation import (
 )
 from navi.cli.chat.live_view import LiveView
 from navi.cli.chat.person import Person
-from navi.cli.chat.remote import RemoteNavi
 from navi.cli.chat.turn_progress import Asked, StatusLine, TurnProgress, question
-from navi.cli.command import CommandFailed
-from navi.domain.events import (
+from navi.cli.shared.command import CommandFailed
+from navi.cli.shared.remote import RemoteNavi
+from navi.domain.vocabulary.events import (
     ApprovalDecided,
     ApprovalRequested,
     Envelope,
@@ -34,7 +34,7 @@ from navi.domain.events import (
     TurnStopped,
     UserMessageReceived,
 )
-from navi.domain.ids import CallId, MessageId
+from navi.domain.vocabulary.ids import CallId, MessageId
 
 Locate = Callable[[], Awaitable[str | None]]  # navi's address; None where it does not run
 

@@ -19,7 +19,7 @@ from navi.cli.chat.turn_progress import (
     StatusLine,
     TurnProgress,
 )
-from navi.cli.printable import one_line, printable
+from navi.cli.shared.printable import one_line, printable
 
 FRAME_SECONDS = 0.1  # between two drawings, however fast the model writes
 LIVE_CHARACTERS = (

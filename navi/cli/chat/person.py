@@ -8,8 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from navi.domain.approvals import as_json
-from navi.domain.events import ApprovalRequested, JsonObject
+from navi.domain.agent.approvals import as_json
+from navi.domain.vocabulary.events import ApprovalRequested, JsonObject
 from navi.http.api.approvals import DecisionBody
 
 # Reads a line, with a text that stands there already; raises EOFError or KeyboardInterrupt.

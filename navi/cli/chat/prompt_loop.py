@@ -16,9 +16,9 @@ from rich.text import Text
 from navi.cli.chat.conversation import Conversation
 from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
 from navi.cli.chat.person import at_terminal
-from navi.cli.chat.remote import RemoteNavi, RemoteSession
-from navi.cli.command import CommandFailed
-from navi.cli.printable import come_back, one_line, printable
+from navi.cli.shared.command import CommandFailed
+from navi.cli.shared.printable import come_back, one_line, printable
+from navi.cli.shared.remote import RemoteNavi, RemoteSession
 
 LISTED = 20  # sessions that /sessions shows
 RECALLED = 6  # messages shown when a session is gone on with

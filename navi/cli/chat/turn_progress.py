@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from navi.cli.printable import one_line
-from navi.domain.budgets import budget_words
-from navi.domain.events import (
+from navi.cli.shared.printable import one_line
+from navi.domain.spending.budgets import budget_words
+from navi.domain.vocabulary.events import (
     ApprovalDecided,
     ApprovalRequested,
     BudgetReached,
@@ -36,7 +36,7 @@ from navi.domain.events import (
     TurnStarted,
     TurnStopped,
 )
-from navi.domain.ids import CallId
+from navi.domain.vocabulary.ids import CallId
 
 ARGUMENT_CHARACTERS = 60
 RESULT_CHARACTERS = 100

@@ -4,8 +4,8 @@ from litestar import Response, get, post
 from msgspec import Struct
 
 from navi.application.reading.list_approvals import WaitingApproval, waiting_approvals
-from navi.domain.events import Decision, DecisionScope, JsonObject
-from navi.domain.ids import CallId
+from navi.domain.vocabulary.events import Decision, DecisionScope, JsonObject
+from navi.domain.vocabulary.ids import CallId
 from navi.http.requests.access import Caller, OwnSession
 from navi.http.requests.bodies import answer, read_json
 from navi.http.requests.errors import Edge

@@ -3,8 +3,8 @@
 from litestar import get
 from litestar.types import ASGIApp
 
-from navi.domain.events import AUDIT_TYPES
-from navi.domain.ids import AUDIT_STREAM
+from navi.domain.vocabulary.events import AUDIT_TYPES
+from navi.domain.vocabulary.ids import AUDIT_STREAM
 from navi.http.api.events import EventList, stored_events
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AFTER, LIMIT, operation

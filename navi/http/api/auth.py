@@ -9,10 +9,10 @@ from msgspec import Meta, Struct
 
 from navi.application.accounts.find_principal import AuthMode
 from navi.application.accounts.sign_in import NewLogin
-from navi.domain.accounts import MAX_NAME, MAX_PASSWORD, MIN_PASSWORD, Credential
-from navi.domain.errors import BadInput, Forbidden, RuleBroken
-from navi.domain.ids import Owner
-from navi.domain.principal import AuthKind, Limits, Role, Scope
+from navi.domain.accounts.accounts import MAX_NAME, MAX_PASSWORD, MIN_PASSWORD, Credential
+from navi.domain.vocabulary.errors import BadInput, Forbidden, RuleBroken
+from navi.domain.vocabulary.ids import Owner
+from navi.domain.vocabulary.principal import AuthKind, Limits, Role, Scope
 from navi.http.requests.access import Arrival, Caller, GivenActor, GivenArrival
 from navi.http.requests.bodies import NO_STORE, answer, read_body, read_json
 from navi.http.requests.errors import Edge

@@ -8,9 +8,9 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from msgspec import Struct
 
 from navi.application.reading.render_call import RenderedCall, render_call
-from navi.domain.errors import BadInput, NotFound
-from navi.domain.events import DELTA_TYPES, JsonObject
-from navi.domain.ids import CallId, SessionId
+from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.events import DELTA_TYPES, JsonObject
+from navi.domain.vocabulary.ids import CallId, SessionId
 from navi.http.requests.access import ReadableSession
 from navi.http.requests.bodies import answer, body_part
 from navi.http.requests.errors import Edge

@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from navi.application.reading.read_session import read_session
 from navi.application.uploads.manage_uploads import StoredFile
-from navi.domain.errors import NaviError
-from navi.domain.events import JsonObject
 from navi.domain.uploads import Upload, refused_suffix, too_much
+from navi.domain.vocabulary.errors import NaviError
+from navi.domain.vocabulary.events import JsonObject
 from navi.http.api.form_files import FRAME_BYTES, FileBegins, FileData, FileEnds, FormBody
 from navi.http.requests.access import Caller, ReadableSession
 from navi.http.requests.bodies import answer

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
 
-from navi.domain.errors import BadInput
 from navi.domain.uploads import MAX_UPLOADS
+from navi.domain.vocabulary.errors import BadInput
 from navi.http.requests.errors import Edge, RequestRefused
 
 FORM = "multipart/form-data"

@@ -6,8 +6,8 @@ from http import HTTPStatus
 from litestar import Response, delete, get, patch, post
 from msgspec import Struct
 
-from navi.domain.ids import SessionId
-from navi.domain.memory import Memory
+from navi.domain.memory.memory import Memory
+from navi.domain.vocabulary.ids import SessionId
 from navi.http.requests.access import Caller
 from navi.http.requests.bodies import answer, read_json
 from navi.http.requests.errors import Edge

@@ -16,12 +16,12 @@ from navi.application.reading.await_turn import (
     await_turn_or_person,
 )
 from navi.application.reading.read_session import View, read_session, replay_session
-from navi.domain.errors import BadInput, NotFound
-from navi.domain.events import Mode, TodoItem
-from navi.domain.ids import MessageId, SessionId, SubagentId
-from navi.domain.messages import Message, one_by_one
-from navi.domain.principal import Principal
-from navi.domain.session import undecided_calls
+from navi.domain.context.messages import Message, one_by_one
+from navi.domain.session.session import undecided_calls
+from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.events import Mode, TodoItem
+from navi.domain.vocabulary.ids import MessageId, SessionId, SubagentId
+from navi.domain.vocabulary.principal import Principal
 from navi.http.api.sessions import WaitingCall, waiting_calls
 from navi.http.requests.access import Caller, OwnSession, ReadableSession, nobody
 from navi.http.requests.bodies import answer, client_gone, read_json

@@ -4,7 +4,7 @@ from litestar import Response, get
 from msgspec import Struct
 
 from navi.application.reading.node_health import ModelHealth, NatsHealth, PostgresHealth
-from navi.domain.ids import NodeId
+from navi.domain.vocabulary.ids import NodeId
 from navi.http.api.health import State, state_of
 from navi.http.api.tools_and_profiles import UnavailableAnswer, unavailable_tools
 from navi.http.requests.bodies import answer

@@ -7,9 +7,9 @@ from litestar import Response, get
 from msgspec import Meta, Struct
 
 from navi.application.reading.search_sessions import Found, Role, search_sessions
-from navi.domain.errors import BadInput
-from navi.domain.ids import SessionId
-from navi.domain.search import MAX_QUESTION, parse_question
+from navi.domain.reading.search import MAX_QUESTION, parse_question
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.ids import SessionId
 from navi.http.requests.access import Caller
 from navi.http.requests.bodies import answer
 from navi.http.requests.errors import Edge

@@ -10,11 +10,11 @@ from msgspec import UNSET, Struct, UnsetType
 
 from navi.application.commands.manage_sessions import Change
 from navi.application.reading.list_sessions import list_sessions
-from navi.domain.errors import BadInput, FilesUnavailable, Forbidden
-from navi.domain.events import Origin
-from navi.domain.ids import CallId, Owner, SessionId
-from navi.domain.profile import DEFAULT_PROFILE
-from navi.domain.session import Session, SessionUsage, undecided_calls
+from navi.domain.agent.profile import DEFAULT_PROFILE
+from navi.domain.session.session import Session, SessionUsage, undecided_calls
+from navi.domain.vocabulary.errors import BadInput, FilesUnavailable, Forbidden
+from navi.domain.vocabulary.events import Origin
+from navi.domain.vocabulary.ids import CallId, Owner, SessionId
 from navi.http.requests.access import Caller, OwnSession, ReadableSession, note_reading
 from navi.http.requests.bodies import answer, answer_if_changed, read_body, read_json
 from navi.http.requests.errors import Edge

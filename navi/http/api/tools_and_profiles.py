@@ -5,8 +5,8 @@ from collections.abc import Collection
 from litestar import Response, get
 from msgspec import UNSET, Struct, UnsetType
 
-from navi.domain.events import JsonObject
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.events import JsonObject
+from navi.domain.vocabulary.ids import SessionId
 from navi.http.requests.bodies import answer
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, Services

@@ -9,9 +9,9 @@ from typing import get_args
 from litestar import Response, get
 
 from navi.application.reading.usage import Wanted, usage_report
-from navi.domain.errors import BadInput
-from navi.domain.ids import Owner
-from navi.domain.usage import By, UsageReport
+from navi.domain.spending.usage import By, UsageReport
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.ids import Owner
 from navi.http.requests.access import Caller
 from navi.http.requests.bodies import answer
 from navi.http.requests.errors import Edge, RequestRefused

@@ -7,9 +7,9 @@ from typing import Annotated
 from litestar import Response, delete, get, patch, post
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from navi.domain.accounts import OwnLimits, User
-from navi.domain.ids import Owner
-from navi.domain.principal import Limits, Role
+from navi.domain.accounts.accounts import OwnLimits, User
+from navi.domain.vocabulary.ids import Owner
+from navi.domain.vocabulary.principal import Limits, Role
 from navi.http.api.auth import NewPassword, UserName, require_mode
 from navi.http.requests.access import GivenActor
 from navi.http.requests.bodies import answer, read_json

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from navi.domain.errors import NaviError
+from navi.domain.vocabulary.errors import NaviError
 from navi.http.live.follow_session import wait_for_end_of_access
 from navi.http.live.frames import Close
 from navi.http.live.outbox import Outbox

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 
-from navi.domain.errors import Unavailable
-from navi.domain.events import SessionDeleted
-from navi.domain.ids import SessionId
-from navi.domain.principal import Principal
+from navi.domain.vocabulary.errors import Unavailable
+from navi.domain.vocabulary.events import SessionDeleted
+from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.principal import Principal
 from navi.http.live.frames import DRAINING, SIGNED_OUT, TOO_SLOW, UNKNOWN_SESSION, Close
 from navi.http.live.outbox import Outbox
 from navi.http.requests.services import Services

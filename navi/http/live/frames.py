@@ -5,7 +5,7 @@ from typing import Literal, cast
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from navi.domain.errors import (
+from navi.domain.vocabulary.errors import (
     AlreadyDecided,
     BadInput,
     EventTooLarge,
@@ -17,8 +17,8 @@ from navi.domain.errors import (
     TooManyWaiting,
     Unavailable,
 )
-from navi.domain.events import Decision, DecisionScope, JsonObject, Mode
-from navi.domain.ids import MessageId, SessionId
+from navi.domain.vocabulary.events import Decision, DecisionScope, JsonObject, Mode
+from navi.domain.vocabulary.ids import MessageId, SessionId
 from navi.http.requests.bodies import decode_json
 from navi.http.requests.errors import Limited, answer_of
 from navi.http.requests.validation import ContentText, FileNames, MessageIdText, NoteText

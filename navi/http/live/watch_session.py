@@ -15,11 +15,11 @@ from litestar import WebSocket, websocket
 from litestar.datastructures import State
 from litestar.exceptions import WebSocketDisconnect
 
-from navi.domain.errors import BadInput, NaviError, NotFound, NotSignedIn, Unavailable
-from navi.domain.events import TurnStarted
-from navi.domain.ids import CallId, SessionId
-from navi.domain.principal import Principal
-from navi.domain.session import Session
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.errors import BadInput, NaviError, NotFound, NotSignedIn, Unavailable
+from navi.domain.vocabulary.events import TurnStarted
+from navi.domain.vocabulary.ids import CallId, SessionId
+from navi.domain.vocabulary.principal import Principal
 from navi.http.live.follow_session import (
     follow,
     settles,

@@ -15,12 +15,12 @@ from litestar.params import SkipValidation
 from litestar.types import Scope
 from msgspec import Struct
 
-from navi.domain.errors import Forbidden, NaviError, NotSignedIn
-from navi.domain.events import SessionRead
-from navi.domain.ids import SessionId
-from navi.domain.principal import Actor, Principal
-from navi.domain.principal import Scope as PrincipalScope
-from navi.domain.session import Session
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.errors import Forbidden, NaviError, NotSignedIn
+from navi.domain.vocabulary.events import SessionRead
+from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.principal import Actor, Principal
+from navi.domain.vocabulary.principal import Scope as PrincipalScope
 from navi.http.requests.services import Given, PathText, Services
 from navi.http.requests.validation import session_of
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 from litestar import MediaType, Response
 
-from navi.domain.errors import BadInput
-from navi.domain.validation_errors import validation_error
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.validation_errors import validation_error
 from navi.http.requests.errors import Edge, RequestRefused
 
 MAX_BODY_BYTES = 1024 * 1024

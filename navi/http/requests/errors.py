@@ -12,7 +12,7 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from litestar.types import Scope, Send
 from msgspec import UNSET, Struct, UnsetType
 
-from navi.domain.errors import (
+from navi.domain.vocabulary.errors import (
     AlreadyDecided,
     BadInput,
     DiskFull,

@@ -2,7 +2,7 @@
 
 from litestar.types import Scope
 
-from navi.domain.accounts import LOGIN_LASTS
+from navi.domain.accounts.accounts import LOGIN_LASTS
 
 NAME = "navi_login"
 # A browser takes this name over https only, and from this host and no subdomain of it.

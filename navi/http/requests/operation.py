@@ -6,7 +6,7 @@ from typing import Any
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 from navi.http.requests.access import Access
 from navi.http.requests.access import access as declared
 from navi.http.requests.validation import MAX_LIMIT, MAX_SEQ

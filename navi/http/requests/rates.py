@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from navi.domain import request_rate
-from navi.domain.ids import Owner
-from navi.domain.principal import Principal
-from navi.domain.request_rate import Bucket
+from navi.domain.accounts import request_rate
+from navi.domain.accounts.request_rate import Bucket
+from navi.domain.vocabulary.ids import Owner
+from navi.domain.vocabulary.principal import Principal
 from navi.http.requests.errors import RETRY_SECONDS, Limited
 
 MAX_BUCKETS = 10_000  # above it those that are full again are thrown away: they say nothing

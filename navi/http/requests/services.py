@@ -19,8 +19,8 @@ from navi.application.memory.manage_memories import ManageMemories
 from navi.application.reading.context_windows import ContextWindows
 from navi.application.reading.node_health import NodeHealth
 from navi.application.uploads.manage_uploads import ManageUploads
-from navi.domain.ids import Owner
-from navi.domain.principal import Principal
+from navi.domain.vocabulary.ids import Owner
+from navi.domain.vocabulary.principal import Principal
 from navi.http.requests.rates import Rates
 from navi.ports.language_model import Renderers
 from navi.ports.log_partitions import PartitionedLog

@@ -8,11 +8,11 @@ from litestar.datastructures import Headers, MultiDict
 from msgspec import Meta, Struct
 
 from navi.domain import uploads
-from navi.domain.commands import DecideApproval
-from navi.domain.errors import BadInput, NotFound
-from navi.domain.events import Decision, DecisionScope, Json, JsonObject, Mode
-from navi.domain.ids import CallId, MessageId, SessionId, is_message_id, is_uuid
-from navi.domain.memory import MAX_TEXT
+from navi.domain.memory.memory import MAX_TEXT
+from navi.domain.session.commands import DecideApproval
+from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.events import Decision, DecisionScope, Json, JsonObject, Mode
+from navi.domain.vocabulary.ids import CallId, MessageId, SessionId, is_message_id, is_uuid
 
 MAX_CONTENT_BYTES = 256 * 1024  # UTF-8
 MAX_NAME = 200  # characters

@@ -4,15 +4,15 @@ from typing import Any
 
 import msgspec
 
-from navi.domain.events import DELTA_TYPES, JsonObject
-from navi.domain.heads import SignedHead
-from navi.domain.subjects import (
+from navi.domain.log.heads import SignedHead
+from navi.domain.log.subjects import (
     HEADS_STREAM,
     HEADS_SUBJECT,
     MESSAGE_ID_HEADER,
     POSITION_HEADER,
     stream_name,
 )
+from navi.domain.vocabulary.events import DELTA_TYPES, JsonObject
 from navi.http.live.frames import (
     Approve,
     ErrorFrame,

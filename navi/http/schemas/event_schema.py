@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from navi.domain.erasure import ERASED
-from navi.domain.events import EVENT_TYPES, JsonObject
+from navi.domain.log.erasure import ERASED
+from navi.domain.vocabulary.events import EVENT_TYPES, JsonObject
 
 UUID = {"type": "string", "format": "uuid"}
 SUBAGENT_ID = {"type": "string", "pattern": "^subagent_[0-9a-f]{12}$"}

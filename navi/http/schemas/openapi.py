@@ -7,7 +7,7 @@ import msgspec
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from msgspec import Struct
 
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 from navi.http.requests import openai_form
 from navi.http.requests.access import access_of
 from navi.http.requests.errors import PROBLEM_JSON, Problem

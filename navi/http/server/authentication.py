@@ -12,8 +12,8 @@ from typing import Any, cast
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from navi.application.accounts.find_principal import FindPrincipal
-from navi.domain.errors import BadInput, NaviError, Unavailable
-from navi.domain.principal import Principal
+from navi.domain.vocabulary.errors import BadInput, NaviError, Unavailable
+from navi.domain.vocabulary.principal import Principal
 from navi.http.requests.access import nobody
 from navi.http.requests.errors import RequestRefused, send_problem
 from navi.http.requests.login_cookie import login_cookies

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from litestar.types import Scope
 from msgspec import Struct
 
-from navi.domain.errors import NaviError
+from navi.domain.vocabulary.errors import NaviError
 from navi.http.requests.access import Arrival
 from navi.http.requests.errors import RequestRefused
 

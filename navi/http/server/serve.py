@@ -12,7 +12,7 @@ import uvicorn
 from litestar.types import ASGIApp
 from msgspec import Struct
 
-from navi.domain.errors import BadInput, NaviError
+from navi.domain.vocabulary.errors import BadInput, NaviError
 from navi.http.server.request_protocol import DeadlineH11Protocol
 from navi.http.server.websocket_protocol import BurstWebSocketProtocol
 

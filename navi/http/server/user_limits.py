@@ -5,7 +5,7 @@ from typing import cast
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from navi.domain.principal import Principal
+from navi.domain.vocabulary.principal import Principal
 from navi.http.requests.errors import Limited, send_problem
 from navi.http.requests.rates import Rates
 

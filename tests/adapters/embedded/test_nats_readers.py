@@ -16,9 +16,9 @@ from navi.adapters.embedded.servers import EmbeddedServers
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.durables import Durables
 from navi.adapters.nkeys import new_nkey
-from navi.domain.ids import Owner
-from navi.domain.nats_logins import NatsLogin
-from navi.domain.subjects import owner_subjects, stream_name, stream_subjects
+from navi.domain.accounts.nats_logins import NatsLogin
+from navi.domain.log.subjects import owner_subjects, stream_name, stream_subjects
+from navi.domain.vocabulary.ids import Owner
 from tests.adapters.embedded.servers import processes_of
 from tests.support.nats_client import connected, until
 from tests.support.nats_reader import Reader, signed_in

@@ -9,7 +9,7 @@ import pytest
 from navi.adapters.files.drafts import FileDraft
 from navi.adapters.files.uploads import GRACE_SECONDS, FolderUploads
 from navi.adapters.system import SystemClock
-from navi.domain.errors import DiskFull, RuleBroken
+from navi.domain.vocabulary.errors import DiskFull, RuleBroken
 from navi.ports.uploads import UploadStore
 from tests.contracts.upload_store import HELLO, A, UploadStoreContract, left, put, read, upload
 from tests.support.small_disk import can_mount, small_disk

@@ -1,7 +1,7 @@
 import pytest
 
 from navi.adapters.in_memory.event_stream import InMemoryEventStream
-from navi.domain.errors import BusUnavailable
+from navi.domain.vocabulary.errors import BusUnavailable
 from tests.contracts.event_stream import EventStreamContract
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from navi.adapters.in_memory.heads_bus import InMemoryHeadsBus
-from navi.domain.errors import BusUnavailable
+from navi.domain.vocabulary.errors import BusUnavailable
 from navi.ports.signing import HeadsBus
 from tests.contracts.heads_bus import HeadsBusContract
 

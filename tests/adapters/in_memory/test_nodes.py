@@ -1,7 +1,7 @@
 import pytest
 
 from navi.adapters.in_memory.nodes import InMemoryNodes
-from navi.domain.ids import NodeId
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.nodes import Nodes, NodeState
 from tests.contracts.nodes import A, NodesContract
 

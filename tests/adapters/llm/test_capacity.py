@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from navi.adapters.llm import capacity
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
-from navi.domain.prompt import PromptMessage, PromptPicture
+from navi.domain.context.prompt import PromptMessage, PromptPicture
 from navi.ports.language_model import Capacity
 from tests.contracts.language_model import asking, collect, failure_of
 from tests.support.model_server import MODEL, ModelServer

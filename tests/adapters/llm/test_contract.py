@@ -7,7 +7,7 @@ import pytest
 from navi.adapters.llm.demo import DemoModel
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
-from navi.domain.prompt import ModelRequest
+from navi.domain.context.prompt import ModelRequest
 from navi.ports.language_model import LanguageModel
 from tests.contracts.language_model import (
     MALFORMED,

@@ -11,8 +11,8 @@ from navi.adapters.tools.code_exec import CodeExecTool
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.adapters.tools.web.process import WebAccess, WebProcesses
 from navi.application.agent.compose_request import offered_tools
-from navi.domain.profile import DEFAULT_PROFILE
-from navi.domain.prompt import PERSONA, ModelRequest, PromptMessage, system_text
+from navi.domain.agent.profile import DEFAULT_PROFILE
+from navi.domain.context.prompt import PERSONA, ModelRequest, PromptMessage, system_text
 from tests.adapters.tools.test_memory import Notebook
 from tests.support.llama_process import running_llama
 

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from navi.adapters.llm.demo import DemoModel, render
 from navi.adapters.llm.demo_script import GRAMMAR, parse_script
 from navi.adapters.llm.ollama import Ollama
-from navi.domain.errors import BadInput
-from navi.domain.events import Purpose, ToolCall, Usage
-from navi.domain.ids import CallId
-from navi.domain.prompt import ModelRequest, PromptMessage
-from navi.domain.remembering import beginning_of
+from navi.domain.context.prompt import ModelRequest, PromptMessage
+from navi.domain.memory.remembering import beginning_of
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import Purpose, ToolCall, Usage
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.language_model import TextChunk
 from tests.contracts.language_model import CALL, Reply, asking, collect, put_together
 from tests.support.model_server import ModelServer

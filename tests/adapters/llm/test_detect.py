@@ -15,7 +15,7 @@ from navi.adapters.llm.model_settings import (
     parse_backends,
 )
 from navi.adapters.system import SystemClock
-from navi.domain.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput
 from tests.support.model_server import MODEL, ModelServer
 
 

@@ -11,8 +11,8 @@ from navi.adapters.llm.embeddings import EmbeddingServer
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
 from navi.adapters.system import RandomIds
-from navi.domain.errors import ModelFailure
-from navi.domain.ids import CallId
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.embedding import Embedder
 from tests.contracts.embedder import EmbedderContract
 from tests.support.manual_clock import ManualClock

@@ -10,7 +10,7 @@ from navi.adapters.llm.endpoint import Endpoint
 from navi.adapters.llm.lines import MAX_LINE_BYTES
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.wire_json import MAX_OUTPUT_BYTES
-from navi.domain.errors import BadInput, ModelFailure
+from navi.domain.vocabulary.errors import BadInput, ModelFailure
 from navi.ports.language_model import TextChunk
 from tests.contracts.language_model import (
     CALL,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from navi.adapters.llm import lines, ollama, openai
 from navi.adapters.llm.lines import EventSplitter, LineSplitter
-from navi.domain.errors import ModelFailure
+from navi.domain.vocabulary.errors import ModelFailure
 from navi.ports.language_model import ModelChunk
 from tests.support.model_wire import (
     Done,

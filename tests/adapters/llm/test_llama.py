@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from navi.adapters.llm.openai import OpenAI
-from navi.domain.errors import ModelFailure
-from navi.domain.prompt import ModelRequest
+from navi.domain.context.prompt import ModelRequest
+from navi.domain.vocabulary.errors import ModelFailure
 from navi.ports.language_model import Capacity, LanguageModel, TextChunk
 from tests.contracts.language_model import (
     CALL,

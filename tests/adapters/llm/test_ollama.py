@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from navi.adapters.llm.ollama import Ollama, ollama_url, render
-from navi.domain.events import ToolCall, Usage
-from navi.domain.ids import CallId
-from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage
+from navi.domain.context.prompt import ModelOptions, ModelRequest, PromptMessage
+from navi.domain.vocabulary.events import ToolCall, Usage
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.language_model import FinalChunk, RequestedCall, TextChunk, ToolCallChunk
 from tests.contracts.language_model import (
     CALL,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navi.adapters.llm.ollama_schema import MAX_DEPTH, MAX_PARTS, flatten
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.events import Json, JsonObject
 
 KEPT = {"type", "properties", "required", "items", "anyOf", "enum", "description"}
 

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from navi.adapters.llm.openai import Form, OpenAI, render
-from navi.domain.events import ToolCall, Usage
-from navi.domain.ids import CallId
-from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage
+from navi.domain.context.prompt import ModelOptions, ModelRequest, PromptMessage
+from navi.domain.vocabulary.events import ToolCall, Usage
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.language_model import FinalChunk, TextChunk, ThinkingChunk
 from tests.contracts.language_model import Reply, asking, collect, failure_of, put_together
 from tests.support.model_server import ModelServer

@@ -9,10 +9,16 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from navi.adapters.llm.renderers import RENDERERS, KnownRenderers
-from navi.domain.errors import NotFound
-from navi.domain.events import ToolCall
-from navi.domain.ids import CallId
-from navi.domain.prompt import ModelOptions, ModelRequest, PromptMessage, PromptPicture, ToolSchema
+from navi.domain.context.prompt import (
+    ModelOptions,
+    ModelRequest,
+    PromptMessage,
+    PromptPicture,
+    ToolSchema,
+)
+from navi.domain.vocabulary.errors import NotFound
+from navi.domain.vocabulary.events import ToolCall
+from navi.domain.vocabulary.ids import CallId
 
 CALL = ToolCall(
     id=CallId("call_0123456789ab"), name="look", arguments={"where": "häus", "deep": [1, 2.5, None]}

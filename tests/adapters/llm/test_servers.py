@@ -9,8 +9,8 @@ import pytest
 from navi.adapters.llm.demo import DemoModel
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.servers import PooledServer, ServerPool
-from navi.domain.errors import ModelFailure
-from navi.domain.model_choice import Candidate, Failure, failure_of
+from navi.domain.model_calls.model_choice import Candidate, Failure, failure_of
+from navi.domain.vocabulary.errors import ModelFailure
 from navi.ports.language_model import Capacity
 from navi.ports.model_servers import Target
 from tests.support.model_server import MODEL, ModelServer

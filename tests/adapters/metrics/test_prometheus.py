@@ -16,10 +16,10 @@ from navi.adapters.metrics.names import METRICS
 from navi.adapters.metrics.prometheus import PrometheusMetrics
 from navi.adapters.system import RandomIds, SystemClock
 from navi.application.session.record import Record, Records
-from navi.domain.commands import CreateSession, RenameSession
-from navi.domain.errors import LogUnavailable
-from navi.domain.ids import LOCAL_OWNER, NodeId, SessionId, TurnId, uuid7
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.session.commands import CreateSession, RenameSession
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.ids import LOCAL_OWNER, NodeId, SessionId, TurnId, uuid7
 from navi.ports.event_log import Append, Recorded
 from navi.ports.metrics import Gauges, Metrics
 from tests.support.agent_node import World, agent_node

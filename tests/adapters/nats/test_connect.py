@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from structlog.testing import LogCapture
 
 from navi.adapters.nats.connect import connect
-from navi.domain.errors import BusUnavailable
+from navi.domain.vocabulary.errors import BusUnavailable
 from tests.adapters.nats.own_server import TOKEN, OwnServer
 from tests.support.nats_client import connected, until
 

@@ -6,7 +6,7 @@ import pytest
 
 from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.heads_stream import HeadsStream
-from navi.domain.errors import BusUnavailable
+from navi.domain.vocabulary.errors import BusUnavailable
 from navi.ports.signing import HeadsBus
 from tests.contracts.heads_bus import HeadsBusContract
 from tests.support.nats_client import connected

@@ -6,8 +6,8 @@ import pytest
 
 from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.jetstream import JetStream
-from navi.domain.errors import StreamMoved, StreamRefused
-from navi.domain.event_codec import MAX_ENVELOPE_BYTES
+from navi.domain.vocabulary.errors import StreamMoved, StreamRefused
+from navi.domain.vocabulary.event_codec import MAX_ENVELOPE_BYTES
 from tests.contracts.event_stream import ROWS, EventStreamContract
 from tests.support.growing_log import row
 from tests.support.nats_client import connected

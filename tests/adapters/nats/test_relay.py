@@ -11,8 +11,8 @@ from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.application.followers.relay import Degraded, Following, Relay, RelayDelays
-from navi.domain.events import TextDelta
-from navi.domain.ids import LOCAL_OWNER, CallId, EventId, uuid7
+from navi.domain.vocabulary.events import TextDelta
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, EventId, uuid7
 from navi.ports.event_log import Append, NewEvent
 from tests.adapters.nats.own_server import OwnServer
 from tests.adapters.nats.stored import stored

@@ -5,8 +5,8 @@ import pytest
 
 from navi.adapters.postgres.accounts import PostgresAccounts
 from navi.adapters.postgres.connect import open_pool
-from navi.domain.accounts import UserChange
-from navi.domain.errors import RuleBroken
+from navi.domain.accounts.accounts import UserChange
+from navi.domain.vocabulary.errors import RuleBroken
 from navi.ports.accounts import Accounts
 from tests.contracts.accounts import ADA, AccountsContract, user
 

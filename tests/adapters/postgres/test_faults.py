@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 
 from navi.adapters.postgres.log.event_log import PostgresEventLog
-from navi.domain.errors import BadInput, LogDamaged, LogUnavailable, StoreRefused
-from navi.domain.events import UserMessageReceived
-from navi.domain.hash_chain import verify_chain
-from navi.domain.ids import MessageId, SessionId
+from navi.domain.log.hash_chain import verify_chain
+from navi.domain.vocabulary.errors import BadInput, LogDamaged, LogUnavailable, StoreRefused
+from navi.domain.vocabulary.events import UserMessageReceived
+from navi.domain.vocabulary.ids import MessageId, SessionId
 from navi.failpoints import FailpointRaised, arm, parse
 from tests.contracts.event_log import (
     append_on_top,

@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLeaderLock
-from navi.domain.errors import LogUnavailable
+from navi.domain.vocabulary.errors import LogUnavailable
 
 
 async def test_the_second_comes_through_when_the_first_has_left(empty_database: str) -> None:

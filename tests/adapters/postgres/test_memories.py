@@ -8,8 +8,8 @@ import pytest
 from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.postgres.memories.memories import PostgresMemories
-from navi.domain.errors import LogUnavailable
-from navi.domain.ids import LOCAL_OWNER, SessionId
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
 from navi.ports.memories import Memories
 from tests.application.sample import CREATED, DELTA, STARTED, append
 from tests.contracts.memories import (

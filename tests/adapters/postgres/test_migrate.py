@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from navi.adapters.postgres.migrate import default_directory, migrate, pending
-from navi.domain.errors import StoreRefused
+from navi.domain.vocabulary.errors import StoreRefused
 from navi.failpoints import FailpointRaised, arm, parse
 
 NAMES = tuple(sorted(path.stem for path in default_directory().glob("*.sql")))

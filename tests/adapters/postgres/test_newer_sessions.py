@@ -7,8 +7,8 @@ from msgspec import Raw
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.postgres.log.newer_sessions import NewerSession, newer_sessions
-from navi.domain.events import AgentEvent, SessionCreated, UnknownEvent
-from navi.domain.ids import LOCAL_OWNER, EventId, SessionId, uuid7
+from navi.domain.vocabulary.events import AgentEvent, SessionCreated, UnknownEvent
+from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, SessionId, uuid7
 from navi.ports.event_log import Append, NewEvent
 
 CREATED = SessionCreated(profile_id="assistant", owner=LOCAL_OWNER)

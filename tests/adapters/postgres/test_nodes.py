@@ -8,8 +8,8 @@ import pytest
 
 from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.nodes import SILENT_SECONDS, PostgresNodes
-from navi.domain.errors import LogUnavailable
-from navi.domain.ids import NodeId
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.nodes import Nodes, NodeState
 from tests.contracts.nodes import A, B, C, NodesContract, node
 from tests.support.servers import PostgresServer

@@ -7,7 +7,7 @@ import pytest
 
 from navi.adapters.in_memory.place_locks import InMemoryPlaceLocks
 from navi.adapters.postgres.place_locks import PostgresPlaceLocks
-from navi.domain.ids import Owner
+from navi.domain.vocabulary.ids import Owner
 from navi.ports.user_limits import PlaceLocks
 
 ALICE, BOB = Owner("alice"), Owner("bob")

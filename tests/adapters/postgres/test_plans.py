@@ -10,8 +10,8 @@ from navi.adapters.log_rows import encode_events, hashes_of
 from navi.adapters.postgres.log import statements
 from navi.adapters.postgres.log.event_log import ALONG_ONE_INDEX, PostgresEventLog
 from navi.adapters.postgres.log.writer import Slice, _arguments
-from navi.domain.events import TextDelta
-from navi.domain.ids import LOCAL_OWNER, CallId, EventId, SessionId, uuid7
+from navi.domain.vocabulary.events import TextDelta
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, EventId, SessionId, uuid7
 from navi.ports.event_log import Append, NewEvent
 
 SESSION = SessionId(uuid7(milliseconds=1, random=bytes(10)))

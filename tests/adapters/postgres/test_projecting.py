@@ -16,7 +16,7 @@ from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.reading.read_session import replay_session
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.log_admin import LogBackend
 from navi.ports.read_model_admin import ReadModelBackend
 from tests.application.sample import (

@@ -10,7 +10,7 @@ from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.migrate import default_directory, migrate
 from navi.adapters.postgres.nodes import LEASE_SECONDS as NODE_LEASE_SECONDS
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
-from navi.domain.errors import LogUnavailable
+from navi.domain.vocabulary.errors import LogUnavailable
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.read_models import StoredState
 from tests.contracts.read_models import A, B, ReadModelsContract, changes, put, save

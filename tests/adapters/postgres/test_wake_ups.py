@@ -7,7 +7,7 @@ import pytest
 
 from navi.adapters.postgres.log import tail
 from navi.adapters.postgres.log.event_log import PostgresEventLog
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.wake_ups import WakeUps
 from tests.contracts.event_log import batch, created, new_id
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from navi.adapters.profiles.folder import BUILT_IN, FolderProfiles
-from navi.domain.profile import Profile
+from navi.domain.agent.profile import Profile
 from navi.ports.profiles import ProfileEntry
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from navi.adapters.tools.filesystem import SHOWN_BYTES, FilesystemTool
 from navi.adapters.tools.workspace import WorkspaceLimits
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import context_in

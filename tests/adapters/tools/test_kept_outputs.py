@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from navi.adapters.tools.kept_outputs import KeptOutputs
-from navi.domain.ids import CallId
-from navi.domain.tool_output import MAX_OUTPUT_BYTES
+from navi.domain.tools.tool_output import MAX_OUTPUT_BYTES
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.tools import BoundOutput
 
 CALL = CallId("call_00000000000a")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from navi.adapters.tools.memory import MemoryTool
-from navi.domain.events import JsonObject
-from navi.domain.memory import Memory, checked_text
+from navi.domain.memory.memory import Memory, checked_text
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolResult
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import SESSION, context_in

@@ -10,7 +10,7 @@ import pytest
 from navi.adapters.tools.own_tools.own_tools import ToolTimeouts
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.toolbox import ToolPorts, Tools
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.tools import Tool, ToolDescription, ToolResult
 from tests.adapters.tools.own_tools_examples import BROKEN, HOSTILE, WEATHER
 from tests.contracts.tool import ToolContract

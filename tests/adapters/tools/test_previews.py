@@ -15,7 +15,7 @@ from navi.adapters.tools.view_image import ViewImageTool
 from navi.adapters.tools.web.process import WebProcesses
 from navi.adapters.tools.web.web_fetch import WebFetchTool
 from navi.adapters.tools.web.web_search import WebSearchTool
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import Previewed, Tool, ToolContext
 
 PROCESSES = WebProcesses({"PATH": os.defpath})

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from navi.adapters.tools.scratchpad import ScratchpadTool
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import context_in

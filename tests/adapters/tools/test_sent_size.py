@@ -13,7 +13,7 @@ from navi.adapters.tools.ssh.hosts import SshHost
 from navi.adapters.tools.ssh.tool import SshTool
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.adapters.tools.web.process import WebAccess, WebProcesses
-from navi.domain.prompt import ToolSchema
+from navi.domain.context.prompt import ToolSchema
 from tests.adapters.tools.test_memory import Notebook
 
 MOST = {

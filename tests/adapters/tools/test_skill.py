@@ -8,8 +8,8 @@ import pytest
 from navi.adapters.profiles.with_skills import with_skills
 from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTool
-from navi.domain.events import Json, JsonObject
-from navi.domain.profile import Profile
+from navi.domain.agent.profile import Profile
+from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import context_in

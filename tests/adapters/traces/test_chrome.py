@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from navi.adapters.traces.chrome import chrome_trace
-from navi.domain.spans import Span
+from navi.domain.reading.spans import Span
 from navi.projections.turn_spans import spans_of_turn
 from tests.support.spans import recorded_turns
 

@@ -9,7 +9,7 @@ import pytest
 
 from navi.adapters.traces.otlp_exporter import OtlpExporter
 from navi.adapters.traces.otlp_json import otlp_json, resource_of
-from navi.domain.spans import Span, SpanEvent, SpanLink
+from navi.domain.reading.spans import Span, SpanEvent, SpanLink
 from navi.projections.turn_spans import spans_of_turn
 from tests.support.otlp_collector import OtlpCollector, read_json
 from tests.support.spans import recorded_turns

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from navi.domain.approvals import Ask
-from navi.domain.commands import DecideApproval
-from navi.domain.errors import AlreadyDecided, BadInput, NotFound
-from navi.domain.events import (
+from navi.domain.agent.approvals import Ask
+from navi.domain.session.commands import DecideApproval
+from navi.domain.session.session import undecided_calls
+from navi.domain.vocabulary.errors import AlreadyDecided, BadInput, NotFound
+from navi.domain.vocabulary.events import (
     ApprovalDecided,
     ApprovalRequested,
     JsonObject,
@@ -19,8 +20,7 @@ from navi.domain.events import (
     ToolStarted,
     TurnResumed,
 )
-from navi.domain.ids import CallId, Owner, SessionId
-from navi.domain.session import undecided_calls
+from navi.domain.vocabulary.ids import CallId, Owner, SessionId
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer, Received

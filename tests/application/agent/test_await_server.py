@@ -10,11 +10,11 @@ import pytest
 from navi.adapters.virtual_time_loop import VirtualTimeLoop
 from navi.application.agent.model_calls.await_server import AwaitServer
 from navi.application.agent.model_calls.model_call import CallEvent
-from navi.domain.errors import ModelFailure
-from navi.domain.events import ModelWaiting, Purpose
-from navi.domain.ids import LOCAL_OWNER, CallId, NodeId, SessionId
-from navi.domain.model_choice import Failure
-from navi.domain.prompt import ModelRequest
+from navi.domain.context.prompt import ModelRequest
+from navi.domain.model_calls.model_choice import Failure
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import ModelWaiting, Purpose
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, NodeId, SessionId
 from navi.ports.language_model import Capacity, ModelChunk, ServerState
 from navi.ports.model_servers import Target
 

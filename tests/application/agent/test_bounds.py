@@ -9,7 +9,7 @@ import pytest
 
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.reading.render_call import render_call
-from navi.domain.events import (
+from navi.domain.vocabulary.events import (
     ContextCompressed,
     GuidanceGiven,
     MemorySaved,
@@ -23,7 +23,7 @@ from navi.domain.events import (
     TurnFailed,
     Usage,
 )
-from navi.domain.ids import CallId, SessionId
+from navi.domain.vocabulary.ids import CallId, SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.counting_server import CountingServer, plain_mind
 from tests.support.model_server import ModelServer, Received, purpose_of

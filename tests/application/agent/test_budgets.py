@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from navi.adapters.system import SystemClock
-from navi.domain.errors import OutOfBudget
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import OutOfBudget
+from navi.domain.vocabulary.ids import SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Cut, Done, Say, Stall, Think, calls

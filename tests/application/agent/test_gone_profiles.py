@@ -11,8 +11,8 @@ import pytest
 
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.application.commands.manage_sessions import Change
-from navi.domain.errors import BadInput
-from navi.domain.profile import Profile, logged_profile, profile_text
+from navi.domain.agent.profile import Profile, logged_profile, profile_text
+from navi.domain.vocabulary.errors import BadInput
 from tests.support.agent_node import World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Stall, calls

@@ -18,8 +18,9 @@ from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.reading.list_sessions import list_sessions
 from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
-from navi.domain.errors import NotFound, RuleBroken
-from navi.domain.events import (
+from navi.domain.log.hash_chain import verify_chain
+from navi.domain.vocabulary.errors import NotFound, RuleBroken
+from navi.domain.vocabulary.events import (
     CompressionFailed,
     ContextCompressed,
     GuidanceGiven,
@@ -35,8 +36,7 @@ from navi.domain.events import (
     TodoUpdated,
     ToolFinished,
 )
-from navi.domain.hash_chain import verify_chain
-from navi.domain.ids import LOCAL_OWNER, CallId, SessionId
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, SessionId
 from navi.projections.context import Context
 from tests.support.agent_node import WORLDS, AgentNode, World, agent_node
 from tests.support.model_server import ModelServer

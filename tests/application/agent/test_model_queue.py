@@ -17,8 +17,8 @@ from navi.application.agent.model_calls.model_queue import (
     ModelQueue,
     any_set,
 )
-from navi.domain.ids import LOCAL_OWNER, SessionId
-from navi.domain.model_queue import QUIET_SECONDS
+from navi.domain.model_calls.model_queue import QUIET_SECONDS
+from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
 
 SERVER = "llama"
 

@@ -8,9 +8,9 @@ import pytest
 from navi.adapters.in_memory.embedders import NoEmbedders
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.text_store import InMemoryTextStore
-from navi.domain.errors import LogUnavailable
-from navi.domain.ids import Owner
-from navi.domain.memory import Memory
+from navi.domain.memory.memory import Memory
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.ids import Owner
 from tests.support.agent_node import World, agent_node
 from tests.support.app import SwitchedLog
 from tests.support.model_server import ModelServer

@@ -12,8 +12,8 @@ from PIL import Image
 
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.reading.render_call import render_call
-from navi.domain.events import ImageShown, ModelCalled, ToolFinished
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.events import ImageShown, ModelCalled, ToolFinished
+from navi.domain.vocabulary.ids import SessionId
 from tests.adapters.pictures.test_worker import file_of
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer

@@ -8,8 +8,8 @@ from typing import Any
 
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.reading.render_call import render_call
-from navi.domain.events import ContextCompressed, MemoryRecalled
-from navi.domain.ids import LOCAL_OWNER, CallId, SessionId
+from navi.domain.vocabulary.events import ContextCompressed, MemoryRecalled
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.counting_server import CountingServer, plain_mind, tokens_of
 from tests.support.model_server import Received, purpose_of

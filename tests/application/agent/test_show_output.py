@@ -7,9 +7,9 @@ import pytest
 
 from navi.adapters.system import SystemClock
 from navi.application.agent.show_output import LATEST, MAX_DELTA, SHOWN_IN_FULL, SLOT, ShownOutput
-from navi.domain.events import ToolOutputDelta
-from navi.domain.ids import CallId
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.vocabulary.events import ToolOutputDelta
+from navi.domain.vocabulary.ids import CallId
 
 SECRET = "hunter2-hunter2-hunter2"  # noqa: S105
 CALL = CallId("call_00000000000a")

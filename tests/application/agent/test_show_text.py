@@ -1,7 +1,7 @@
 from navi.application.agent.model_calls.show_text import LONGEST_SLOT, SLOT, ShownText
-from navi.domain.events import TextDelta
-from navi.domain.ids import CallId
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.vocabulary.events import TextDelta
+from navi.domain.vocabulary.ids import CallId
 
 CALL = CallId("call_1")
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from navi.adapters.system import SystemClock
-from navi.domain.events import JsonObject
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.events import JsonObject
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from navi.adapters.in_memory.place_locks import InMemoryPlaceLocks
 from navi.application.agent.turn_places import TurnPlaces
 from navi.application.commands.manage_sessions import Received
-from navi.domain.events import ModelWaiting
-from navi.domain.ids import Owner, SessionId
-from navi.domain.principal import NO_LIMITS, Limits
+from navi.domain.vocabulary.events import ModelWaiting
+from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.principal import NO_LIMITS, Limits
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall

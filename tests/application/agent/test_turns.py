@@ -15,7 +15,7 @@ from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.agent.run_tool import STOP_GRACE
 from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
-from navi.domain.events import (
+from navi.domain.vocabulary.events import (
     JsonObject,
     ModelCallFailed,
     TextDelta,
@@ -26,7 +26,7 @@ from navi.domain.events import (
     TurnResumed,
     UserMessageReceived,
 )
-from navi.domain.ids import CallId, MessageId, SessionId
+from navi.domain.vocabulary.ids import CallId, MessageId, SessionId
 from navi.ports.event_log import Append, Recorded
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 from navi.projections.context import Context

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from navi.domain.events import (
+from navi.domain.vocabulary.events import (
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
     ModelWaiting,
     Usage,
 )
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall, calls

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from navi.domain.events import ModelReplied, TextDelta, ToolFinished
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.events import ModelReplied, TextDelta, ToolFinished
+from navi.domain.vocabulary.ids import SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall, calls

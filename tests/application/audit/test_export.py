@@ -16,14 +16,20 @@ from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.signing import verify_signature
 from navi.application.audit.export_sessions import ExportSessions
 from navi.application.audit.import_sessions import ImportSessions
-from navi.domain.check_export import check_export
-from navi.domain.erasure import without_words
-from navi.domain.errors import AlreadyThere, ExportDamaged, NotFound
-from navi.domain.events import ModelCalled, Origin, SessionCreated, TextDelta, UnknownEvent
-from navi.domain.export import signed_text
-from navi.domain.hash_chain import digest_of, hash_of
-from navi.domain.ids import CallId, SessionId
-from navi.domain.verdict import Damage, Verdict
+from navi.domain.log.check_export import check_export
+from navi.domain.log.erasure import without_words
+from navi.domain.log.export import signed_text
+from navi.domain.log.hash_chain import digest_of, hash_of
+from navi.domain.log.verdict import Damage, Verdict
+from navi.domain.vocabulary.errors import AlreadyThere, ExportDamaged, NotFound
+from navi.domain.vocabulary.events import (
+    ModelCalled,
+    Origin,
+    SessionCreated,
+    TextDelta,
+    UnknownEvent,
+)
+from navi.domain.vocabulary.ids import CallId, SessionId
 from tests.contracts.event_log import ANNA, batch, created, joined, named, new_id
 from tests.support.manual_clock import ManualClock
 from tests.support.signing import signer_of

@@ -10,7 +10,7 @@ from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.application.audit.prune_deltas import prune_deltas
 from navi.application.audit.verify_log import verify_log
 from navi.application.reading.read_session import replay_session
-from navi.domain.events import (
+from navi.domain.vocabulary.events import (
     AgentEvent,
     ModelCalled,
     ModelCallFailed,
@@ -21,7 +21,15 @@ from navi.domain.events import (
     TurnStarted,
     Usage,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId, EventId, NodeId, SessionId, TurnId, uuid7
+from navi.domain.vocabulary.ids import (
+    LOCAL_OWNER,
+    CallId,
+    EventId,
+    NodeId,
+    SessionId,
+    TurnId,
+    uuid7,
+)
 from navi.ports.event_log import Append, NewEvent, Recorded
 from navi.projections.context import Context
 from navi.projections.messages import Messages

@@ -17,10 +17,10 @@ from navi.adapters.signing import verify_signature
 from navi.application.audit import sign_heads
 from navi.application.audit.sign_heads import SignHeads
 from navi.application.audit.verify_log import verify_log, verify_session
-from navi.domain.errors import BusUnavailable, LogUnavailable
-from navi.domain.heads import HeadsCheck, link_of
-from navi.domain.ids import SessionId
-from navi.domain.verdict import Damage
+from navi.domain.log.heads import HeadsCheck, link_of
+from navi.domain.log.verdict import Damage
+from navi.domain.vocabulary.errors import BusUnavailable, LogUnavailable
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import Recorded
 from tests.contracts.event_log import batch, created, named, new_id
 from tests.support.manual_clock import ManualClock

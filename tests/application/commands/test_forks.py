@@ -8,10 +8,10 @@ import pytest
 
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.application.reading.read_session import read_session, replay_session
-from navi.domain.events import Origin
-from navi.domain.hash_chain import verify_chain
-from navi.domain.ids import SessionId
-from navi.domain.projection import Projection
+from navi.domain.log.hash_chain import verify_chain
+from navi.domain.reading.projection import Projection
+from navi.domain.vocabulary.events import Origin
+from navi.domain.vocabulary.ids import SessionId
 from navi.projections import sessions
 from navi.projections.context import Context
 from navi.projections.messages import Messages

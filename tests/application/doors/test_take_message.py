@@ -6,10 +6,10 @@ import pytest
 
 from navi.application.doors.answer_pieces import Ended, Text, answer_pieces
 from navi.application.doors.take_message import Asked, Taken
-from navi.domain.conversation import notice_of_waiting
-from navi.domain.events import Said
-from navi.domain.principal import LOCAL_PRINCIPAL
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.reading.conversation import notice_of_waiting
+from navi.domain.vocabulary.events import Said
+from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Cut, Done, Part, Say, calls

@@ -14,9 +14,9 @@ from navi.application.followers.project import Projector
 from navi.application.reading.catalogue import unfinished_sessions
 from navi.application.reading.list_sessions import list_sessions
 from navi.application.reading.read_session import read_session, replay_session
-from navi.domain.events import SessionDeleted, SessionPinned
-from navi.domain.ids import LOCAL_OWNER, SessionId
-from navi.domain.session import Session
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.events import SessionDeleted, SessionPinned
+from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
 from navi.failpoints import FailpointRaised
 from navi.ports.read_models import Build
 from navi.projections.sessions import Sessions

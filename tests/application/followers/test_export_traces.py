@@ -12,8 +12,8 @@ from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.trace_checkpoint import InMemoryTraceCheckpoint
 from navi.application.followers.export_traces import ExportDelays, ExportTraces
 from navi.application.reading.trace_session import trace_session
-from navi.domain.ids import SessionId
-from navi.domain.spans import Span
+from navi.domain.reading.spans import Span
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.traces import Delivery
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer

@@ -14,8 +14,9 @@ from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.reading.read_session import read_session, replay_session
-from navi.domain.errors import LogUnavailable
-from navi.domain.events import (
+from navi.domain.reading.projection import Change, Listing, Put
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.events import (
     Envelope,
     Origin,
     SessionCreated,
@@ -23,8 +24,7 @@ from navi.domain.events import (
     UnknownEvent,
     UserMessageReceived,
 )
-from navi.domain.ids import LOCAL_OWNER, SessionId
-from navi.domain.projection import Change, Listing, Put
+from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
 from navi.failpoints import FailpointRaised
 from navi.ports.event_log import Recorded
 from navi.ports.log_partitions import Page

@@ -6,7 +6,7 @@ import pytest
 from navi import failpoints
 from navi.adapters.in_memory.event_stream import InMemoryEventStream
 from navi.application.followers.relay import Degraded, Following, StandingBy, republish
-from navi.domain.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput
 from navi.ports.event_log import Recorded
 from tests.application.followers.relaying import caught_up, running
 from tests.support.growing_log import GrowingLog

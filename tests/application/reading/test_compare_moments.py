@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from navi.application.reading.compare_moments import Comparison, Moment, compare_moments
-from navi.domain.errors import BadInput, NotFound
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.ids import SessionId
 from tests.support.agent_node import World, agent_node
 from tests.support.model_server import ModelServer
 

@@ -10,7 +10,7 @@ from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.servers import PooledServer, ServerPool
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.application.reading.context_windows import KEPT_SECONDS, ContextWindows
-from navi.domain.session import Session
+from navi.domain.session.session import Session
 from navi.ports.language_model import Capacity
 from tests.support.manual_clock import ManualClock
 

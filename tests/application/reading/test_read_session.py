@@ -10,8 +10,8 @@ from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.reading.read_session import View, read_session, replay_session
-from navi.domain.errors import BadInput, NotFound
-from navi.domain.events import (
+from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.events import (
     AgentEvent,
     CompressionUndone,
     MessageWithdrawn,

@@ -11,7 +11,8 @@ from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.reading import usage as reading
 from navi.application.reading.usage import Wanted, spent_on, usage_report
-from navi.domain.events import (
+from navi.domain.spending.usage import By
+from navi.domain.vocabulary.events import (
     AgentEvent,
     ModelCalled,
     ModelReplied,
@@ -21,8 +22,7 @@ from navi.domain.events import (
     SessionDeleted,
     Usage,
 )
-from navi.domain.ids import LOCAL_OWNER, CallId, Owner
-from navi.domain.usage import By
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, Owner
 from navi.projections.usage import Usage as UsageProjection
 from tests.application.sample import CREATED, NOON, append, session
 

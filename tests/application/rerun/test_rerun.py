@@ -19,9 +19,10 @@ from navi.application.rerun.in_words import difference_lines
 from navi.application.rerun.load import LoadedRecording, load_recording
 from navi.application.rerun.rerun import Difference
 from navi.bootstrap.rerun import rerun
-from navi.domain.errors import BadInput, NotFound
-from navi.domain.event_codec import type_of
-from navi.domain.events import (
+from navi.domain.context.prompt import PERSONA
+from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.event_codec import type_of
+from navi.domain.vocabulary.events import (
     DELTA_TYPES,
     Envelope,
     ModelCalled,
@@ -31,8 +32,7 @@ from navi.domain.events import (
     ToolFinished,
     UserMessageReceived,
 )
-from navi.domain.ids import SessionId
-from navi.domain.prompt import PERSONA
+from navi.domain.vocabulary.ids import SessionId
 from tests.support.agent_node import World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall, Think, calls
@@ -211,7 +211,7 @@ async def test_a_changed_question_is_found_in_the_next_request(recorded: LoadedR
     ("name", "fields"),
     [
         ("navi.application.agent.compose_request.PERSONA", {"request_sha256", "system_sha256"}),
-        ("navi.domain.planning.ANALYSIS", {"request_sha256", "tail_sha256"}),
+        ("navi.domain.agent.planning.ANALYSIS", {"request_sha256", "tail_sha256"}),
     ],
 )
 async def test_another_way_to_write_prompts_is_found(
@@ -246,7 +246,7 @@ async def test_a_difference_is_told_with_the_texts_that_it_is_in(
 async def test_another_rule_of_the_loop_is_found(
     recorded: LoadedRecording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("navi.domain.turn.MAX_SIDE_BY_SIDE", 1)
+    monkeypatch.setattr("navi.domain.session.turn.MAX_SIDE_BY_SIDE", 1)
 
     difference = await again(recorded)
 

@@ -7,10 +7,10 @@ import pytest
 
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.reading.render_call import render_call
-from navi.domain.events import ModelCalled, ModelReplied, TextDelta, UserMessageReceived
-from navi.domain.hash_chain import verify_chain
-from navi.domain.ids import CallId, SessionId
-from navi.domain.secrets import MASK, Secrets
+from navi.domain.log.hash_chain import verify_chain
+from navi.domain.log.secrets import MASK, Secrets
+from navi.domain.vocabulary.events import ModelCalled, ModelReplied, TextDelta, UserMessageReceived
+from navi.domain.vocabulary.ids import CallId, SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Think, calls

@@ -9,11 +9,11 @@ from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.system import RandomIds, SystemClock
 from navi.application.session.record import Records
-from navi.domain.commands import CreateSession, RenameSession
-from navi.domain.errors import RuleBroken
-from navi.domain.events import UnknownEvent
-from navi.domain.ids import LOCAL_OWNER, EventId, NodeId, Owner, SessionId
-from navi.domain.secrets import Secrets
+from navi.domain.log.secrets import Secrets
+from navi.domain.session.commands import CreateSession, RenameSession
+from navi.domain.vocabulary.errors import RuleBroken
+from navi.domain.vocabulary.events import UnknownEvent
+from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, NodeId, Owner, SessionId
 from navi.ports.event_log import Append, NewEvent, Recorded
 
 SESSION = SessionId("0199b0a0-0000-7000-8000-000000000001")

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from websockets.exceptions import InvalidStatus
 
-from navi.domain.ids import AUDIT_STREAM, LOCAL_OWNER
+from navi.domain.vocabulary.ids import AUDIT_STREAM, LOCAL_OWNER
 from navi.http.server.proxies import Proxies
 from tests.support.app import TIMEOUT, RunningApp, next_frame, running_app
 from tests.support.http_client import http_client

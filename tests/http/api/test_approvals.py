@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from tests.support.app import RunningApp, next_frame, running_app
 from tests.support.model_wire import Done, Say, calls
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from navi.domain.hash_chain import verify_chain
-from navi.domain.ids import SessionId
+from navi.domain.log.hash_chain import verify_chain
+from navi.domain.vocabulary.ids import SessionId
 from tests.support.app import RunningApp, next_frame
 from tests.support.promises import broken_promises
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from navi.domain.ids import LOCAL_OWNER, owner_stream
+from navi.domain.vocabulary.ids import LOCAL_OWNER, owner_stream
 from tests.support.app import RunningApp
 
 STREAM = owner_stream(LOCAL_OWNER)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from navi.domain.events import DELTA_TYPES
+from navi.domain.vocabulary.events import DELTA_TYPES
 from tests.support.agent_node import WINDOW
 from tests.support.app import RunningApp
 

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 from litestar.types import Scope
 
-from navi.domain.ids import LOCAL_OWNER, Owner
-from navi.domain.principal import Principal
+from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner
+from navi.domain.vocabulary.principal import Principal
 from tests.support.app import RunningApp, next_frame, running_app
 from tests.support.model_wire import Done, Say
 

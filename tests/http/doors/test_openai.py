@@ -22,10 +22,10 @@ from openai import (
 from PIL import Image
 
 from navi.application.doors.take_message import Asked
-from navi.domain.errors import NotFound
-from navi.domain.events import Said
-from navi.domain.ids import Owner, SessionId
-from navi.domain.principal import LOCAL_PRINCIPAL, Principal
+from navi.domain.vocabulary.errors import NotFound
+from navi.domain.vocabulary.events import Said
+from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL, Principal
 from navi.http.doors.openai import answering
 from tests.adapters.pictures.test_worker import file_of
 from tests.support.agent_node import World

@@ -5,7 +5,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from tests.support import npm_packages
 from tests.support.app import TIMEOUT, RunningApp
 from tests.support.event_consumer import NODE

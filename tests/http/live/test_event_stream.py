@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
-from navi.domain.errors import LogUnavailable
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.ids import SessionId
 from navi.http.live import event_stream, follow_session
 from navi.http.server import request_protocol
 from navi.ports.event_log import Recorded

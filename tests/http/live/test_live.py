@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.http.live import follow_session
 from navi.http.server import websocket_protocol
 from tests.support.app import RunningApp, next_frame

@@ -7,8 +7,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from navi.domain.erasure import without_words
-from navi.domain.events import AUDIT_TYPES, EVENT_TYPES
+from navi.domain.log.erasure import without_words
+from navi.domain.vocabulary.events import AUDIT_TYPES, EVENT_TYPES
 from navi.http.schemas.event_schema import event_schema
 from tests.released.fold import logs
 

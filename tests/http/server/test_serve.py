@@ -10,9 +10,9 @@ import pytest
 import structlog
 from litestar.types import Receive, Scope, Send
 
-from navi.domain.ids import SessionId
-from navi.domain.principal import Principal
-from navi.domain.session import Session
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.principal import Principal
 from navi.http.api.health import state_of
 from navi.http.requests.services import Readiness
 from navi.http.server import request_protocol

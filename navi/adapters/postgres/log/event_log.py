@@ -18,11 +18,11 @@ from navi.adapters.postgres.log.restore import restore
 from navi.adapters.postgres.log.session_reader import READ_ROWS, SessionReader
 from navi.adapters.postgres.log.tail import Tail
 from navi.adapters.postgres.log.writer import Slice, Writer
-from navi.domain.errors import ConcurrentAppend, NotFound
-from navi.domain.events import SessionCreated, UserMessageReceived
-from navi.domain.export import ExportedEvent
-from navi.domain.hash_chain import GENESIS
-from navi.domain.ids import MessageId, Owner, SessionId
+from navi.domain.log.export import ExportedEvent
+from navi.domain.log.hash_chain import GENESIS
+from navi.domain.vocabulary.errors import ConcurrentAppend, NotFound
+from navi.domain.vocabulary.events import SessionCreated, UserMessageReceived
+from navi.domain.vocabulary.ids import MessageId, Owner, SessionId
 from navi.ports.event_log import FACTS, Append, Recorded, Selection
 from navi.ports.log_admin import Pruned, RestoredSession, SessionHead
 from navi.ports.log_partitions import Page

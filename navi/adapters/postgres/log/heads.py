@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from navi.domain.ids import Owner, SessionId
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.event_log import Recorded
 
 MAX_HEADS = 50_000  # sessions; about 400 bytes each

@@ -3,9 +3,9 @@
 from msgspec import Struct
 
 from navi.adapters.postgres.connect import Pool, fetch
-from navi.domain.event_codec import decode_data
-from navi.domain.events import EVENT_TYPES, UnknownEvent
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.event_codec import decode_data
+from navi.domain.vocabulary.events import EVENT_TYPES, UnknownEvent
+from navi.domain.vocabulary.ids import SessionId
 
 # Types that are not known at all are passed over when a session is folded, so they stop nothing.
 _NEWER = """

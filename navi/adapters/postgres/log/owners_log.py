@@ -7,8 +7,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from navi.adapters.postgres.log.session_reader import SessionReader
-from navi.domain.events import UserMessageReceived
-from navi.domain.ids import MessageId, Owner, SessionId
+from navi.domain.vocabulary.events import UserMessageReceived
+from navi.domain.vocabulary.ids import MessageId, Owner, SessionId
 from navi.ports.event_log import Append, Recorded, Selection
 from navi.ports.log_partitions import Page, PartitionedLog
 

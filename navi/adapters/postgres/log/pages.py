@@ -8,8 +8,8 @@ import asyncpg
 from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
 from navi.adapters.postgres.log import statements
 from navi.adapters.postgres.log.erasures import Erasures
-from navi.domain.errors import LogDamaged, NotFound
-from navi.domain.ids import Owner, SessionId
+from navi.domain.vocabulary.errors import LogDamaged, NotFound
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.event_log import Recorded
 from navi.ports.log_admin import Pruned
 from navi.ports.log_partitions import Page

@@ -10,9 +10,9 @@ import asyncpg
 
 from navi.adapters.postgres.connect import Connection, connect
 from navi.adapters.postgres.transaction import answering
-from navi.domain.errors import AlreadyThere
-from navi.domain.export import ExportedEvent
-from navi.domain.ids import SessionId
+from navi.domain.log.export import ExportedEvent
+from navi.domain.vocabulary.errors import AlreadyThere
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.log_admin import RestoredSession
 
 STATEMENT_SECONDS = 900.0  # for the one that moves all rows into the log

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from navi.adapters.postgres.log.watchers import weight
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import Recorded
 
 MAX_ROWS = 20_000

@@ -12,10 +12,10 @@ from navi.adapters.postgres.log.erasures import Erasures
 from navi.adapters.postgres.log.heads import ForkPoint, Head
 from navi.adapters.postgres.log.pages import row_of
 from navi.adapters.postgres.log.tail import Tail
-from navi.domain.errors import LogDamaged, LogUnavailable
-from navi.domain.event_codec import decode_data
-from navi.domain.events import Origin, UserMessageReceived
-from navi.domain.ids import MessageId, Owner, SessionId, is_uuid
+from navi.domain.vocabulary.errors import LogDamaged, LogUnavailable
+from navi.domain.vocabulary.event_codec import decode_data
+from navi.domain.vocabulary.events import Origin, UserMessageReceived
+from navi.domain.vocabulary.ids import MessageId, Owner, SessionId, is_uuid
 from navi.ports.event_log import ALL_TYPES, FACTS, Recorded, Selection, Types
 from navi.ports.log_admin import SessionHead
 

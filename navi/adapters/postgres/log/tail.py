@@ -13,7 +13,7 @@ from navi.adapters.postgres.log.erasures import Erasures
 from navi.adapters.postgres.log.pages import Pages
 from navi.adapters.postgres.log.ring import Ring
 from navi.adapters.postgres.log.watchers import Watchers
-from navi.domain.errors import LogDamaged, LogUnavailable
+from navi.domain.vocabulary.errors import LogDamaged, LogUnavailable
 from navi.ports.event_log import Recorded
 
 log = structlog.get_logger()

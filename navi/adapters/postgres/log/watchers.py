@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
-from navi.domain.errors import LogUnavailable
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import Recorded
 
 MAX_WAITING_ROWS = 1000

@@ -15,8 +15,8 @@ import structlog
 from navi.adapters.log_rows import EncodedEvent, recorded
 from navi.adapters.postgres.connect import CONNECTION_ERRORS, Connection
 from navi.adapters.postgres.log import statements
-from navi.domain.errors import BadInput, LogUnavailable
-from navi.domain.ids import Owner, SessionId
+from navi.domain.vocabulary.errors import BadInput, LogUnavailable
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.failpoints import FailpointRaised, committed, failpoint
 from navi.ports.event_log import Recorded
 

@@ -10,9 +10,9 @@ from navi.adapters.postgres.connect import Pool, fetch
 from navi.adapters.postgres.memories.memory_search import as_literal, by_words, nearest
 from navi.adapters.postgres.reader_role import PoolsOfOwners
 from navi.adapters.postgres.transaction import LentConnection, answering, transaction
-from navi.domain.ids import Owner, SessionId, is_uuid
-from navi.domain.memory import MAX_QUERY, Memory, fuse
-from navi.domain.tool_output import clean_text
+from navi.domain.memory.memory import MAX_QUERY, Memory, fuse
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.ids import Owner, SessionId, is_uuid
 from navi.ports.embedding import Embedders
 from navi.ports.event_log import Recorded
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from navi.adapters.postgres.connect import Pool, fetch
-from navi.domain.ids import Owner
-from navi.domain.memory import MIN_SIMILARITY, Vector
+from navi.domain.memory.memory import MIN_SIMILARITY, Vector
+from navi.domain.vocabulary.ids import Owner
 
 CANDIDATES = 50  # best of each ranking that are fused
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from navi.adapters.postgres.transaction import LentConnection, answering
-from navi.domain.errors import LogDamaged
-from navi.domain.ids import SessionId
-from navi.domain.projection import Change, Hide, Put, Show
+from navi.domain.reading.projection import Change, Hide, Put, Show
+from navi.domain.vocabulary.errors import LogDamaged
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.read_model_builds import SessionChanges
 from navi.ports.read_models import ParkedEvent, StoredState
 

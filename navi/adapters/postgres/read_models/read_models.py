@@ -11,8 +11,8 @@ from navi.adapters.postgres.read_models import search
 from navi.adapters.postgres.read_models.builds import PostgresBuilds
 from navi.adapters.postgres.read_models.projection_batch import PostgresProjectionBatch
 from navi.adapters.postgres.transaction import answering, transaction
-from navi.domain.ids import Owner, SessionId
-from navi.domain.search import Question
+from navi.domain.reading.search import Question
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.read_model_builds import ProjectionBatch
 from navi.ports.read_models import ParkedEvent, SaidRow, StoredState
 

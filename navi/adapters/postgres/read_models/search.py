@@ -6,8 +6,8 @@ from datetime import datetime
 import msgspec
 
 from navi.adapters.postgres.connect import Pool, fetch
-from navi.domain.ids import Owner, SessionId
-from navi.domain.search import Question, Term
+from navi.domain.reading.search import Question, Term
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.read_models import SaidRow
 
 MAX_HITS = 500  # of the newest sessions

@@ -9,9 +9,9 @@ from difflib import unified_diff
 import msgspec
 from msgspec import Struct
 
-from navi.domain.approvals import shown_preview
-from navi.domain.events import JsonObject
-from navi.domain.ids import Owner
+from navi.domain.agent.approvals import shown_preview
+from navi.domain.vocabulary.events import JsonObject
+from navi.domain.vocabulary.ids import Owner
 from navi.ports.tools import AllowedTools, ToolDescription
 
 MAX_CHANGE = 2_000  # characters of what is said to have changed

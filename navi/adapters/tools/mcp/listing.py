@@ -9,8 +9,8 @@ from msgspec import Struct
 from navi.adapters.tools.mcp.config import Problem
 from navi.adapters.tools.mcp.schemas import NotASchema, usable_schema
 from navi.adapters.tools.mcp.wire import ListedTool
-from navi.domain.events import JsonObject
-from navi.domain.tool_output import clean_text
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.events import JsonObject
 
 MAX_TOOLS = 128  # of a server
 MAX_DESCRIPTION = 4_000  # characters: about 1,000 tokens, paid for at every call

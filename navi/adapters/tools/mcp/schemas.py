@@ -11,9 +11,9 @@ from msgspec import Struct
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from navi.domain.events import Json, JsonObject
-from navi.domain.lean_schema import lean_schema
-from navi.domain.tool_output import clean_text
+from navi.domain.tools.lean_schema import lean_schema
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.events import Json, JsonObject
 
 MAX_SCHEMA_BYTES = 64 * 1024  # of JSON, with its references written out: 16,000 tokens
 MAX_DEPTH = 24  # levels; deeper ones say nothing to a model

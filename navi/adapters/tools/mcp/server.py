@@ -25,7 +25,7 @@ from navi.adapters.tools.mcp.wire import (
     ToolsListed,
 )
 from navi.adapters.tools.worker_process import ProcessEnded, WorkerProcess
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import AllowedTools, ToolContext, ToolResult
 
 MODULE = "navi.adapters.tools.mcp.worker"

@@ -7,9 +7,9 @@ import msgspec
 
 from navi.adapters.tools.mcp.allowed import as_text, change_of
 from navi.adapters.tools.mcp.wire import ListedTool
-from navi.domain.approvals import Ask
-from navi.domain.events import JsonObject
-from navi.domain.ids import Owner
+from navi.domain.agent.approvals import Ask
+from navi.domain.vocabulary.events import JsonObject
+from navi.domain.vocabulary.ids import Owner
 from navi.ports.tools import AllowedTools, ToolContext, ToolDescription, ToolResult
 
 SOURCE = "mcp:"  # what the source of such a tool begins with; the name of its server follows

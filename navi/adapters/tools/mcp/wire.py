@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from navi.adapters.tools.mcp.config import HttpServer, Problem, StdioServer
-from navi.domain.events import JsonObject, ToolOutcome
+from navi.domain.vocabulary.events import JsonObject, ToolOutcome
 
 MAX_COMMAND_BYTES = 16 * 1024 * 1024  # to the process: arguments of a call
 MAX_ANSWER_BYTES = 8 * 1024 * 1024  # from the process: all tools with their schemas

@@ -55,9 +55,9 @@ from navi.adapters.tools.mcp.wire import (
     ToProcess,
 )
 from navi.adapters.tools.program import die_with
-from navi.domain.events import JsonObject, ToolOutcome
-from navi.domain.secrets import Secrets, secret_values
-from navi.domain.tool_output import clean_text
+from navi.domain.log.secrets import Secrets, secret_values
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.events import JsonObject, ToolOutcome
 
 MAX_PAGES = 100  # of a list of tools
 RELIST_SECONDS = 1.0  # between two looks at a list that changes all the time

@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 
 from navi.adapters.tools.arguments import schema_of
 from navi.adapters.tools.own_tools.wire import Source
-from navi.domain.events import Json, JsonObject
-from navi.domain.tool_output import clean_text
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.tools import ToolDescription
 
 CONTEXT = "context"  # the parameter that gets the ToolContext

@@ -28,7 +28,7 @@ from navi.adapters.tools.own_tools.wire import (
 )
 from navi.adapters.tools.program import clean_environment
 from navi.adapters.tools.worker_process import ProcessEnded
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
 MAX_PROCESSES = 16  # calls of own tools at the same time

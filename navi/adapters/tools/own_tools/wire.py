@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from navi.domain.events import JsonObject, ToolOutcome
+from navi.domain.vocabulary.events import JsonObject, ToolOutcome
 from navi.ports.tools import ToolDescription
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # the sources of all tools go to the process in one frame

@@ -33,9 +33,9 @@ from navi.adapters.tools.own_tools.wire import (
     ToProcess,
 )
 from navi.adapters.tools.program import die_with
-from navi.domain.errors import BadInput
-from navi.domain.events import JsonObject, ToolOutcome
-from navi.domain.tool_output import clean_text
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import JsonObject, ToolOutcome
 
 HEED_SECONDS = 0.35  # between telling a tool to stop and cancelling it
 MAX_ERROR_CHARACTERS = 4_000

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from navi.adapters.tools.skills.front_matter import parse_front_matter
 from navi.adapters.tools.workspace import PathForbidden, Workspace
-from navi.domain.errors import BadInput, NaviError
+from navi.domain.vocabulary.errors import BadInput, NaviError
 
 SKILL_FILE = "SKILL.md"
 MAX_FILE_BYTES = 256 * 1024

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from navi.domain.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput
 
 MAX_NAME = 64  # characters, as the format has it
 MAX_DESCRIPTION = 1_024  # likewise

@@ -11,8 +11,8 @@ from navi.adapters.tools.arguments import parse_arguments
 from navi.adapters.tools.skills.folder import SKILL_FILE, FolderSkills, NoSuchSkill
 from navi.adapters.tools.typed_tool import TypedTool
 from navi.adapters.tools.workspace import PathForbidden
-from navi.domain.errors import BadInput
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import Tool, ToolContext, ToolResult, UnavailableTool
 
 SKILL = "skill"

@@ -17,7 +17,7 @@ from navi.adapters.tools.ssh.faults import SshFault
 from navi.adapters.tools.ssh.hosts import SshHost
 from navi.adapters.tools.ssh.scripts import ending, starting
 from navi.adapters.tools.ssh.shell import BROKEN, RemoteShell
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.tools import StopSignal
 
 MOST_BEFORE = 64 * 1024  # bytes that the start files of a shell may print

@@ -7,7 +7,7 @@ import asyncssh
 from navi.adapters.tools.ssh.credentials import Credentials, load_credentials
 from navi.adapters.tools.ssh.faults import SshFault
 from navi.adapters.tools.ssh.hosts import SshHost
-from navi.domain.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput
 
 KEEPALIVE_SECONDS = 15  # without an answer to three of these a connection is lost
 DEFAULT_PORT = 22  # is not written into a list of known hosts

@@ -13,7 +13,7 @@ from navi.adapters.tools.ssh.delays import SshDelays
 from navi.adapters.tools.ssh.faults import SshFault
 from navi.adapters.tools.ssh.hosts import SshHost
 from navi.adapters.tools.ssh.shell import BROKEN, RemoteShell
-from navi.domain.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId
 
 # OpenSSH's server gives ten channels to a connection (MaxSessions): two are kept to end commands by.
 MOST_COMMANDS = 8  # at once on a connection

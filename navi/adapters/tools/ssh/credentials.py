@@ -9,7 +9,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from msgspec import Struct
 
 from navi.adapters.tools.ssh.hosts import SshHost
-from navi.domain.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput
 
 MAX_KEY_BYTES = 64 * 1024
 MAX_KNOWN_HOSTS_BYTES = 4 * 1024 * 1024

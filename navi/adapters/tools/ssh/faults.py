@@ -1,6 +1,6 @@
 """What keeps a command from being run on a host."""
 
-from navi.domain.errors import NaviError
+from navi.domain.vocabulary.errors import NaviError
 
 
 class SshFault(NaviError):

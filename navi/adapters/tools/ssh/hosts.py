@@ -11,8 +11,8 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from navi.domain.errors import BadInput
-from navi.domain.validation_errors import validation_error
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.validation_errors import validation_error
 
 MAX_FILE_BYTES = 1024 * 1024
 MAX_HOSTS = 64  # each costs a word of every request

@@ -17,8 +17,8 @@ from navi.adapters.tools.ssh.hosts import (
     SshHost,
     parse_hosts,
 )
-from navi.domain.errors import BadInput
-from navi.domain.turn import SSH
+from navi.domain.session.turn import SSH
+from navi.domain.vocabulary.errors import BadInput
 from navi.ports.tools import Tool, UnavailableTool
 
 if TYPE_CHECKING:

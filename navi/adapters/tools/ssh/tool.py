@@ -21,10 +21,10 @@ from navi.adapters.tools.ssh.connections import Connections
 from navi.adapters.tools.ssh.faults import SshFault
 from navi.adapters.tools.ssh.hosts import SshHost
 from navi.adapters.tools.typed_tool import TypedTool
-from navi.domain.approvals import Ask
-from navi.domain.events import JsonObject
-from navi.domain.ids import Owner
-from navi.domain.turn import SSH
+from navi.domain.agent.approvals import Ask
+from navi.domain.session.turn import SSH
+from navi.domain.vocabulary.events import JsonObject
+from navi.domain.vocabulary.ids import Owner
 from navi.ports.tools import ToolContext, ToolResult
 
 LONGEST = 900  # seconds

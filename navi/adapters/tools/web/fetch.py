@@ -12,7 +12,7 @@ from msgspec import Struct
 from navi import __version__
 from navi.adapters.tools.web.network import Deadline, NoSuchHost, TooLate
 from navi.adapters.tools.web.url import Target, parse_target
-from navi.domain.web_addresses import NotAnAddress, Refused
+from navi.domain.tools.web_addresses import NotAnAddress, Refused
 
 MAX_BYTES = 5 * 1024 * 1024  # of a page, packed and unpacked
 MAX_REDIRECTS = 5

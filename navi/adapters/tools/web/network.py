@@ -10,7 +10,13 @@ from typing import Any
 import httpcore
 import psutil
 
-from navi.domain.web_addresses import Address, Allowed, literal_address, plain_address, reachable
+from navi.domain.tools.web_addresses import (
+    Address,
+    Allowed,
+    literal_address,
+    plain_address,
+    reachable,
+)
 
 CONNECT_SECONDS = 6.0  # for one of several addresses
 MAX_ADDRESSES = 4  # that are tried

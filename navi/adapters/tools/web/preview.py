@@ -5,7 +5,7 @@ A look-up would already tell a stranger's name server what stands in the name.
 
 from navi.adapters.tools.web.network import own_addresses
 from navi.adapters.tools.web.url import Target, parse_target
-from navi.domain.web_addresses import (
+from navi.domain.tools.web_addresses import (
     Allowed,
     NotAnAddress,
     Refused,

@@ -10,9 +10,9 @@ from navi.adapters.tools.web.fetch import Connect, NotFetched, TooManyRedirects,
 from navi.adapters.tools.web.network import CheckedNetwork, Deadline
 from navi.adapters.tools.web.url import PORTS
 from navi.adapters.tools.web.wire import Answer, Failed, Results, Search
-from navi.domain.events import Json
-from navi.domain.tool_output import clean_text
-from navi.domain.web_addresses import Allowed, Refused
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.tools.web_addresses import Allowed, Refused
+from navi.domain.vocabulary.events import Json
 
 MAX_RESULTS = 10
 TITLE, ADDRESS, EXCERPT = 200, 2_000, 500  # characters

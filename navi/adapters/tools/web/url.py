@@ -6,7 +6,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import idna
 from msgspec import Struct
 
-from navi.domain.web_addresses import NotAnAddress, Refused, literal_address
+from navi.domain.tools.web_addresses import NotAnAddress, Refused, literal_address
 
 MAX_CHARACTERS = 8_192
 PORTS = {"http": 80, "https": 443}

@@ -13,7 +13,7 @@ from navi.adapters.tools.web.material import fenced
 from navi.adapters.tools.web.preview import fetch_preview
 from navi.adapters.tools.web.process import WebProcesses
 from navi.adapters.tools.web.wire import Failed, FetchPage, Page
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolResult
 
 FIRST_ERROR = 400  # of the statuses of HTTP

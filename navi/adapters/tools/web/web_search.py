@@ -12,7 +12,7 @@ from navi.adapters.tools.web.preview import search_preview
 from navi.adapters.tools.web.process import WebProcesses
 from navi.adapters.tools.web.searxng import request_of
 from navi.adapters.tools.web.wire import Failed, Results, Search
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolResult
 
 

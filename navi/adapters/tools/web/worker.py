@@ -18,8 +18,8 @@ from navi.adapters.tools.web.network import CheckedNetwork, Deadline
 from navi.adapters.tools.web.searxng import found, server_network
 from navi.adapters.tools.web.to_text import NotReadable, to_text
 from navi.adapters.tools.web.wire import Answer, Failed, FetchPage, Page, Request, Search
-from navi.domain.tool_output import clean_text
-from navi.domain.web_addresses import Refused, parse_allowed
+from navi.domain.tools.tool_output import clean_text
+from navi.domain.tools.web_addresses import Refused, parse_allowed
 
 SHOWN_BYTES = 64 * 1024  # of a text at once: about 16,000 tokens
 MEMORY = 1024 * 1024 * 1024  # bytes of addresses

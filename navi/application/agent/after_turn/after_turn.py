@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from navi.application.agent.model_calls.ask_model import NoModel
 from navi.application.agent.model_calls.model_queue import GaveWay
 from navi.application.session.record import Record, Records
-from navi.domain.errors import ModelFailure, NaviError, OutOfBudget, Unavailable
-from navi.domain.ids import SessionId
-from navi.domain.session import FollowUp
+from navi.domain.session.session import FollowUp
+from navi.domain.vocabulary.errors import ModelFailure, NaviError, OutOfBudget, Unavailable
+from navi.domain.vocabulary.ids import SessionId
 
 log = structlog.get_logger()
 

@@ -8,7 +8,7 @@ from navi.application.agent.compress import CompressContext
 from navi.application.agent.model_calls.ask_model import Question
 from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.session.record import Record
-from navi.domain.ids import NodeId
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.tools import ToolBox
 
 

@@ -9,10 +9,10 @@ from navi.application.agent.compose_request import compose_request
 from navi.application.agent.model_calls.ask_model import AskModelOnce, ask_until_answered
 from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.session.record import Record
-from navi.domain.answer_bounds import NAME
-from navi.domain.events import ModelReplied, SessionRenamed
-from navi.domain.ids import NodeId
-from navi.domain.naming import clean_name, is_named, naming_question
+from navi.domain.agent.naming import clean_name, is_named, naming_question
+from navi.domain.model_calls.answer_bounds import NAME
+from navi.domain.vocabulary.events import ModelReplied, SessionRenamed
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.tools import ToolBox
 
 TEMPERATURE = 0.3

@@ -9,14 +9,14 @@ from navi.application.agent.compose_request import compose_request
 from navi.application.agent.model_calls.ask_model import AskModelOnce, ask_until_answered
 from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.session.record import Record
-from navi.domain.answer_bounds import FACTS
-from navi.domain.events import MemorySaved, ModelReplied
-from navi.domain.fold import Fold
-from navi.domain.ids import NodeId
-from navi.domain.memory import not_recalled_yet, recalled_in
-from navi.domain.messages import Message
-from navi.domain.remembering import facts_of, is_enough, memory_question
-from navi.domain.session import FollowUp
+from navi.domain.context.messages import Message
+from navi.domain.memory.memory import not_recalled_yet, recalled_in
+from navi.domain.memory.remembering import facts_of, is_enough, memory_question
+from navi.domain.model_calls.answer_bounds import FACTS
+from navi.domain.reading.fold import Fold
+from navi.domain.session.session import FollowUp
+from navi.domain.vocabulary.events import MemorySaved, ModelReplied
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.clock import Ids
 from navi.ports.memories import Memories
 from navi.ports.tools import ToolBox

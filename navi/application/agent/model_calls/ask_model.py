@@ -23,22 +23,8 @@ from navi.application.agent.model_calls.model_call import (
 )
 from navi.application.agent.model_calls.model_queue import GaveWay, ModelQueue, Slot
 from navi.application.session.retry import with_retry
-from navi.domain import prefill
-from navi.domain.call_tokens import estimate
-from navi.domain.commands import PartialReply
-from navi.domain.errors import ModelFailure, OutOfBudget
-from navi.domain.events import (
-    BudgetReached,
-    ModelCalled,
-    ModelCallFailed,
-    ModelReplied,
-    ModelWaiting,
-    Purpose,
-)
-from navi.domain.ids import CallId
-from navi.domain.model_choice import Candidate, Failure, failure_of
-from navi.domain.profile import ServedProfile
-from navi.domain.prompt import (
+from navi.domain.agent.profile import ServedProfile
+from navi.domain.context.prompt import (
     ModelOptions,
     ModelRequest,
     PromptMessage,
@@ -48,9 +34,23 @@ from navi.domain.prompt import (
     system_of,
     with_pictures,
 )
-from navi.domain.secrets import Secrets
-from navi.domain.turn import Attempt
-from navi.domain.window import Fitted, Window
+from navi.domain.context.window import Fitted, Window
+from navi.domain.log.secrets import Secrets
+from navi.domain.model_calls import prefill
+from navi.domain.model_calls.model_choice import Candidate, Failure, failure_of
+from navi.domain.session.commands import PartialReply
+from navi.domain.session.turn import Attempt
+from navi.domain.spending.call_tokens import estimate
+from navi.domain.vocabulary.errors import ModelFailure, OutOfBudget
+from navi.domain.vocabulary.events import (
+    BudgetReached,
+    ModelCalled,
+    ModelCallFailed,
+    ModelReplied,
+    ModelWaiting,
+    Purpose,
+)
+from navi.domain.vocabulary.ids import CallId
 from navi.failpoints import failpoint
 from navi.ports.clock import Clock, Ids
 from navi.ports.language_model import FinalChunk

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from navi.application.agent.model_calls.model_call import Recorder
 from navi.application.agent.model_calls.model_queue import any_set
-from navi.domain import model_choice
-from navi.domain.errors import ModelFailure
-from navi.domain.events import ModelWaiting, Purpose
-from navi.domain.model_choice import Failure
+from navi.domain.model_calls import model_choice
+from navi.domain.model_calls.model_choice import Failure
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import ModelWaiting, Purpose
 from navi.ports.clock import Clock
 from navi.ports.model_servers import ModelServers, Target
 

@@ -4,14 +4,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from navi.domain.answer_bounds import bound
-from navi.domain.errors import ModelFailure
-from navi.domain.events import ModelReplied
-from navi.domain.ids import CallId
-from navi.domain.model_choice import Candidate
-from navi.domain.prompt import ModelRequest
-from navi.domain.repetition import Repetition, RepetitionLimits, answer_before, repetition_in
-from navi.domain.window import (
+from navi.domain.context.prompt import ModelRequest
+from navi.domain.context.window import (
     Fitted,
     Rate,
     TooLarge,
@@ -20,6 +14,17 @@ from navi.domain.window import (
     sizes_of,
     why_too_large,
 )
+from navi.domain.model_calls.answer_bounds import bound
+from navi.domain.model_calls.model_choice import Candidate
+from navi.domain.model_calls.repetition import (
+    Repetition,
+    RepetitionLimits,
+    answer_before,
+    repetition_in,
+)
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import ModelReplied
+from navi.domain.vocabulary.ids import CallId
 from navi.ports.model_servers import ModelServers, Target
 
 # Of the window: how large a request was that was refused by a server which does not say it.

@@ -3,8 +3,8 @@
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from navi.domain.profile import Profile, ServedProfile, profile_text
-from navi.domain.secrets import Secrets
+from navi.domain.agent.profile import Profile, ServedProfile, profile_text
+from navi.domain.log.secrets import Secrets
 from navi.ports.text_store import TextStore
 
 MAX_PROFILES = 1_000  # whose hash is remembered

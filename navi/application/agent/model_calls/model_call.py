@@ -11,23 +11,23 @@ from msgspec import UNSET, Struct, UnsetType
 from navi.application.agent.model_calls.model_queue import any_set
 from navi.application.agent.model_calls.show_text import ShownText
 from navi.application.session.record import Record
-from navi.domain.call_tokens import estimate, was_read
-from navi.domain.commands import Aside, Outcome, PartialReply
-from navi.domain.errors import ModelFailure
-from navi.domain.events import JsonObject, ModelCalled, ModelReplied, ToolCall, Usage
-from navi.domain.ids import CallId, NodeId, Owner, SessionId
-from navi.domain.mend_arguments import mend
-from navi.domain.prompt import ToolSchema
-from navi.domain.repetition import (
+from navi.domain.context.prompt import ToolSchema
+from navi.domain.log.secrets import Secrets
+from navi.domain.model_calls.repetition import (
     FOR_FOLLOW_UPS,
     FOR_PEOPLE,
     LOOK_EVERY,
     Repetition,
     RepetitionLimits,
 )
-from navi.domain.secrets import Secrets
-from navi.domain.turn import FOR_LENGTH, INVALID_ARGUMENTS
-from navi.domain.written_calls import HeldCalls, written_calls
+from navi.domain.session.commands import Aside, Outcome, PartialReply
+from navi.domain.session.turn import FOR_LENGTH, INVALID_ARGUMENTS
+from navi.domain.spending.call_tokens import estimate, was_read
+from navi.domain.tools.mend_arguments import mend
+from navi.domain.tools.written_calls import HeldCalls, written_calls
+from navi.domain.vocabulary.errors import ModelFailure
+from navi.domain.vocabulary.events import JsonObject, ModelCalled, ModelReplied, ToolCall, Usage
+from navi.domain.vocabulary.ids import CallId, NodeId, Owner, SessionId
 from navi.failpoints import failpoint
 from navi.ports.clock import Clock, Ids
 from navi.ports.language_model import (

@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 
-from navi.domain import model_queue as rules
-from navi.domain.errors import NaviError
-from navi.domain.ids import Owner, SessionId
-from navi.domain.model_queue import Line, Ticket
+from navi.domain.model_calls import model_queue as rules
+from navi.domain.model_calls.model_queue import Line, Ticket
+from navi.domain.vocabulary.errors import NaviError
+from navi.domain.vocabulary.ids import Owner, SessionId
 
 MOMENT = 0.001  # seconds: less is no wait, and may be less than a clock can tell
 TELL_SECONDS = 0.05  # between two places that are told; a wait that is over before is not told

@@ -4,9 +4,16 @@ import asyncio
 
 from navi.application.agent.model_calls.model_call import CallEvent
 from navi.application.session.record import Record
-from navi.domain.commands import Aside, Outcome, PartialReply, RecordAside, RecordOutcome, Runner
-from navi.domain.events import AgentEvent
-from navi.domain.ids import CallId, NodeId, Owner, SessionId, SubagentId
+from navi.domain.session.commands import (
+    Aside,
+    Outcome,
+    PartialReply,
+    RecordAside,
+    RecordOutcome,
+    Runner,
+)
+from navi.domain.vocabulary.events import AgentEvent
+from navi.domain.vocabulary.ids import CallId, NodeId, Owner, SessionId, SubagentId
 
 
 class InTurn:

@@ -5,10 +5,10 @@ from typing import Literal, NamedTuple
 
 from msgspec import UNSET
 
-from navi.domain.events import TextDelta, ThinkingDelta, ThinkingEnded
-from navi.domain.ids import CallId
-from navi.domain.secrets import CONTEXT, Secrets
-from navi.domain.written_calls import HeldCalls
+from navi.domain.log.secrets import CONTEXT, Secrets
+from navi.domain.tools.written_calls import HeldCalls
+from navi.domain.vocabulary.events import TextDelta, ThinkingDelta, ThinkingEnded
+from navi.domain.vocabulary.ids import CallId
 
 MAX_DELTA = 16_384  # characters of one delta: what a client is shown at once
 SLOT = 0.05  # seconds between two deltas of one call: at most 20 a second, of both kinds together

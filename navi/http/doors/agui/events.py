@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.events import Json, JsonObject
 
 PROTOCOL_VERSION = "1.0"
 ADDED: Literal["add"] = "add"  # of a member that is there already: replaced (RFC 6902, 4.1)

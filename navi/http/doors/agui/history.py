@@ -6,8 +6,8 @@ from itertools import takewhile
 import msgspec
 from msgspec import UNSET
 
-from navi.domain.events import JsonObject
-from navi.domain.messages import Message
+from navi.domain.context.messages import Message
+from navi.domain.vocabulary.events import JsonObject
 from navi.http.doors.agui.events import MessagesSnapshot
 from navi.http.doors.agui.translate import PLAN, plan_id, result_id, thinking_id
 

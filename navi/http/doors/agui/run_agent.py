@@ -6,12 +6,12 @@ from litestar import post
 from litestar.types import ASGIApp
 
 from navi.application.reading.read_session import read_session
-from navi.domain.commands import DecideApproval
-from navi.domain.errors import AlreadyDecided, NotFound
-from navi.domain.ids import SessionId, TurnId, is_uuid, thread_session
-from navi.domain.messages import Message
-from navi.domain.principal import Principal
-from navi.domain.session import Session
+from navi.domain.context.messages import Message
+from navi.domain.session.commands import DecideApproval
+from navi.domain.session.session import Session
+from navi.domain.vocabulary.errors import AlreadyDecided, NotFound
+from navi.domain.vocabulary.ids import SessionId, TurnId, is_uuid, thread_session
+from navi.domain.vocabulary.principal import Principal
 from navi.http.doors.agui.history import are_known, catch_up, messages_of
 from navi.http.doors.agui.run_input import (
     RunAgentInput,

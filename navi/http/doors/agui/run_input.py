@@ -6,10 +6,10 @@ from typing import Annotated, Literal, cast
 
 from msgspec import Meta, Struct
 
-from navi.domain.commands import DecideApproval
-from navi.domain.errors import BadInput
-from navi.domain.events import Decision, DecisionScope, Json, JsonObject
-from navi.domain.ids import CallId, MessageId, is_message_id
+from navi.domain.session.commands import DecideApproval
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import Decision, DecisionScope, Json, JsonObject
+from navi.domain.vocabulary.ids import CallId, MessageId, is_message_id
 from navi.http.requests.validation import ValidatedMessage, validated_decision, validated_message
 
 _UNDECIDED = "has no `approved` that is true or false"

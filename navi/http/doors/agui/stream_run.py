@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from litestar.types import ASGIApp
 
 from navi.application.reading.read_session import read_session
-from navi.domain.errors import NotFound, Unavailable
-from navi.domain.events import ApprovalRequested
-from navi.domain.ids import SessionId
-from navi.domain.session import Session, undecided_calls
-from navi.domain.turn import turn_waits
+from navi.domain.session.session import Session, undecided_calls
+from navi.domain.session.turn import turn_waits
+from navi.domain.vocabulary.errors import NotFound, Unavailable
+from navi.domain.vocabulary.events import ApprovalRequested
+from navi.domain.vocabulary.ids import SessionId
 from navi.http.doors.agui.events import Custom, Event, StateSnapshot, encode
 from navi.http.doors.agui.run_input import RunAgentInput, object_in
 from navi.http.doors.agui.translate import Asked, Translation

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from navi.domain.events import (
+from navi.domain.vocabulary.events import (
     ApprovalDecided,
     ApprovalRequested,
     ContextCompressed,
@@ -37,9 +37,9 @@ from navi.domain.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.events import SubagentFinished as SubagentReturned
-from navi.domain.events import SubagentStarted as SubagentSpawned
-from navi.domain.ids import CallId, MessageId, SubagentId, TurnId
+from navi.domain.vocabulary.events import SubagentFinished as SubagentReturned
+from navi.domain.vocabulary.events import SubagentStarted as SubagentSpawned
+from navi.domain.vocabulary.ids import CallId, MessageId, SubagentId, TurnId
 from navi.http.doors.agui.events import (
     ActivityDelta,
     ActivitySnapshot,

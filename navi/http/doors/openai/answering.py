@@ -12,9 +12,9 @@ from litestar.types import Send
 from msgspec import UNSET, Struct
 
 from navi.application.doors.answer_pieces import Ended, Piece, Text, Thinking
-from navi.domain.conversation import BETWEEN_REPLIES, notice_of_waiting
-from navi.domain.errors import NaviError, NotSignedIn
-from navi.domain.events import Usage
+from navi.domain.reading.conversation import BETWEEN_REPLIES, notice_of_waiting
+from navi.domain.vocabulary.errors import NaviError, NotSignedIn
+from navi.domain.vocabulary.events import Usage
 from navi.http.doors.openai.wire import (
     AnswerMessage,
     ChatChunk,

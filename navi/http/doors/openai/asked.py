@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from navi.application.doors.take_message import Asked, Picture
-from navi.domain.errors import BadInput
-from navi.domain.events import Said
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import Said
 from navi.http.doors.openai.pictures import PICTURE, picture_in
 from navi.http.doors.openai.wire import ChatMessage, ChatRequest
 from navi.http.requests.validation import MAX_FILES, check_words, validated_message

@@ -5,8 +5,8 @@ import binascii
 from collections.abc import Iterable
 
 from navi.application.doors.take_message import Picture
-from navi.domain.errors import BadInput
 from navi.domain.uploads import refused_suffix
+from navi.domain.vocabulary.errors import BadInput
 from navi.http.doors.openai.wire import ContentPart, ImageUrl
 
 PICTURE = "image_url"  # the type of such a part

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from navi.application.doors.answer_pieces import answer_pieces
 from navi.application.doors.take_message import Asked, Taken
-from navi.domain.errors import NotFound, Unavailable
-from navi.domain.events import MessageDelivered, MessageWithdrawn, SessionDeleted
-from navi.domain.ids import TurnId, seconds_of
-from navi.domain.principal import Principal
-from navi.domain.turn import turn_waits
+from navi.domain.session.turn import turn_waits
+from navi.domain.vocabulary.errors import NotFound, Unavailable
+from navi.domain.vocabulary.events import MessageDelivered, MessageWithdrawn, SessionDeleted
+from navi.domain.vocabulary.ids import TurnId, seconds_of
+from navi.domain.vocabulary.principal import Principal
 from navi.http.api.tools_and_profiles import require_log
 from navi.http.doors.openai.answering import Reply, whole_answer, write_stream
 from navi.http.doors.openai.asked import asked_by

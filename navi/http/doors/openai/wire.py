@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from navi.domain.events import Usage
+from navi.domain.vocabulary.events import Usage
 
 FinishReason = Literal["stop", "length"]
 

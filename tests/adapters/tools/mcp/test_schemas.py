@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from navi.adapters.llm.ollama_schema import flatten
 from navi.adapters.tools.mcp.schemas import NotASchema, fault_by_rules, fault_in, usable_schema
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 
 PLACE: JsonObject = {
     "$schema": "http://json-schema.org/draft-07/schema#",

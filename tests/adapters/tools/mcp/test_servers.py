@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from navi.adapters.tools.mcp.server import ServerDelays
 from navi.adapters.tools.mcp.servers import McpServers
-from navi.domain.events import JsonObject
+from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import Tool, ToolResult, UnavailableTool
 from tests.contracts.tool import ToolContract
 from tests.support.allowed_tools import SharedLog

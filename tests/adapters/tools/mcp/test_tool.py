@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from navi.adapters.tools.mcp.schemas import usable_schema
 from navi.adapters.tools.mcp.tool import McpTool
 from navi.adapters.tools.mcp.wire import ListedTool
-from navi.domain.approvals import Ask
-from navi.domain.events import JsonObject
-from navi.domain.ids import LOCAL_OWNER, Owner
+from navi.domain.agent.approvals import Ask
+from navi.domain.vocabulary.events import JsonObject
+from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner
 from navi.ports.tools import AsksByItself, ToolContext, ToolResult
 from tests.support.allowed_tools import SharedLog
 from tests.support.tool_context import context_in

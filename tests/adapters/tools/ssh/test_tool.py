@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from navi.adapters.tools.ssh.delays import SshDelays
 from navi.adapters.tools.ssh.source import SshTools
-from navi.domain.approvals import Ask
-from navi.domain.ids import LOCAL_OWNER, SessionId
+from navi.domain.agent.approvals import Ask
+from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
 from navi.ports.tools import Tool, ToolResult
 from tests.support.sandboxed import Marked
 from tests.support.ssh_server import SshServer, make_key, ssh_server, write_hosts

@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 from navi.adapters.system import SystemClock
 from navi.adapters.tools.web.fetch import MAX_BYTES, Fetched, NotFetched, fetch
 from navi.adapters.tools.web.network import CheckedNetwork, Deadline
-from navi.domain.web_addresses import Refused, parse_allowed
+from navi.domain.tools.web_addresses import Refused, parse_allowed
 from tests.support.web_server import Answer, WebServer, answer, redirect, web_server
 
 MIB = 2**20

@@ -8,7 +8,7 @@ import pytest
 
 from navi.adapters.tools.web.fetch import NotFetched, fetch
 from navi.adapters.tools.web.network import CheckedNetwork, Deadline
-from navi.domain.web_addresses import Allowed, Refused
+from navi.domain.tools.web_addresses import Allowed, Refused
 
 OWN = ip_address("198.41.0.4")  # as if this machine had a public address
 NAMES = {

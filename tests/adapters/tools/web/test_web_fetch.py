@@ -18,7 +18,7 @@ from navi.adapters.tools.web.process import WebProcesses
 from navi.adapters.tools.web.web_fetch import WebFetchTool, shown
 from navi.adapters.tools.web.wire import Page
 from navi.adapters.tools.web.worker import SHOWN_BYTES, part_of
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import context_in

@@ -12,7 +12,7 @@ from navi.adapters.tools.web.process import WebProcesses
 from navi.adapters.tools.web.searxng import found, server_network
 from navi.adapters.tools.web.web_search import WebSearchTool
 from navi.adapters.tools.web.wire import Answer, Failed, Results, Search
-from navi.domain.events import Json, JsonObject
+from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import context_in

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from navi.adapters.system import RandomIds
-from navi.domain.ids import thread_session
+from navi.domain.vocabulary.ids import thread_session
 from tests.support.app import RunningApp
 from tests.support.event_consumer import NODE, environment
 from tests.support.npm_packages import installed

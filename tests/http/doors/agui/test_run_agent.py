@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from navi.adapters.system import RandomIds
-from navi.domain.commands import CreateSession
-from navi.domain.ids import Owner, SessionId, thread_session
+from navi.domain.session.commands import CreateSession
+from navi.domain.vocabulary.ids import Owner, SessionId, thread_session
 from tests.http.live.test_drain import draining
 from tests.support.agui import CheckedRun
 from tests.support.app import TIMEOUT, RunningApp

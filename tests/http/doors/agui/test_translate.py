@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.domain.event_codec import decode_data
-from navi.domain.events import (
+from navi.domain.context.messages import Message
+from navi.domain.reading.fold import Fold
+from navi.domain.vocabulary.event_codec import decode_data
+from navi.domain.vocabulary.events import (
     ApprovalRequested,
     Envelope,
     MessageDelivered,
@@ -30,9 +32,7 @@ from navi.domain.events import (
     TurnStarted,
     TurnStopped,
 )
-from navi.domain.fold import Fold
-from navi.domain.ids import CallId, MessageId, SessionId
-from navi.domain.messages import Message
+from navi.domain.vocabulary.ids import CallId, MessageId, SessionId
 from navi.http.doors.agui.events import Event, encode
 from navi.http.doors.agui.history import messages_of
 from navi.http.doors.agui.run_input import message_id_of

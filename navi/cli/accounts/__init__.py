@@ -1,0 +1,1 @@
+"""Commands on users and on what programs sign in with."""

@@ -1,0 +1,1 @@
+"""Commands that show who did what, verify the log, export and import it."""

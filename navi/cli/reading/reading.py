@@ -1,0 +1,178 @@
+"""Commands that read the log of a session: events, replay."""
+
+import asyncio
+from contextlib import aclosing
+from typing import Literal
+
+import click
+import msgspec
+
+from navi.application.reading.read_session import replay_session
+from navi.cli.shared.command import (
+    HOLDS,
+    data_dir_option,
+    json_option,
+    log_to_stderr,
+    print_json,
+    print_line,
+    run,
+    settings_of,
+    width_of_output,
+)
+from navi.cli.shared.elsewhere import opened_history
+from navi.cli.shared.printable import one_line, printable
+from navi.domain.context.messages import Message, one_by_one
+from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.events import DELTA_TYPES
+from navi.domain.vocabulary.ids import SessionId
+from navi.http.api.messages import ContextAnswer, MessageList
+from navi.http.requests.validation import session_of
+from navi.ports.event_log import Recorded, SessionHistory
+from navi.projections.context import Context
+from navi.projections.messages import Messages
+from navi.settings import Settings
+
+Buffer = Literal["messages", "context"]
+
+seq_type = click.IntRange(min=0, max=2**53)
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  navi events SESSION --follow\n"
+    "  navi events SESSION --json | jq -r .type | sort | uniq -c"
+)
+@click.argument("session", metavar="SESSION")
+@click.option("--after", type=seq_type, default=0, help="Only events with a larger seq.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new events until Ctrl-C.")
+@data_dir_option
+@json_option
+def events(session: str, after: int, follow: bool, data_dir: str | None, as_json: bool) -> None:
+    """Print the events of SESSION, one a line; with --json each is its envelope."""
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="warning")
+    run(settings, _events(settings, session, after=after, follow=follow, as_json=as_json))
+
+
+async def _events(
+    settings: Settings, session: str, *, after: int, follow: bool, as_json: bool
+) -> int:
+    async with opened_history(settings, session) as log:
+        session_id, _ = await find_session(log, session)
+        source = log.watch(session_id, after=after) if follow else log.read(session_id, after=after)
+        async with aclosing(source) as batches:
+            async for batch in batches:
+                # A reader of the output may be slow: that is its time, not the event loop's.
+                await asyncio.to_thread(_print_events, batch, as_json=as_json)
+    return HOLDS
+
+
+def _print_events(batch: tuple[Recorded, ...], *, as_json: bool) -> None:
+    if as_json:
+        print_line(b"\n".join(row.wire for row in batch))
+        return
+    width = width_of_output()
+    for row in batch:
+        whose = f" [{row.subagent_id}]" if row.subagent_id is not None else ""
+        line = f"{row.seq:>6}  {row.at:%H:%M:%S.%f}  {row.type}{whose}  "
+        shown = printable(row.data.decode("utf-8", "replace"))
+        if width is not None:
+            line = line[:width]
+            shown = one_line(shown, width=max(0, width - len(line)))
+        click.echo(click.style(line, dim=row.type in DELTA_TYPES) + click.style(shown, dim=True))
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  navi replay SESSION                     what people see\n"
+    "  navi replay SESSION --buffer context    what the model sees\n"
+    "  navi replay SESSION --at 17             as it was after event 17"
+)
+@click.argument("session", metavar="SESSION")
+@click.option(
+    "--buffer",
+    type=click.Choice(["messages", "context"]),
+    default="messages",
+    help="What people see, or what the model sees.",
+)
+@click.option("--at", type=seq_type, help="As it was with this event as the last.")
+@data_dir_option
+@json_option
+def replay(
+    session: str, buffer: Buffer, at: int | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Fold the log of SESSION into what was said, from the first event on.
+
+    Neither a model nor a read model is asked: it is the log that answers.
+    """
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="warning")
+    run(settings, _replay(settings, session, buffer=buffer, at=at, as_json=as_json))
+
+
+async def _replay(
+    settings: Settings, session: str, *, buffer: Buffer, at: int | None, as_json: bool
+) -> int:
+    async with opened_history(settings, session) as log:
+        session_id, head = await find_session(log, session)
+        if at is not None and at > head:
+            raise BadInput("--at", f"the session has events 1 to {head}")
+        answer = await replayed(log, session_id, buffer=buffer, until=head if at is None else at)
+    if as_json:
+        print_json(answer)
+    else:
+        for message in answer.messages:
+            _print_message(message)
+    return HOLDS
+
+
+async def replayed(
+    log: SessionHistory, session_id: SessionId, *, buffer: Buffer, until: int
+) -> MessageList | ContextAnswer:
+    """A buffer as the routes of HTTP give it, folded from the log alone."""
+    match buffer:
+        case "messages":
+            view = await replay_session(log, Messages(), session_id, until=until)
+            return MessageList(seq=view.seq, messages=tuple(one_by_one(view.rows)))
+        case "context":
+            view = await replay_session(log, Context(), session_id, until=until)
+            tokens = view.state.token_count
+            return ContextAnswer(
+                seq=view.seq, token_count=tokens, messages=tuple(one_by_one(view.rows))
+            )
+
+
+def _print_message(message: Message) -> None:
+    kinds = {
+        "plan": message.is_plan,
+        "compression": message.is_compression,
+        "summary": message.is_summary,
+        "guidance": message.is_guidance,
+        "cut off": message.is_partial,
+        "withdrawn": message.is_withdrawn,
+        "subagent": message.is_subagent,
+    }
+    marks = ", ".join(name for name, holds in kinds.items() if holds)
+    who = message.role if message.name is msgspec.UNSET else f"{message.role} {message.name}"
+    click.echo(
+        click.style(f"{message.seq:>6}  {who}" + (f" ({marks})" if marks else ""), bold=True)
+    )
+    if message.tool_calls is not msgspec.UNSET:
+        for call in message.tool_calls:
+            arguments = msgspec.json.encode(call.arguments).decode()
+            click.echo(f"        calls {call.name} {arguments}")
+    for line in printable(message.content).splitlines():
+        click.echo(f"        {line}")
+
+
+async def find_session(log: SessionHistory, session: str) -> tuple[SessionId, int]:
+    """Find the session that an argument names, deleted ones too, and the seq of its last event.
+
+    Raises:
+        NotFound: there is none.
+    """
+    session_id = session_of(session)
+    head = await log.head(session_id)
+    if head == 0:
+        raise NotFound(f"no session {session_id}")
+    return session_id, head

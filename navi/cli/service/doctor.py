@@ -1,0 +1,470 @@
+"""``navi doctor``: check everything navi needs, and report what is wrong."""
+
+import asyncio
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+from msgspec import Struct
+
+from navi import __version__, failpoints
+from navi.adapters.embedded.errors import EmbeddedServerError
+from navi.adapters.files.price_file import read_prices
+from navi.adapters.llm.servers import ASSUMED
+from navi.adapters.nats.examine import examine as examine_nats
+from navi.adapters.postgres.connect import OLDEST_SERVER, open_pool
+from navi.adapters.postgres.examine import examine as examine_postgres
+from navi.adapters.postgres.examine import reason_of
+from navi.adapters.postgres.log.newer_sessions import newer_sessions
+from navi.adapters.postgres.migrate import pending
+from navi.adapters.postgres.read_models.read_models import PostgresReadModels
+from navi.adapters.profiles.folder import FolderProfiles
+from navi.adapters.sandbox.proof import OFF
+from navi.adapters.tools.code_exec import CodeTools
+from navi.adapters.tools.mcp.servers import McpServers
+from navi.adapters.tools.mcp.tool import SOURCE
+from navi.adapters.tools.own_tools.wire import LoadProblem
+from navi.adapters.tools.skills.folder import FolderSkills
+from navi.adapters.tools.skills.tool import SkillTools
+from navi.adapters.tools.ssh.source import SshTools
+from navi.adapters.tools.toolbox import ToolPorts, Tools
+from navi.bootstrap.node import sandbox_of
+from navi.bootstrap.store import Attached, attached_servers
+from navi.bootstrap.web import web_access
+from navi.cli.shared.command import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    data_dir_option,
+    environment,
+    json_option,
+    log_to_stderr,
+    print_json,
+    run,
+    settings_of,
+)
+from navi.cli.shared.model import model_of
+from navi.cli.shared.offered_tools import Offered, counted, mcp_servers, of_mcp, offered_tools
+from navi.cli.shared.running import find_running
+from navi.domain.memory.memory import Memory
+from navi.domain.vocabulary.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
+from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.ports.profiles import ProfileEntry, profile_error
+from navi.ports.tools import AllowedDescription, ToolContext, ToolDescription, UnavailableTool
+from navi.projections.registry import PROJECTIONS
+from navi.settings import Settings
+
+OLDEST_NATS = (2, 10)
+MOST_NAMED = 5  # sessions in a finding
+LITTLE_BYTES, TOO_LITTLE_BYTES = 2 * 2**30, 200 * 2**20  # free disk: a warning, a failure
+MCP_SECONDS = 30.0  # what MCP servers have to start
+
+State = Literal["ok", "warn", "fail"]
+COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """The result of one check."""
+
+    name: str
+    state: State
+    text: str
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """All findings; ``ok`` if nothing fails."""
+
+    ok: bool
+    findings: tuple[Finding, ...]
+
+
+class FailpointEntry(Struct, frozen=True, kw_only=True):
+    """A failpoint that ``NAVI_FAILPOINTS`` may name."""
+
+    name: str
+    place: str
+
+
+class FailpointList(Struct, frozen=True, kw_only=True):
+    """All of them."""
+
+    failpoints: tuple[FailpointEntry, ...]
+
+
+@click.command()
+@click.option(
+    "--failpoints", "list_failpoints", is_flag=True, help="List what NAVI_FAILPOINTS takes."
+)
+@data_dir_option
+@json_option
+def doctor(list_failpoints: bool, data_dir: str | None, as_json: bool) -> None:
+    """Look for what is wrong or missing; exit status 1 where something fails.
+
+    Embedded servers that do not run are started for the time of the look.
+    """
+    if list_failpoints:
+        _print_failpoints(as_json=as_json)
+        return
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="error")
+    run(settings, _doctor(settings, as_json=as_json))
+
+
+def _print_failpoints(*, as_json: bool) -> None:
+    entries = tuple(FailpointEntry(name=n, place=place) for n, place in failpoints.NAMES.items())
+    if as_json:
+        print_json(FailpointList(failpoints=entries))
+        return
+    width = max(len(entry.name) for entry in entries)
+    for entry in entries:
+        click.echo(f"{entry.name:<{width}}  {entry.place}")
+
+
+async def _doctor(settings: Settings, *, as_json: bool) -> int:
+    report = await examine(settings)
+    if as_json:
+        print_json(report)
+    else:
+        for finding in report.findings:
+            mark = click.style(f"{finding.state:<4}", fg=COLOURS[finding.state])
+            click.echo(f"{mark}  {finding.name:<15} {finding.text}")
+    return HOLDS if report.ok else DOES_NOT_HOLD
+
+
+async def examine(settings: Settings) -> Report:
+    """Run all checks."""
+    findings = [_python(), *await asyncio.to_thread(_data_directory, settings.data_dir)]
+    parts = await asyncio.gather(
+        _servers(settings), _model(settings), _tools_and_profiles(settings)
+    )
+    findings += [finding for part in parts for finding in part]
+    return Report(ok=all(f.state != "fail" for f in findings), findings=tuple(findings))
+
+
+def _python() -> Finding:
+    text = f"navi {__version__} on Python {platform.python_version()}, {sys.platform}"
+    return Finding(name="navi", state="ok", text=text)
+
+
+def _data_directory(data_dir: Path) -> list[Finding]:
+    there = data_dir
+    while not there.exists():
+        there = there.parent
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            writable = Finding(name="data directory", state="ok", text=str(data_dir))
+    except OSError as error:
+        text = f"{there} cannot be written to: {error.strerror}"
+        writable = Finding(name="data directory", state="fail", text=text)
+    free = shutil.disk_usage(there).free
+    state: State = "fail" if free < TOO_LITTLE_BYTES else "warn" if free < LITTLE_BYTES else "ok"
+    return [writable, Finding(name="disk", state=state, text=f"{free / 2**30:.1f} GiB free")]
+
+
+async def _servers(settings: Settings) -> list[Finding]:
+    try:
+        async with attached_servers(settings, nats=True) as servers:
+            parts = await asyncio.gather(_postgres(settings, servers), _nats(settings, servers))
+            return [finding for part in parts for finding in part]
+    except (EmbeddedServerError, OSError) as error:
+        return [Finding(name="servers", state="fail", text=str(error))]
+
+
+async def _postgres(settings: Settings, servers: Attached) -> list[Finding]:
+    try:
+        found = await examine_postgres(servers.database_url)
+    except LogUnavailable as error:
+        return [Finding(name="Postgres", state="fail", text=reason_of(error).text)]
+    where = "embedded" if settings.database_url is None else "DATABASE_URL"
+    old = found.major < OLDEST_SERVER
+    findings = [
+        Finding(
+            name="Postgres",
+            state="fail" if old else "ok",
+            text=f"{found.version} ({where})"
+            + (f": {OLDEST_SERVER} or newer is needed" if old else ""),
+        ),
+        Finding(
+            name="pgvector",
+            state="ok" if found.vector is not None else "fail",
+            text=found.vector or "is not installed on that server",
+        ),
+    ]
+    if found.careless:
+        state: State = "fail" if "fsync" in found.careless else "warn"
+        text = f"{', '.join(found.careless)} off: a power cut loses what was committed"
+    else:
+        state, text = "ok", "what is committed is on disk"
+    findings.append(Finding(name="durability", state=state, text=text))
+    migrations = await _migrations(servers)
+    if migrations.state != "ok":
+        return [*findings, migrations]
+    return [*findings, migrations, await _read_models(servers), await _sessions(servers)]
+
+
+async def _migrations(servers: Attached) -> Finding:
+    try:
+        missing = await pending(servers.database_url)
+    except (StoreRefused, LogUnavailable) as error:
+        return Finding(name="migrations", state="fail", text=str(error))
+    if not missing:
+        return Finding(name="migrations", state="ok", text="all applied")
+    text = f"{', '.join(missing)} will be applied by `navi serve` or `navi migrate`"
+    return Finding(name="migrations", state="warn", text=text)
+
+
+async def _read_models(servers: Attached) -> Finding:
+    try:
+        async with open_pool(servers.database_url, size=1) as pool:
+            read_models = PostgresReadModels(pool)
+            parked = {
+                each.name: len(await read_models.parked(each.name, each.version))
+                for each in PROJECTIONS
+            }
+    except LogUnavailable as error:
+        return Finding(name="read models", state="fail", text=str(error))
+    count = sum(parked.values())
+    if count == 0:
+        return Finding(name="read models", state="ok", text="leave out no event")
+    names = ", ".join(name for name, events in parked.items() if events)
+    text = f"{names} leave out {count} events: `navi projections status` lists them"
+    return Finding(name="read models", state="warn", text=text)
+
+
+async def _sessions(servers: Attached) -> Finding:
+    try:
+        async with open_pool(servers.database_url, size=1) as pool:
+            newer = await newer_sessions(pool)
+    except LogUnavailable as error:
+        return Finding(name="sessions", state="fail", text=str(error))
+    if not newer:
+        return Finding(name="sessions", state="ok", text="this navi can go on with all")
+    named = ", ".join(
+        f"{each.session_id} (event {each.seq}, a {each.type} of version {each.version})"
+        for each in newer[:MOST_NAMED]
+    )
+    more = f" and {len(newer) - MOST_NAMED} more" if len(newer) > MOST_NAMED else ""
+    text = f"only a newer navi can go on with, this one only read: {named}{more}"
+    return Finding(name="sessions", state="warn", text=text)
+
+
+async def _nats(settings: Settings, servers: Attached) -> list[Finding]:
+    assert servers.nats_url is not None  # noqa: S101 - asked for
+    try:
+        found = await examine_nats(servers.nats_url)
+    except BusUnavailable as error:
+        return [Finding(name="NATS", state="fail", text=str(error))]
+    where = "embedded" if settings.nats_url is None else "NATS_URL"
+    major, minor = (int(part) for part in found.version.split(".")[:2])
+    if (major, minor) < OLDEST_NATS:
+        text = f"{found.version} ({where}): 2.10 or newer is needed"
+        return [Finding(name="NATS", state="fail", text=text)]
+    findings = [Finding(name="NATS", state="ok", text=f"{found.version} ({where})")]
+    if found.jetstream:
+        findings.append(Finding(name="JetStream", state="ok", text="answers"))
+    else:
+        text = "does not answer: start nats-server with --jetstream"
+        findings.append(Finding(name="JetStream", state="fail", text=text))
+    return findings
+
+
+async def _model(settings: Settings) -> Sequence[Finding]:
+    try:
+        model, reason = await model_of(settings)
+    except BadInput as error:
+        return [Finding(name="model", state="fail", text=str(error))]
+    if model.name is None:
+        return [Finding(name="model", state="fail", text=f"{model.words} ({reason})")]
+    state: State = "warn" if model.backend == "demo" else "ok"
+    findings = [Finding(name="model", state=state, text=f"{model.words} ({reason})")]
+    if model.known is None:
+        return findings
+    window, slots = f"{model.window_words}", f"{model.slots_words}"
+    assumed = model.known.window_from == ASSUMED
+    if assumed:
+        window += "; NAVI_CONTEXT_WINDOW sets it"
+    if model.known.slots_from == ASSUMED:
+        slots += "; NAVI_MODEL_SLOTS sets it"
+    return [
+        *findings,
+        Finding(name="context window", state="warn" if assumed else "ok", text=window),
+        Finding(name="model slots", state="ok", text=slots),
+    ]
+
+
+async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
+    ports = ToolPorts(remembering=NothingRemembered(), web=web_access(settings, environment()))
+    sandbox = sandbox_of(settings)
+    await sandbox.find(environment().get("PATH"))
+    await sandbox.prove()
+    skills = FolderSkills(settings.skills_dir)
+    await asyncio.to_thread(skills.look)
+    async with (
+        SshTools(settings.ssh_file, deleted=_nobody_deletes) as ssh,
+        Tools(
+            ports,
+            own_tools=settings.tools_dir,
+            environment=environment(),
+            sources=(CodeTools(sandbox), ssh, SkillTools(skills)),
+        ) as tools,
+    ):
+        problems, loaded = tools.problems, tuple(tool.description for tool in tools.all())
+        unavailable = tools.unavailable()
+    running = await find_running(settings)
+    offered = None if running is None else await offered_tools(running.http_url)
+    missing = unavailable_findings(unavailable)
+    if offered is None:
+        of_servers = await _tools_of_servers(settings)
+        own = None
+    else:
+        of_servers = Offered(
+            tools=offered.tools,
+            unavailable=tuple(one for one in offered.unavailable if of_mcp(one)),
+        )
+        own = [tool for tool in offered.tools if not tool.source.startswith(SOURCE)]
+    there = (*loaded, *unavailable, *of_servers.tools, *of_servers.unavailable)
+    return [
+        *await asyncio.to_thread(price_findings, settings.prices_file),
+        *tool_findings(problems, loaded, own),
+        *missing,
+        *mcp_findings(of_servers),
+        *await _profiles(settings, {one.name for one in there}),
+    ]
+
+
+async def _nobody_deletes(session_id: SessionId) -> None:
+    """Never asked: no command is run."""
+    raise NotImplementedError
+
+
+async def _tools_of_servers(settings: Settings) -> Offered:
+    """Start the MCP servers for a look at them: no navi runs that has them."""
+    async with McpServers(
+        settings.mcp_file, allowed=NothingAllowed(), environment=environment()
+    ) as servers:
+        await servers.settled(seconds=MCP_SECONDS)
+        return Offered(
+            tools=tuple(tool.description for tool in servers.tools()),
+            unavailable=tuple(servers.unavailable()),
+        )
+
+
+def mcp_findings(offered: Offered) -> Sequence[Finding]:
+    """How many tools each MCP server has, and what is missing."""
+    return [
+        *(
+            Finding(name="MCP server", state="ok", text=f"{server.name}: {counted(server.tools)}")
+            for server in mcp_servers(offered)
+            if server.tools
+        ),
+        *(
+            Finding(name="MCP", state="fail", text=f"{one.name}: {one.reason}")
+            for one in offered.unavailable
+            if of_mcp(one)
+        ),
+    ]
+
+
+def price_findings(path: Path) -> list[Finding]:
+    """What is wrong with the prices; nothing where there are none."""
+    try:
+        prices = read_prices(path)
+    except BadInput as error:
+        text = f"{path} is ignored: {error}"
+        return [Finding(name="prices", state="warn", text=text)]
+    if not prices:
+        return []
+    return [Finding(name="prices", state="ok", text=f"{len(prices)} in {path}")]
+
+
+def unavailable_findings(unavailable: Sequence[UnavailableTool]) -> Sequence[Finding]:
+    """Tools that should be there and are not; what was switched off is as it should be."""
+    return [
+        Finding(name=one.name, state="ok" if one.reason == OFF else "warn", text=one.reason)
+        for one in unavailable
+    ]
+
+
+def tool_findings(
+    problems: Sequence[LoadProblem],
+    loaded: Sequence[ToolDescription],
+    offered: Sequence[ToolDescription] | None,
+) -> Sequence[Finding]:
+    """What is wrong with the tools.
+
+    Args:
+        loaded: from the files as they are now.
+        offered: by the running navi, which loaded them at its start; None where none runs.
+    """
+    findings = [Finding(name="tools", state="fail", text=f"{p.file}: {p.error}") for p in problems]
+    if offered is None:
+        return findings or [Finding(name="tools", state="ok", text=f"{len(loaded)} tools")]
+    now, then = ({tool.name: tool for tool in tools} for tools in (loaded, offered))
+    for name in sorted(now.keys() | then.keys()):
+        if now.get(name) != then.get(name):
+            tool = now.get(name, then.get(name))
+            assert tool is not None  # noqa: S101 - it is in one of the two
+            text = f"{tool.source}: {_how_it_differs(name, now, then)}"
+            findings.append(Finding(name="tools", state="warn", text=text))
+    text = f"{len(offered)} tools are offered by the running navi"
+    return findings or [Finding(name="tools", state="ok", text=text)]
+
+
+def _how_it_differs(
+    name: str, now: Mapping[str, ToolDescription], then: Mapping[str, ToolDescription]
+) -> str:
+    if name not in then:
+        return f"the running navi does not offer {name} until it is started again"
+    if name not in now:
+        return f"the running navi offers {name}, which is not there any more, until its next start"
+    return f"the running navi offers {name} as it was at its start, not as it is now"
+
+
+class NothingRemembered:
+    """What the memory tool is given only to be described."""
+
+    async def save(self, text: str, context: ToolContext) -> Memory:
+        """Never asked."""
+        raise NotImplementedError
+
+    async def search(self, query: str, context: ToolContext) -> Sequence[Memory]:
+        """Never asked."""
+        raise NotImplementedError
+
+    async def forget(self, memory_id: str, context: ToolContext) -> bool:
+        """Never asked."""
+        raise NotImplementedError
+
+
+class NothingAllowed:
+    """What MCP servers are given that are only looked at."""
+
+    async def last(self, owner: Owner, tool: str) -> AllowedDescription | None:
+        """Never asked."""
+        raise NotImplementedError
+
+    async def allow(self, owner: Owner, tool: str, text: str) -> None:
+        """Never asked."""
+        raise NotImplementedError
+
+
+async def _profiles(settings: Settings, there: Collection[str]) -> Sequence[Finding]:
+    entries = await FolderProfiles(settings.profiles_dir).all()
+    broken = profile_findings(entries, there)
+    return broken or [Finding(name="profiles", state="ok", text=f"{len(entries)} profiles")]
+
+
+def profile_findings(
+    entries: Sequence[ProfileEntry], there: Collection[str]
+) -> tuple[Finding, ...]:
+    """What is wrong with the profiles; ``there`` are the names of all tools."""
+    errors = ((entry.id, profile_error(entry, there)) for entry in entries)
+    return tuple(
+        Finding(name="profiles", state="fail", text=f"{profile_id}: {error}")
+        for profile_id, error in errors
+        if error is not None
+    )

@@ -1,0 +1,178 @@
+"""``navi status``: where navi runs, where its servers are, and which model answers."""
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+
+import click
+from msgspec import Struct
+
+from navi import __version__
+from navi.adapters.embedded.nats_readers import Served, read_served
+from navi.adapters.embedded.run_record import RunRecord, read_run
+from navi.adapters.llm.servers import Known
+from navi.cli.shared.command import (
+    HOLDS,
+    CommandFailed,
+    data_dir_option,
+    json_option,
+    log_to_stderr,
+    print_json,
+    run,
+    settings_of,
+)
+from navi.cli.shared.model import Model, model_of
+from navi.cli.shared.offered_tools import McpServerStatus, counted, mcp_servers, offered_tools
+from navi.cli.shared.printable import one_line
+from navi.cli.shared.running import find_running, version_at
+from navi.settings import Settings
+
+MAX_LINE = 400  # characters: servers may say much
+_PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):[^@/]*@")
+
+
+class ModelStatus(Struct, frozen=True, kw_only=True):
+    """The model of profiles that name none; null where no server tells one, and of a navi elsewhere.
+
+    Attributes:
+        context_window: tokens of one call, prompt and answer.
+        slots: calls at once that the server is given.
+    """
+
+    backend: str | None
+    name: str | None
+    context_window: int | None = None
+    slots: int | None = None
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """Addresses are null where nothing listens there; they hold the passwords that they need."""
+
+    http_url: str | None
+    nats_url: str | None
+    database_url: str | None
+    data_dir: str | None
+    model: ModelStatus
+    version: str
+    running: bool
+    mcp_servers: tuple[McpServerStatus, ...] = ()
+
+
+@click.command(
+    epilog="\b\nExample:\n  nats sub 'navi.events.>' --server $(navi status --json | jq -r .nats_url)"
+)
+@data_dir_option
+@json_option
+def status(data_dir: str | None, as_json: bool) -> None:
+    """Say where navi runs, with its servers' addresses and its model.
+
+    The addresses let you in, so keep them to yourself: NATS's holds its token.
+    """
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="warning")
+    run(settings, _status(settings, as_json=as_json))
+
+
+async def _status(settings: Settings, *, as_json: bool) -> int:
+    if settings.navi_url is not None:
+        return await _status_elsewhere(settings.navi_url, as_json=as_json)
+    found, model = await _status_of(settings)
+    if as_json:
+        print_json(found)
+    else:
+        readers = await asyncio.to_thread(read_served, settings.data_dir)
+        _print_status(found, model, () if readers is None or not found.running else (readers,))
+    return HOLDS
+
+
+async def _status_elsewhere(url: str, *, as_json: bool) -> int:
+    """What a navi elsewhere tells everybody: that it is there."""
+    version = await version_at(url)
+    if version is None:
+        raise CommandFailed(f"there is no navi at {url}")
+    if as_json:
+        print_json(
+            Status(
+                http_url=url,
+                nats_url=None,
+                database_url=None,
+                data_dir=None,
+                model=ModelStatus(backend=None, name=None),
+                version=version,
+                running=True,
+            )
+        )
+    else:
+        click.echo(f"{'navi':<9} {version}, running elsewhere\n{'chat':<9} {url}")
+    return HOLDS
+
+
+async def _status_of(settings: Settings) -> tuple[Status, Model]:
+    """What there is, and more of its model; of a navi that does not run, what its settings say."""
+    running = await find_running(settings)
+    # A command that reads may have started Postgres for itself.
+    record = await asyncio.to_thread(read_run, settings.data_dir)
+    model = await _model(settings, record)
+    offered = None if running is None else await offered_tools(running.http_url)
+    status = Status(
+        http_url=None if running is None else running.http_url,
+        nats_url=settings.nats_url or (record.nats_url if record is not None else None),
+        database_url=settings.database_url or (record.database_url if record is not None else None),
+        data_dir=str(settings.data_dir.absolute()),
+        model=ModelStatus(
+            backend=model.backend,
+            name=model.name,
+            context_window=None if model.known is None else model.known.context_window,
+            slots=None if model.known is None else model.known.slots,
+        ),
+        version=(running.version if running is not None else None) or __version__,
+        running=running is not None,
+        mcp_servers=() if offered is None else mcp_servers(offered),
+    )
+    return status, model
+
+
+async def _model(settings: Settings, record: RunRecord | None) -> Model:
+    """The model of the navi that runs, with what its server says now where the settings are the same."""
+    found, _ = await model_of(settings)
+    if record is None or record.model_backend is None:
+        return found
+    if record.model_backend == found.backend and record.model_name in (found.name, None):
+        return found
+    known = None
+    if record.model_window is not None and record.model_slots is not None:
+        known = Known(
+            context_window=record.model_window,
+            window_from="navi",
+            slots=record.model_slots,
+            slots_from="navi",
+        )
+    return Model(backend=record.model_backend, name=record.model_name, known=known)
+
+
+def _print_status(found: Status, model: Model, served: Sequence[Served]) -> None:
+    lines = (
+        ("navi", f"{found.version}, {'running' if found.running else 'not running'}"),
+        ("chat", found.http_url or "start it with `navi serve`"),
+        ("model", model.words),
+        *(("", text) for text in (model.window_words, model.slots_words) if text is not None),
+        ("data", found.data_dir),
+        ("Postgres", without_password(found.database_url) or "embedded, not running"),
+        ("NATS", found.nats_url or "embedded, not running"),
+        *(("", f"{readers.url}  for the keys of navi tokens add --nats") for readers in served),
+        *(("MCP", text) for server in found.mcp_servers for text in _of_server(server)),
+    )
+    for name, text in lines:
+        click.echo(f"{name:<9} {text}")
+
+
+def _of_server(server: McpServerStatus) -> Iterable[str]:
+    """A line on a server, and one on each tool of it that is left out."""
+    down = "" if server.reason is None else f", not up: {server.reason}"
+    yield one_line(f"{server.name}: {counted(server.tools)}{down}", width=MAX_LINE)
+    yield from (one_line(f"left out: {one}", width=MAX_LINE) for one in server.left_out)
+
+
+def without_password(url: str | None) -> str | None:
+    """An address without its password."""
+    return None if url is None else _PASSWORD.sub(r"\g<user>:***@", url)

@@ -1,0 +1,85 @@
+"""The tools that a running navi offers, and the MCP servers that they are from."""
+
+from collections import Counter
+from typing import Literal
+
+import httpx
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from navi.adapters.tls import trust_of
+from navi.adapters.tools.mcp.tool import SOURCE
+from navi.cli.shared.running import ANSWER_SECONDS
+from navi.ports.tools import ToolDescription, UnavailableTool
+
+
+class Offered(Struct, frozen=True):
+    """Tools that a running navi or MCP servers offer, and what they should and cannot."""
+
+    tools: tuple[ToolDescription, ...]
+    unavailable: tuple[UnavailableTool, ...] = ()
+
+
+class McpServerStatus(Struct, frozen=True, kw_only=True):
+    """An MCP server; where it is down, its tools are those that it had.
+
+    Attributes:
+        tools: how many it offers.
+        reason: why it is down.
+        left_out: tools of it that cannot be offered.
+    """
+
+    name: str
+    state: Literal["up", "down"]
+    tools: int
+    reason: str | None
+    left_out: tuple[str, ...]
+
+
+async def offered_tools(url: str) -> Offered | None:
+    """The tools that the navi at an address offers; None where it does not say."""
+    try:
+        async with httpx.AsyncClient(
+            timeout=ANSWER_SECONDS, trust_env=False, verify=trust_of(url)
+        ) as client:
+            answer = await client.get(f"{url}/tools")
+        return msgspec.json.decode(answer.content, type=Offered)
+    except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def mcp_servers(offered: Offered) -> tuple[McpServerStatus, ...]:
+    """The MCP servers by name: those with tools, and those that are missing."""
+    counts = Counter(name for tool in offered.tools if (name := _server(tool.source)))
+    missing = [(name, one) for one in offered.unavailable if (name := _server(one.source))]
+    why = {name: one.reason for name, one in missing if one.name == name}
+    return tuple(
+        McpServerStatus(
+            name=name,
+            state="down" if name in why else "up",
+            tools=counts[name],
+            reason=why.get(name),
+            left_out=tuple(
+                f"{one.name}: {one.reason}"
+                for server, one in missing
+                if server == name and one.name != name
+            ),
+        )
+        for name in sorted({*counts, *(name for name, _ in missing)})
+    )
+
+
+def counted(tools: int) -> str:
+    """So many tools, in words."""
+    return "1 tool" if tools == 1 else f"{tools} tools"
+
+
+def of_mcp(missing: UnavailableTool) -> bool:
+    """Whether it is of an MCP server, or one itself."""
+    return _server(missing.source) is not None
+
+
+def _server(source: str | UnsetType) -> str | None:
+    if source is UNSET or not source.startswith(SOURCE):
+        return None
+    return source.removeprefix(SOURCE)

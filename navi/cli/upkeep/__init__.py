@@ -1,0 +1,1 @@
+"""Commands that maintain what navi stores."""

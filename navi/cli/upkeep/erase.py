@@ -1,0 +1,165 @@
+"""``navi erase``: erase the content of sessions, in the log and everywhere else."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Literal
+
+import click
+from msgspec import Struct
+
+from navi import failpoints
+from navi.adapters.nats.connect import connect
+from navi.application.audit.erase_sessions import Erasable, EraseSessions
+from navi.application.composition.compose_accounts import AccountServices
+from navi.application.followers.relay import Relay, RelayDelays
+from navi.bootstrap.accounts import account_services
+from navi.bootstrap.log_ports import command_services, relay_stream
+from navi.bootstrap.store import Attached, Store, attached_servers, store_on
+from navi.cli.shared.command import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    WrongUsage,
+    data_dir_option,
+    json_option,
+    log_to_stderr,
+    print_json,
+    run,
+    settings_of,
+)
+from navi.cli.shared.printable import one_line
+from navi.domain.vocabulary.errors import BusUnavailable, StreamRefused
+from navi.domain.vocabulary.events import SessionErased
+from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.principal import CLI_ACTOR
+from navi.http.requests.validation import session_of
+from navi.ports.event_stream import EventStream
+from navi.settings import Settings
+
+NATS_SECONDS = 30.0  # for the copies on NATS to follow; later a running navi sees to them
+NAME_CHARACTERS = 40
+
+
+class EraseAnswer(Struct, frozen=True, kw_only=True):
+    """What went; ``nats`` is pending where NATS does not answer: its copies go when it does."""
+
+    erased: tuple[Erasable, ...]
+    nats: Literal["erased", "pending"]
+
+
+@click.command(epilog="\b\nExamples:\n  navi erase SESSION\n  navi erase --user local --yes --json")
+@click.argument("session", metavar="[SESSION]", required=False)
+@click.option("--user", metavar="OWNER", help="All sessions of an owner, and all memories.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@data_dir_option
+@json_option
+def erase(
+    session: str | None, user: str | None, yes: bool, data_dir: str | None, as_json: bool
+) -> None:
+    """Take the words out of SESSION and delete it. This cannot be undone.
+
+    Every event keeps its place, and the hash chain still verifies; what it said is gone, with the
+    memories, files and copies on NATS that came from it. Forks go on without the words that they
+    share with it. Exports and backups that were made before are out of navi's reach. Where this is
+    cut off, the same again completes it.
+    """
+    if (session is None) == (user is None):
+        raise WrongUsage("name a SESSION, or an owner with --user")
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="warning")
+    failpoints.arm(settings.failpoints)
+    run(settings, _erase(settings, session, user, yes=yes, as_json=as_json))
+
+
+async def _erase(
+    settings: Settings, session: str | None, user: str | None, *, yes: bool, as_json: bool
+) -> int:
+    async with attached_servers(settings, nats=True) as servers, store_on(servers) as store:
+        services = command_services(settings, store)
+        erase_sessions = services.erase_sessions
+        chosen = (
+            await erase_sessions.of_owner(Owner(user))
+            if session is None and user is not None
+            else (session_of(session or ""),)
+        )
+        found = [await erase_sessions.survey(session_id) for session_id in chosen]
+        if not yes and not await asyncio.to_thread(_agreed, found):
+            click.echo("Nothing was erased.", err=True)
+            return DOES_NOT_HOLD
+        accounts = account_services(settings, store, services)
+        erased = [await _erase_one(erase_sessions, accounts, session_id) for session_id in chosen]
+        followed = await _nats_follows(servers, settings, store)
+    if as_json:
+        print_json(EraseAnswer(erased=tuple(erased), nats="erased" if followed else "pending"))
+    else:
+        events = sum(each.events for each in erased)
+        click.echo(f"Erased: {_counted(len(erased), 'session')}, {_counted(events, 'event')}.")
+    if not followed:
+        click.echo("NATS does not answer: its copies are erased when it does.", err=True)
+    return HOLDS
+
+
+async def _erase_one(
+    erase_sessions: EraseSessions, accounts: AccountServices, session_id: SessionId
+) -> Erasable:
+    erased = await erase_sessions.erase(session_id)
+    await accounts.audit_log.write(
+        SessionErased(
+            by=CLI_ACTOR.by, address=CLI_ACTOR.address, session_id=session_id, owner=erased.owner
+        )
+    )
+    return erased
+
+
+def _agreed(found: Sequence[Erasable]) -> bool:
+    """Show what will be erased, and ask for confirmation."""
+    for each in found:
+        name = one_line(each.name or "(no name)", width=NAME_CHARACTERS)
+        parts = [
+            _counted(each.events, "event"),
+            _counted(each.memories, "memory", "memories"),
+            _counted(each.files, "file"),
+        ]
+        click.echo(f"{each.session_id}  {name}  {', '.join(parts)}", err=True)
+        for fork in each.forks:
+            click.echo(f"  shared with {fork}, which goes on without these words", err=True)
+    try:
+        return click.confirm("Erase for good?", err=True)
+    except click.Abort:
+        return False
+
+
+def _counted(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+async def _nats_follows(servers: Attached, settings: Settings, store: Store) -> bool:
+    """Whether the copies on NATS are erased: the relay does so on its way to the head."""
+    assert servers.nats_url is not None  # noqa: S101 - asked for
+    async with AsyncExitStack() as stack:
+        nats = await stack.enter_async_context(connect(servers.nats_url, name="navi erase"))
+        stream = relay_stream(settings, store, nats, partitions=store.log.partitions)
+        tasks = [
+            asyncio.create_task(Relay(store.log, stream, number, RelayDelays()).run())
+            for number in range(store.log.partitions)
+        ]
+        try:
+            async with asyncio.timeout(NATS_SECONDS):
+                for number in range(store.log.partitions):
+                    head = (await store.log.read_all(number, after=0, limit=1)).head
+                    while await _end(stream, number) < head:  # noqa: ASYNC110 - on another machine
+                        await asyncio.sleep(0.05)
+        except TimeoutError:
+            return False
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    return True
+
+
+async def _end(stream: EventStream, partition: int) -> int:
+    try:
+        return await stream.open(partition)
+    except (BusUnavailable, StreamRefused):
+        return -1

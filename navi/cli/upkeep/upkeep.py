@@ -1,0 +1,160 @@
+"""Maintenance commands: publish, migrate; and the grammar of the demo model."""
+
+import asyncio
+
+import click
+from msgspec import Struct
+
+from navi.adapters.llm.demo_script import GRAMMAR
+from navi.adapters.nats.connect import NatsConnection, connect
+from navi.adapters.postgres.migrate import migrate as apply_migrations
+from navi.application.followers.relay import republish
+from navi.bootstrap.log_ports import relay_stream
+from navi.bootstrap.store import attached_servers, store_on
+from navi.cli.shared.command import (
+    HOLDS,
+    CommandFailed,
+    data_dir_option,
+    json_option,
+    log_to_stderr,
+    print_json,
+    run,
+    settings_of,
+)
+from navi.domain.log.subjects import format_position, parse_position, stream_name
+from navi.domain.vocabulary.errors import BadInput
+from navi.settings import Settings
+
+NATS_SECONDS = 10.0  # for a connection
+PROGRESS_EVERY = 10_000  # events between two lines of progress
+
+
+class Published(Struct, frozen=True, kw_only=True):
+    """A recreated stream; ``from_position`` and ``position`` as in ``Navi-Position``."""
+
+    stream: str
+    from_position: str
+    position: str
+
+
+class Migrated(Struct, frozen=True, kw_only=True):
+    """The names of the migrations that were applied."""
+
+    applied: tuple[str, ...]
+
+
+def _position(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, int]:
+    """Partition and position of ``0-17``, or of ``17``, which is in partition 0."""
+    try:
+        return parse_position(text if "-" in text else format_position(0, int(text)))
+    except (BadInput, ValueError):
+        raise click.BadParameter(
+            f"{text!r} is neither a position such as 17 nor one such as 0-17", context, parameter
+        ) from None
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  navi publish --from 0-1     all that partition 0 of the log holds\n"
+    "  navi publish --from 17      the same as 0-17"
+)
+@click.option(
+    "--from",
+    "start",
+    callback=_position,
+    required=True,
+    metavar="POSITION",
+    help="PARTITION-POSITION as in the header Navi-Position; a number alone is in partition 0.",
+)
+@data_dir_option
+@json_option
+def publish(start: tuple[int, int], data_dir: str | None, as_json: bool) -> None:
+    """Make a NATS stream anew and fill it from the log, from a position on.
+
+    What the stream holds is thrown away, so its consumers start again. Ordinarily there is no need:
+    a running navi fills a stream that was lost or rolled back by itself.
+    """
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="warning")
+    run(settings, _publish(settings, *start, as_json=as_json))
+
+
+async def _publish(settings: Settings, partition: int, position: int, *, as_json: bool) -> int:
+    async with (
+        attached_servers(settings, nats=True) as servers,
+        store_on(servers) as store,
+    ):
+        assert servers.nats_url is not None  # noqa: S101 - asked for just above
+        async with connect(servers.nats_url, name="navi publish") as nats:
+            await _connected(nats)
+            reached = await republish(
+                store.log,
+                relay_stream(settings, store, nats, partitions=store.log.partitions),
+                partition=partition,
+                from_position=position,
+                progress=_Progress().show,
+            )
+    published = Published(
+        stream=stream_name(partition),
+        from_position=format_position(partition, position),
+        position=format_position(partition, reached),
+    )
+    if as_json:
+        print_json(published)
+    else:
+        click.echo(f"{published.stream} holds {published.from_position} to {published.position}")
+    return HOLDS
+
+
+async def _connected(nats: NatsConnection) -> None:
+    """Wait for the connection.
+
+    Raises:
+        Failed: NATS does not answer.
+    """
+    try:
+        async with asyncio.timeout(NATS_SECONDS):
+            while nats.trouble is not None:  # noqa: ASYNC110 - a value, looked at a few times
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise CommandFailed(f"NATS is not reachable: {nats.trouble}") from None
+
+
+class _Progress:
+    """Prints progress on standard error."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def show(self, position: int, target: int) -> None:
+        if position >= self._next:
+            click.echo(f"{position} of {target}", err=True)
+            self._next = position + PROGRESS_EVERY
+
+
+@click.command()
+@data_dir_option
+@json_option
+def migrate(data_dir: str | None, as_json: bool) -> None:
+    """Bring the database up to date; `navi serve` does so when it starts."""
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="warning")
+    run(settings, _migrate(settings, as_json=as_json))
+
+
+async def _migrate(settings: Settings, *, as_json: bool) -> int:
+    async with attached_servers(settings, nats=False) as servers:
+        applied = await apply_migrations(servers.database_url)
+    if as_json:
+        print_json(Migrated(applied=applied))
+    elif applied:
+        click.echo("\n".join(f"applied {name}" for name in applied))
+    else:
+        click.echo("The database is up to date.")
+    return HOLDS
+
+
+@click.command()
+def demo_script() -> None:
+    """Print what the demo model obeys: the model that answers where there is no other."""
+    click.echo(GRAMMAR, nl=False)

@@ -1,0 +1,1 @@
+"""Users and programs that sign in, and how often they may ask."""

@@ -1,0 +1,1 @@
+"""Who the agent is, and what keeps it on its way: profile, policy, guidance, plan, name."""

@@ -1,0 +1,148 @@
+"""The policy on tool calls: which are allowed, which are denied, and which a person is asked about."""
+
+import re
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import assert_never
+
+import msgspec
+from msgspec import Struct
+
+from navi.domain.agent.profile import ApprovalRule
+from navi.domain.vocabulary.events import Json, JsonObject
+
+MAX_MATCHED = 65_536  # characters of an argument that a rule looks at
+MAX_PREVIEW = 32_768  # characters
+SHORT_PREVIEW = 1_000  # characters, where the arguments leave an event no room for more
+MOST_BESIDE_PREVIEW = 512 * 1024  # bytes of arguments
+MAX_TOLD = 4_000  # characters of edited arguments that the model is told
+DENIED = "The user has denied this call."
+DENIED_FOR_SESSION = "The user has denied such calls for the whole session."
+
+# Whether an expression is found in a text; None where that cannot be told in time.
+Search = Callable[[str, str], bool | None]
+
+
+class Ask(Struct, frozen=True, kw_only=True):
+    """A person is asked.
+
+    Attributes:
+        reason: why, in words.
+        rule: what asks: a decision for the session holds for all that has the same.
+    """
+
+    reason: str
+    rule: str
+
+
+class Allow(Struct, frozen=True, kw_only=True):
+    """The call is run."""
+
+
+class Deny(Struct, frozen=True, kw_only=True):
+    """The call is not run; ``reason`` is what the model reads."""
+
+    reason: str
+
+
+Verdict = Allow | Ask | Deny
+
+
+def judge(
+    rules: Sequence[ApprovalRule],
+    name: str,
+    arguments: JsonObject,
+    *,
+    default: Ask | None,
+    search: Search,
+) -> Verdict:
+    """What the first rule that fits says of a call; where none does, what the tool asks by itself.
+
+    Args:
+        default: what is asked where no rule fits; None where such a call is allowed.
+        search: looks for the expressions of the rules.
+    """
+    for rule in rules:
+        if not _fits(rule, name, arguments, search):
+            continue
+        match rule.then:
+            case "allow":
+                return Allow()
+            case "ask":
+                return Ask(reason=f"A rule of the profile asks: {in_words(rule)}.", rule=_key(rule))
+            case "deny":
+                said = f"A rule of the profile forbids this call: {in_words(rule)}."
+                return Deny(reason=said)
+            case _:
+                assert_never(rule.then)
+    return Allow() if default is None else default
+
+
+def strictest(verdicts: Sequence[Verdict]) -> Verdict:
+    """The one that lets the least through; of several that ask the first."""
+    for kind in (Deny, Ask):
+        for verdict in verdicts:
+            if isinstance(verdict, kind):
+                return verdict
+    return Allow()
+
+
+def in_words(rule: ApprovalRule) -> str:
+    """What a rule is about, in a few words."""
+    conditions = [f"{name} matching {pattern!r}" for name, pattern in rule.match.items()]
+    return " with ".join([rule.tool, *(" and ".join(c) for c in [conditions] if c)])
+
+
+def edit_mark(arguments: JsonObject) -> str:
+    """What stands before a result whose call had arguments of a person, and not the model's."""
+    told = as_json(arguments)
+    if len(told) > MAX_TOLD:
+        told = f"{told[:MAX_TOLD]}… ({len(told):,} characters)"
+    return f"[The user changed the arguments of this call to {told}]\n"
+
+
+def as_json(value: Json) -> str:
+    """A value as JSON on one line, letters of all languages as they are."""
+    return msgspec.json.encode(value).decode()
+
+
+def as_readable_json(arguments: JsonObject) -> str:
+    """What a call would do where its tool says nothing better: its arguments, a line each."""
+    return msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
+
+
+# Characters that a terminal or a page would not show as what they are: controls but line end and
+# tab, marks that turn the direction of writing, and those without width.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
+
+
+def shown_preview(text: str, arguments: JsonObject) -> str:
+    """A preview within its bounds, in which nothing hides: what is not visible stands as its code."""
+    whole = _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    large = len(msgspec.json.encode(arguments)) > MOST_BESIDE_PREVIEW
+    most = SHORT_PREVIEW if large else MAX_PREVIEW
+    if len(whole) <= most:
+        return whole
+    return f"{whole[:most]}\n[{len(whole) - most:,} more characters are not shown]"
+
+
+def _fits(rule: ApprovalRule, name: str, arguments: JsonObject, search: Search) -> bool:
+    if not fnmatchcase(name, rule.tool):
+        return False
+    return all(_matches(rule, arguments, key, search) for key in rule.match)
+
+
+def _matches(rule: ApprovalRule, arguments: JsonObject, key: str, search: Search) -> bool:
+    if key not in arguments:
+        return False
+    value = arguments[key]
+    text = value if isinstance(value, str) else as_json(value)
+    found = search(rule.match[key], text) if len(text) <= MAX_MATCHED else None
+    # What cannot be told is not allowed by it, and asked about or denied.
+    return rule.then != "allow" if found is None else found
+
+
+def _key(rule: ApprovalRule) -> str:
+    return as_json({"tool": rule.tool, "match": rule.match})

@@ -1,0 +1,88 @@
+"""Names on NATS: streams, subjects, headers, and the token of a position."""
+
+import re
+from collections.abc import Mapping
+
+from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.events import DELTA_TYPES
+from navi.domain.vocabulary.ids import SessionId
+
+MESSAGE_ID_HEADER = "Nats-Msg-Id"
+POSITION_HEADER = "Navi-Position"
+
+HEADS_STREAM = "NAVI_HEADS"
+HEADS_SUBJECT = "navi.heads"
+
+_POSITION = re.compile(r"(0|[1-9]\d{0,5})-(0|[1-9]\d{0,15})", re.ASCII)
+_NOT_A_TOKEN = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def format_position(partition: int, position: int) -> str:
+    """A place in the whole log as people write it, such as ``0-17``."""
+    return f"{partition}-{position}"
+
+
+def parse_position(text: str) -> tuple[int, int]:
+    """Partition and position of a token such as ``0-17``.
+
+    Raises:
+        BadInput: it is not one.
+    """
+    match = _POSITION.fullmatch(text)
+    if match is None:
+        raise BadInput("position", f"{text!r} is not <partition>-<position>, such as 0-17")
+    return int(match[1]), int(match[2])
+
+
+def stream_name(partition: int) -> str:
+    """The JetStream stream of a log partition."""
+    return f"NAVI_{partition}"
+
+
+def stream_subjects(partition: int, *, partitions: int) -> tuple[str, ...]:
+    """What the stream of a partition takes in; facts first."""
+    between = f"{partition}." if partitions > 1 else ""
+    return (f"navi.events.{between}>", f"navi.deltas.{between}>")
+
+
+def event_subject(
+    *,
+    partition: int,
+    partitions: int,
+    owner: str,
+    session_id: SessionId,
+    type: str,  # noqa: A002 - the contract's own name for it
+) -> str:
+    """Where an event is published: facts and deltas apart, so that consumers can filter."""
+    kind = "deltas" if type in DELTA_TYPES else "events"
+    between = f"{partition}." if partitions > 1 else ""
+    return f"navi.{kind}.{between}{_token(owner)}.{_token(session_id)}.{_token(type)}"
+
+
+def owner_subjects(owner: str, *, partitions: int) -> tuple[str, ...]:
+    """All that is published of an owner: of each partition the facts, then the deltas."""
+    return tuple(
+        f"{subject.removesuffix('>')}{_token(owner)}.>"
+        for partition in range(partitions)
+        for subject in stream_subjects(partition, partitions=partitions)
+    )
+
+
+def event_headers(
+    *, partition: int, position: int, session_id: SessionId, seq: int
+) -> Mapping[str, str]:
+    """What a consumer drops duplicates and orders the whole log by."""
+    return {
+        MESSAGE_ID_HEADER: f"{session_id}:{seq}",
+        POSITION_HEADER: format_position(partition, position),
+    }
+
+
+def wake_subject(partition: int) -> str:
+    """Where nodes tell each other, in passing, that a partition has grown."""
+    return f"navi.wake.{partition}"
+
+
+def _token(text: str) -> str:
+    # One event that cannot be published would hold up its partition for ever.
+    return _NOT_A_TOKEN.sub("_", text) or "_"

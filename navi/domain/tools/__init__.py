@@ -1,0 +1,1 @@
+"""Rules of tools: schemas as they are sent and checked, calls as models write them, output, addresses."""

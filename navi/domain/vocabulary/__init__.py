@@ -1,0 +1,1 @@
+"""What everything speaks of: ids, errors, events and how they are stored."""
