@@ -1,8 +1,125 @@
-// Not there yet.
+// What model calls came to: tokens and cost by day, model, session, profile, purpose or user.
 
-import { html } from "../html.js";
-import { t } from "../strings.js";
+import { html, useState } from "../html.js";
+import { addressOf, follow } from "../router.js";
+import { me } from "../session/me.js";
+import { profileName } from "../session/profiles.js";
+import { sessions } from "../session/session_list.js";
+import { t, tokens } from "../strings.js";
+import { Missing, useAnswer } from "./answer.js";
+
+const WAYS = ["day", "model", "session", "profile", "purpose", "owner"];
+const SPANS = [7, 30, 90, 365];
+const DAY = 86_400_000;
+const MOST_ROWS = 100;
 
 export function Place() {
-  return html`<p class="hint">${t("not-yet")}</p>`;
+  const [by, setBy] = useState("day");
+  const [days, setDays] = useState(30);
+  const [all, setAll] = useState(false);
+  const query = new URLSearchParams({ by, from: dayOf(Date.now() - (days - 1) * DAY) });
+  if (all) query.set("owner", "all");
+  const [answer, again] = useAnswer(`/usage?${query}`);
+  return html`
+    <div class="place-body">
+      <div class="actions">
+        <label>
+          ${t("usage-by")}
+          <select value=${by} onChange=${({ target }) => setBy(target.value)}>
+            ${WAYS.filter((way) => way !== "owner" || me.value?.role === "admin").map(
+              (way) => html`<option key=${way} value=${way}>${t(`usage-by-${way}`)}</option>`,
+            )}
+          </select>
+        </label>
+        <label>
+          ${t("usage-span")}
+          <select value=${days} onChange=${({ target }) => setDays(Number(target.value))}>
+            ${SPANS.map((count) => html`<option key=${count} value=${count}>${t("days", { count })}</option>`)}
+          </select>
+        </label>
+        ${me.value?.role === "admin" &&
+        html`<label class="check"><input type="checkbox" checked=${all} onChange=${({ target }) => setAll(target.checked)} /> ${t("usage-all")}</label>`}
+      </div>
+      ${answer?.rows ? html`<${Report} by=${by} days=${days} report=${answer} />` : html`<${Missing} answer=${answer} again=${again} />`}
+    </div>
+  `;
+}
+
+function Report({ by, days, report }) {
+  const { total } = report;
+  const rows = by === "day" ? everyDay(report.rows, days) : mostFirst(report.rows);
+  const most = Math.max(1, ...rows.map(sumOf));
+  return html`
+    <dl class="figures">
+      <div><dt>${t("usage-calls")}</dt><dd>${total.calls}</dd></div>
+      <div><dt>${t("usage-failed")}</dt><dd>${total.failed}</dd></div>
+      <div><dt>${t("usage-prompt")}</dt><dd>${tokens(total.prompt_tokens)}</dd></div>
+      <div><dt>${t("usage-completion")}</dt><dd>${tokens(total.completion_tokens)}</dd></div>
+      ${costOf(total) && html`<div><dt>${t("usage-cost")}</dt><dd>${costOf(total)}</dd></div>`}
+    </dl>
+    ${total.estimated > 0 && html`<p class="fine">${t("usage-estimated", { count: total.estimated })}</p>`}
+    ${rows.length === 0 && html`<p class="empty">${t("usage-none")}</p>`}
+    <table class="usage">
+      <thead>
+        <tr>
+          <th scope="col">${t(`usage-by-${by}`)}</th>
+          <th scope="col" class="picture"><span class="hidden">${t("usage-share")}</span></th>
+          <th scope="col">${t("usage-tokens")}</th>
+          <th scope="col">${t("usage-calls")}</th>
+          <th scope="col">${t("usage-cost")}</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.slice(0, MOST_ROWS).map(
+          (row) => html`
+            <tr key=${row.key}>
+              <th scope="row" dir="auto"><${Key} by=${by} name=${row.key} /></th>
+              <td class="picture" aria-hidden="true">
+                <span class="amount prompt" style=${{ width: `${(100 * row.prompt_tokens) / most}%` }}></span
+                ><span class="amount completion" style=${{ width: `${(100 * row.completion_tokens) / most}%` }}></span>
+              </td>
+              <td>${tokens(sumOf(row))}</td>
+              <td>${row.calls}</td>
+              <td>${costOf(row)}</td>
+            </tr>
+          `,
+        )}
+      </tbody>
+    </table>
+    <p class="fine legend"><i class="amount prompt"></i> ${t("usage-prompt")} <i class="amount completion"></i> ${t("usage-completion")}</p>
+  `;
+}
+
+function Key({ by, name }) {
+  if (by === "profile") return profileName(name);
+  if (by === "purpose") return t(`purpose-${name}`);
+  if (by !== "session") return name;
+  const place = { sessionId: name };
+  const found = sessions.value?.find((session) => session.id === name);
+  return html`<a href=${addressOf(place)} onClick=${(event) => follow(event, place)}>${found?.name || name}</a>`;
+}
+
+const sumOf = (row) => row.prompt_tokens + row.completion_tokens;
+const dayOf = (at) => new Date(at).toISOString().slice(0, 10);
+
+function mostFirst(rows) {
+  return rows.toSorted((one, other) => sumOf(other) - sumOf(one));
+}
+
+/** A row for every day, newest first, also for those without a call. */
+function everyDay(rows, days) {
+  const found = new Map(rows.map((row) => [row.key, row]));
+  const none = { calls: 0, failed: 0, prompt_tokens: 0, completion_tokens: 0, estimated: 0 };
+  const first = [...found.keys()].sort()[0];
+  return Array.from({ length: days }, (_, ago) => dayOf(Date.now() - ago * DAY))
+    .filter((day) => first !== undefined && day >= first)
+    .map((key) => found.get(key) ?? { ...none, key });
+}
+
+/** What it cost, in each currency; empty where no price is known. */
+function costOf(row) {
+  const costs = row.costs ?? (typeof row.cost === "number" ? { [row.currency]: row.cost } : {});
+  return Object.entries(costs)
+    .map(([currency, cost]) => `${cost.toFixed(2)} ${currency}`)
+    .join(" + ");
 }
