@@ -1,5 +1,6 @@
 // Requests to navi. An answer that refuses becomes a `Problem`, in the words that navi gave.
 
+import { heardAt } from "./clock.js";
 import { signal } from "./html.js";
 
 /** Whether navi wants to know who asks; the page then shows the form to sign in. */
@@ -55,6 +56,7 @@ async function request(method, path, { body, form, headers = {}, seconds = SECON
     if (stop?.aborted) throw error;
     throw new Problem(0, String(error.message ?? error));
   });
+  heardAt(response.headers.get("date"));
   if (response.ok || response.status === UNCHANGED) return response;
   throw await problemOf(response);
 }

@@ -1,21 +1,37 @@
 // What a model said in one call, with what it thought before.
 
-import { html } from "../html.js";
+import { html, memo } from "../html.js";
+import { ForkIcon } from "../icons.js";
 import { profileName } from "../session/profiles.js";
+import { t } from "../strings.js";
+import { CopyButton } from "./copy_button.js";
 import { Markdown } from "./markdown.js";
 import { Thinking } from "./thinking.js";
 
-export function Answer({ item }) {
+export const Answer = memo(({ item, session, isNamed, isInner }) => {
   const name = profileName(item.profileId);
-  if (!item.text && !item.thinking) return item.error && html`<p class="problem">${item.error.text}</p>`;
-  const thinking = item.thinking && html`<${Thinking} item=${item} />`;
-  if (!item.text) return html`<div class="answer">${thinking}</div>`;
+  const thinking =
+    item.thinking && html`<${Thinking} text=${item.thinking} from=${item.thinkingFrom} until=${item.thinkingUntil} />`;
+  const failed = item.error && (item.error.willRetry || isInner) && html`<p class="failed-call fine" dir="auto">${failureOf(item.error)}</p>`;
+  if (!item.text) return (thinking || failed) && html`<div class="answer">${thinking}${failed}</div>`;
   return html`
+    ${thinking}
     <article class="answer" aria-label=${name} aria-busy=${item.isOpen}>
-      <header><h3>${name}</h3></header>
-      ${thinking}
+      <header class=${isNamed ? "" : "hidden"}><h3>${name}</h3></header>
       <${Markdown} text=${item.text} isOpen=${item.isOpen} />
-      ${item.error && html`<p class="problem">${item.error.text}</p>`}
+      ${failed}
+      ${!item.isOpen &&
+      html`<div class="message-actions">
+        <${CopyButton} text=${item.text} />
+        ${!isInner &&
+        html`<button class="plain icon-only" aria-label=${t("fork-after")} title=${t("fork-after")} onClick=${() => session.fork(item.repliedSeq)}>
+          <${ForkIcon} />
+        </button>`}
+      </div>`}
     </article>
   `;
+});
+
+function failureOf(error) {
+  return t(error.willRetry ? "call-failed-again" : "call-failed", { why: error.text });
 }

@@ -1,19 +1,135 @@
-// A tool that waits for a person to decide.
+// A tool that waits for a person to decide, and what was decided.
 
-import { html } from "../html.js";
+import { Problem, pathOf, post } from "../api.js";
+import { html, useEffect, useId, useRef, useState } from "../html.js";
 import { t } from "../strings.js";
+import { Preview } from "./preview.js";
 
-export function Approval({ item, session }) {
-  const decide = (decision) => session.decide(item.callId, decision);
+/** The question, while it waits; the focus goes to `after` when it is answered here. */
+export function Approval({ item, session, after }) {
+  const isAsked = item.approval && !item.approval.decision && item.state === "waiting";
+  const hadFocus = useRef(false);
+  useEffect(() => {
+    if (isAsked || !hadFocus.current) return;
+    hadFocus.current = false;
+    after?.current?.focus();
+  }, [isAsked]);
+  if (!isAsked) return null;
+  return html`<${Question} item=${item} session=${session} onAnswer=${() => (hadFocus.current = true)} />`;
+}
+
+function Question({ item, session, onAnswer }) {
+  const { reason, preview } = item.approval;
+  const [edited, setEdited] = useState(null); // the arguments as JSON, while they are edited
+  const [note, setNote] = useState(null); // the reason of a denial, while it is written
+  const [problem, setProblem] = useState(null);
+  const [isBusy, setBusy] = useState(false);
+  const id = useId();
+  const field = useRef();
+  useEffect(() => field.current?.focus(), [edited === null, note === null]);
+
+  const decide = async (decision) => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await post(pathOf(session.id, "approvals", item.callId), decision);
+      onAnswer();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error.status === 0 ? t("no-answer") : error.message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const allow = (scope) => {
+    if (edited === null) return decide({ decision: "allow", scope });
+    const read = argumentsOf(edited);
+    if (read.problem) {
+      setProblem(read.problem);
+      return field.current.focus();
+    }
+    return decide({ decision: "allow", scope, arguments: read.value });
+  };
+  const deny = (event) => {
+    event.preventDefault();
+    decide({ decision: "deny", ...(note.trim() ? { note: note.trim() } : {}) });
+  };
+  const cancel = () => {
+    setNote(null);
+    setEdited(null);
+    setProblem(null);
+  };
+  const onKeyDown = (event) => {
+    if (event.key !== "Escape" || event.isComposing) return;
+    event.stopPropagation();
+    cancel();
+  };
+  const told = problem ? { "aria-invalid": "true", "aria-describedby": id } : {};
   return html`
     <div role="group" aria-label=${t("approval")} class="approval">
-      <p>${item.approval.reason}</p>
-      <pre tabindex="0">${item.approval.preview}</pre>
-      <div class="actions">
-        <button class="primary" onClick=${() => decide({ decision: "allow" })}>${t("allow")}</button>
-        <button onClick=${() => decide({ decision: "allow", scope: "session" })}>${t("allow-session")}</button>
-        <button onClick=${() => decide({ decision: "deny" })}>${t("deny")}</button>
-      </div>
+      <p class="asked"><strong>${t("approval")}</strong> <span dir="auto">${reason}</span></p>
+      <${Preview} text=${preview ?? ""} />
+      ${edited !== null &&
+      html`<label>
+        ${t("arguments")}
+        <textarea
+          class="code"
+          rows=${Math.min(14, edited.split("\n").length + 1)}
+          spellcheck="false"
+          value=${edited}
+          ref=${field}
+          onInput=${({ target }) => setEdited(target.value)}
+          onKeyDown=${onKeyDown}
+          ...${told}
+        ></textarea>
+      </label>`}
+      ${problem && html`<p role="alert" class="problem" id=${id}>${problem}</p>`}
+      ${note === null
+        ? html`<div class="actions">
+            <button class="primary" disabled=${isBusy} onClick=${() => allow("once")}>${t("allow")}</button>
+            <button disabled=${isBusy} onClick=${() => allow("session")}>${t("allow-session")}</button>
+            <button
+              aria-pressed=${edited !== null}
+              onClick=${() => (edited === null ? setEdited(JSON.stringify(item.arguments, null, 2)) : cancel())}
+            >
+              ${t("edit")}
+            </button>
+            <button disabled=${isBusy} onClick=${() => setNote("")}>${t("deny")}</button>
+          </div>`
+        : html`<form class="actions" onSubmit=${deny}>
+            <label class="wide">
+              ${t("deny-reason")}
+              <input
+                maxlength="2000"
+                placeholder=${t("deny-reason-hint")}
+                value=${note}
+                ref=${field}
+                onInput=${({ target }) => setNote(target.value)}
+                onKeyDown=${onKeyDown}
+              />
+            </label>
+            <button class="danger" disabled=${isBusy}>${t("deny")}</button>
+            <button type="button" onClick=${cancel}>${t("cancel")}</button>
+          </form>`}
     </div>
   `;
+}
+
+/** What was decided, by whom, in words. */
+export function Decision({ approval }) {
+  if (!approval?.decision) return null;
+  const name = approval.decision === "deny" ? "decided-deny" : approval.scope === "session" ? "decided-session" : "decided-allow";
+  return html`<p class="decision fine" dir="auto">
+    ${t(name, { by: approval.by ?? "" })}${approval.isEdited ? ` · ${t("decided-edited")}` : ""}${approval.note ? ` · ${approval.note}` : ""}
+  </p>`;
+}
+
+function argumentsOf(text) {
+  try {
+    const value = JSON.parse(text);
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) return { value };
+    return { problem: t("arguments-no-object") };
+  } catch (error) {
+    return { problem: t("arguments-no-json", { why: error.message }) };
+  }
 }

@@ -11,7 +11,7 @@ export function Chat({ session }) {
   const state = session.conversation.value;
   return html`
     <${Conversation} session=${session} state=${state} />
-    <${Composer} session=${session} isRunning=${runningTurn(state) !== null} />
+    <${Composer} session=${session} isRunning=${runningTurn(state) !== null} canStop=${state.line !== null} />
     <footer class="below"><${Activity} session=${session} /><${Gauge} session=${session} /></footer>
   `;
 }

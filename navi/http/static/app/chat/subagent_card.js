@@ -1,20 +1,50 @@
 // A subagent: a card that opens to its own conversation.
 
-import { html, useState } from "../html.js";
+import { awaitingApproval } from "../folds/conversation.js";
+import { html, memo, useRef } from "../html.js";
+import { BotIcon } from "../icons.js";
 import { profileName } from "../session/profiles.js";
 import { t } from "../strings.js";
+import { aboutTool } from "./about_tool.js";
+import { Approval } from "./approval.js";
+import { Card } from "./card.js";
 import { Item } from "./item.js";
+import { Markdown } from "./markdown.js";
+import { StateShape, StateWord } from "./state_words.js";
+import { TimeOf } from "./tool_card.js";
 
-export function SubagentCard({ item, turn, session }) {
-  const [isOpen, setOpen] = useState(false);
+export const SubagentCard = memo(({ item, session, isRunning, isAsked }) => {
+  const head = useRef();
+  const own = { items: item.items, status: isRunning ? "running" : "completed" };
+  const name = profileName(item.profileId);
+  const asked = isAsked ? awaitingApproval(item.items) : [];
   return html`
-    <div role="group" aria-label=${t("subagent-card", { name: profileName(item.profileId) })} class="card subagent" data-state=${item.state}>
-      <button class="plain card-head" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
-        <span class="state">${t(`state-${item.state}`)}</span> <b>${profileName(item.profileId)}</b> ${item.task}
-      </button>
-      ${isOpen && html`<div class="card-body">
-        ${item.items.map((inner) => html`<${Item} key=${inner.key} item=${inner} turn=${turn} session=${session} />`)}
-      </div>`}
-    </div>
+    <${Card}
+      name=${t("subagent-card", { name })}
+      kind="subagent"
+      state=${item.state}
+      headRef=${head}
+      line=${html`
+        <${StateShape} state=${item.state} /> <${BotIcon} /> <b>${name}</b> <span class="about" dir="auto">${aboutTool({ task: item.task })}</span>
+        <${StateWord} state=${item.state} /> <${TimeOf} item=${item} />
+      `}
+      beside=${asked.map((tool) => html`<${Approval} key=${tool.callId} item=${tool} session=${session} after=${head} />`)}
+    >
+      ${() => html`
+        <section>
+          <h4>${t("task")}</h4>
+          <p class="said" dir="auto">${item.task}</p>
+        </section>
+        <div class="inner">
+          ${item.items.map((inner) => html`<${Item} key=${inner.key} item=${inner} turn=${own} session=${session} isAsked=${false} />`)}
+        </div>
+        ${item.result !== undefined &&
+        item.result !== item.items.findLast((inner) => inner.kind === "answer")?.text &&
+        html`<section>
+          <h4>${t(item.completedNormally ? "result" : "result-early")}</h4>
+          <${Markdown} text=${item.result} isOpen=${false} />
+        </section>`}
+      `}
+    <//>
   `;
-}
+});

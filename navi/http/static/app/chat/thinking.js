@@ -1,19 +1,27 @@
 // What a model thought: open while it thinks, folded once the answer begins.
 
-import { html, useState } from "../html.js";
+import { html, memo, useLayoutEffect, useRef } from "../html.js";
+import { ThinkingIcon } from "../icons.js";
 import { duration, t } from "../strings.js";
+import { Card } from "./card.js";
+import { Elapsed } from "./elapsed.js";
 
-export function Thinking({ item }) {
-  const isThinking = item.thinkingUntil === null;
-  const [opened, setOpened] = useState(null); // what the reader chose, if anything
-  const isOpen = opened ?? isThinking;
-  const time = isThinking ? "" : duration(Date.parse(item.thinkingUntil) - Date.parse(item.thinkingFrom));
+export const Thinking = memo(({ text, from, until }) => {
+  const isThinking = until === null;
+  const line = isThinking
+    ? html`<${ThinkingIcon} /> <span class="about">${t("thinking-now")}</span> <${Elapsed} from=${from} />`
+    : html`<${ThinkingIcon} /> <span class="about">${t("thought-for", { time: duration(Date.parse(until) - Date.parse(from)) })}</span>`;
   return html`
-    <div role="group" aria-label=${t("thinking")} class="card thinking">
-      <button class="plain card-head" aria-expanded=${isOpen} onClick=${() => setOpened(!isOpen)}>
-        ${isThinking ? t("thinking-now") : t("thought-for", { time })}
-      </button>
-      ${isOpen && html`<div class="card-body said" dir="auto">${item.thinking}</div>`}
-    </div>
+    <${Card} name=${t("thinking")} kind="thinking" open=${isThinking} line=${line}>
+      <${Text} text=${text} isLive=${isThinking} />
+    <//>
   `;
+});
+
+function Text({ text, isLive }) {
+  const place = useRef();
+  useLayoutEffect(() => {
+    if (isLive) place.current.scrollTop = place.current.scrollHeight;
+  }, [text, isLive]);
+  return html`<div class="said thoughts" dir="auto" tabindex="0" ref=${place}>${text}</div>`;
 }

@@ -1,23 +1,62 @@
 // A call of a tool: one line from waiting to done, that opens.
 
-import { html, useState } from "../html.js";
-import { duration, t } from "../strings.js";
-import { Approval } from "./approval.js";
+import { html, memo, useRef } from "../html.js";
+import { t } from "../strings.js";
+import { aboutTool } from "./about_tool.js";
+import { Approval, Decision } from "./approval.js";
+import { Card } from "./card.js";
+import { Elapsed } from "./elapsed.js";
+import { Output } from "./output.js";
+import { Pictures } from "./pictures.js";
+import { StateShape, StateWord } from "./state_words.js";
 
-export function ToolCard({ item, session }) {
-  const [isOpen, setOpen] = useState(false);
+export const ToolCard = memo(({ item, session, isAsked = true }) => {
+  const head = useRef();
+  const about = aboutTool(item.arguments);
   return html`
-    <div role="group" aria-label=${t("tool-card", { name: item.name })} class="card tool" data-state=${item.state}>
-      <button class="plain card-head" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
-        <span class="state">${t(`state-${item.state}`)}</span> <b>${item.name}</b>
-        ${item.durationMs !== undefined && html`<span class="fine">${duration(item.durationMs)}</span>`}
-      </button>
-      ${item.approval && !item.approval.decision && item.state === "waiting" && html`<${Approval} item=${item} session=${session} />`}
-      ${isOpen &&
-      html`<div class="card-body">
-        <pre tabindex="0">${JSON.stringify(item.arguments, null, 2)}</pre>
-        <pre tabindex="0">${item.output}</pre>
-      </div>`}
-    </div>
+    <${Card}
+      name=${t("tool-card", { name: item.name })}
+      kind="tool"
+      state=${item.state}
+      headRef=${head}
+      line=${html`
+        <${StateShape} state=${item.state} /> <b>${item.name}</b> <span class="about" dir="auto">${about}</span>
+        <${StateWord} state=${item.state} /> <${TimeOf} item=${item} />
+      `}
+      beside=${html`
+        ${isAsked && html`<${Approval} key=${item.callId} item=${item} session=${session} after=${head} />`}
+        ${item.images?.length > 0 && html`<${Pictures} session=${session} pictures=${item.images} />`}
+      `}
+    >
+      ${() => html`<${Opened} item=${item} />`}
+    <//>
+  `;
+});
+
+/** How long a call ran, or runs. */
+export function TimeOf({ item }) {
+  if (item.durationMs !== undefined) return html`<${Elapsed} milliseconds=${item.durationMs} />`;
+  return item.state === "running" && html`<${Elapsed} from=${item.from} />`;
+}
+
+function Opened({ item }) {
+  const isRunning = item.state === "running";
+  return html`
+    <${Decision} approval=${item.approval} />
+    <${Arguments} args=${item.arguments} />
+    ${item.output && html`<${Output} name=${t(isRunning ? "output" : "result")} text=${String(item.output)} isLive=${isRunning} />`}
+    ${item.isTruncated && html`<p class="fine">${t("result-cut")}</p>`}
+  `;
+}
+
+/** Arguments as they are: what has several lines as text, all else as JSON. */
+function Arguments({ args }) {
+  const isPlain = args !== null && typeof args === "object" && !Array.isArray(args);
+  const long = isPlain ? Object.entries(args).filter(([, value]) => typeof value === "string" && value.includes("\n")) : [];
+  const rest = isPlain ? Object.fromEntries(Object.entries(args).filter(([name]) => !long.some(([other]) => other === name))) : args;
+  const hasRest = !isPlain || Object.keys(rest).length > 0 || long.length === 0;
+  return html`
+    ${hasRest && html`<${Output} name=${t("arguments")} text=${JSON.stringify(rest, null, 2) ?? ""} />`}
+    ${long.map(([name, value]) => html`<${Output} key=${name} name=${name} text=${value} />`)}
   `;
 }

@@ -1,17 +1,78 @@
-// A message of a person.
+// A message of a person: its receipt, its files, and saying it otherwise.
 
-import { html } from "../html.js";
+import { html, memo, useEffect, useRef, useState } from "../html.js";
+import { ForkIcon, PencilIcon, RetryIcon } from "../icons.js";
 import { t } from "../strings.js";
+import { CopyButton } from "./copy_button.js";
+import { Files } from "./pictures.js";
 
 const RECEIPTS = { delivered: "delivered", withdrawn: "withdrawn", sending: "sending" };
 
-export function UserMessage({ item }) {
+export const UserMessage = memo(({ item, session }) => {
+  const [isChanging, setChanging] = useState(false);
+  const pencil = useRef();
   const receipt = item.state === "waiting" ? (item.mode === "steer" ? "with-the-next-call" : "queued") : RECEIPTS[item.state];
+  const end = () => {
+    setChanging(false);
+    pencil.current?.focus();
+  };
+  const can = item.state === "delivered" || item.state === "withdrawn";
   return html`
     <article class="user-message" aria-label=${t("you")} data-state=${item.state}>
-      <header><h3>${t("you")}</h3> <span class="receipt">${t(receipt)}</span></header>
-      <div class="said" dir="auto">${item.content}</div>
-      ${item.files?.length > 0 && html`<ul class="files">${item.files.map((file) => html`<li key=${file}>${file}</li>`)}</ul>`}
+      <header>
+        <h3>${t("you")}</h3>
+        <div class="message-actions">
+          <${CopyButton} text=${item.content} />
+          ${can &&
+          html`
+            <button class="plain icon-only" aria-label=${t("rewrite")} title=${t("rewrite")} ref=${pencil} onClick=${() => setChanging(true)}>
+              <${PencilIcon} />
+            </button>
+            <button class="plain icon-only" aria-label=${t("ask-again")} title=${t("ask-again")} onClick=${() => session.sayAgain(item, item.content)}>
+              <${RetryIcon} />
+            </button>
+            <button class="plain icon-only" aria-label=${t("fork-before")} title=${t("fork-before")} onClick=${() => session.fork(item.seq - 1)}>
+              <${ForkIcon} />
+            </button>
+          `}
+        </div>
+        <span class="receipt">${t(receipt)}</span>
+      </header>
+      ${isChanging
+        ? html`<${Change} content=${item.content} onSay=${(content) => session.sayAgain(item, content)} onEnd=${end} />`
+        : html`<div class="said" dir="auto">${item.content}</div>`}
+      ${item.files?.length > 0 && html`<${Files} session=${session} names=${item.files} />`}
     </article>
+  `;
+});
+
+/** Saying it otherwise: in a fork, so that nothing of this conversation is lost. */
+function Change({ content, onSay, onEnd }) {
+  const [words, setWords] = useState(content);
+  const field = useRef();
+  useEffect(() => {
+    field.current.focus();
+    field.current.setSelectionRange(content.length, content.length);
+  }, []);
+  const say = async (event) => {
+    event.preventDefault();
+    if (words.trim() && (await onSay(words.trim()))) onEnd();
+  };
+  const onKeyDown = (event) => {
+    if (event.isComposing) return;
+    if (event.key === "Escape") {
+      event.stopPropagation();
+      onEnd();
+    } else if (event.key === "Enter" && !event.shiftKey && !event.altKey) say(event);
+  };
+  return html`
+    <form class="change" onSubmit=${say}>
+      <textarea aria-label=${t("new-wording")} dir="auto" rows="2" value=${words} ref=${field} onInput=${({ target }) => setWords(target.value)} onKeyDown=${onKeyDown}></textarea>
+      <div class="actions">
+        <button class="primary">${t("say-in-fork")}</button>
+        <button type="button" onClick=${onEnd}>${t("cancel")}</button>
+        <span class="fine">${t("say-in-fork-explained")}</span>
+      </div>
+    </form>
   `;
 }

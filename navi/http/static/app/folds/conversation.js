@@ -7,26 +7,29 @@
 // endedAt, items, now, ...}. What happens between turns stands in turns of status "between".
 //
 // Items, by `kind`:
-//   user      {seq, messageId, content, files, at, mode, state: "waiting" | "delivered" | "withdrawn"}
+//   user      {seq, messageId, content, files, at, mode, state: "waiting" | "delivered" | "withdrawn", deliveredSeq}
 //   answer    {seq, callId, profileId, at, text, thinking, thinkingFrom, thinkingUntil, isOpen, isPartial, error}
 //   tool      {callId, name, arguments, state, output, isTruncated, from, until, durationMs, approval}
 //   subagent  {callId, subagentId, profileId, task, result, state, items, ...}: a tool that became one
-//   plan      {seq, text, steps, complexity, milestones}
+//   plan      {seq, phase, text, steps, complexity, milestones, todo}: `phase` while it is made, else null;
+//             `todo` is the session's list while the plan is its last one, null for a subagent's
 //   summary   {seq, summary, keptFromSeq, tokensBefore, tokensAfter, trigger, isUndone}
 //   taken_in  {seq, messages}
 //   note      {seq, note, ...}: a line about something that happened (profile, resumed, memory, ...)
+// `waiting` are messages that no turn has yet, `line` the place of the first of them: {place, since}, or null.
 // An item has a `key` that is unique in the session.
 
 const TOOL_STATES = { ok: "done", error: "failed", denied: "denied", skipped: "skipped", unknown: "unknown" };
 const LIVE_OUTPUT = 64 * 1024; // characters of a running tool's output that are kept for looking at
 
 export function initial() {
-  return { seq: 0, profileId: null, turns: [], waiting: [], todo: [], calls: new Map() };
+  return { seq: 0, profileId: null, turns: [], waiting: [], todo: [], line: null };
 }
 
 export function apply(state, event) {
   const step = STEPS[event.type];
-  const after = step ? step(state, event, event.data ?? {}) : state;
+  const before = step && event.type !== "turn_started" ? withTurn(state, event) : state;
+  const after = step ? step(before, event, event.data ?? {}) : before;
   return after === state ? { ...state, seq: event.seq } : Object.assign(after, { seq: event.seq });
 }
 
@@ -76,26 +79,17 @@ const STEPS = {
   },
   message_delivered(state, event, data) {
     const [found, waiting] = taken(state.waiting, data.message_seq);
-    return found ? add({ ...state, waiting }, event, { ...found, state: "delivered" }) : state;
+    const item = { ...found, state: "delivered", deliveredSeq: event.seq };
+    return found ? add({ ...state, waiting }, event, item) : state;
   },
   message_withdrawn(state, event, data) {
     const [found, waiting] = taken(state.waiting, data.message_seq);
-    return found ? add({ ...state, waiting }, event, { ...found, state: "withdrawn" }) : state;
+    const line = waiting.length ? state.line : null;
+    return found ? add({ ...state, waiting, line }, event, { ...found, state: "withdrawn" }) : state;
   },
 
   turn_started(state, event, data) {
-    const turn = {
-      key: `turn-${event.turn_id}`,
-      turnId: event.turn_id,
-      seq: event.seq,
-      status: "running",
-      startedAt: event.at,
-      endedAt: null,
-      items: [],
-      isPlanned: Boolean(data.planning),
-      now: { what: "starting", since: event.at },
-    };
-    return { ...state, turns: [...state.turns, turn] };
+    return { ...state, line: null, turns: [...state.turns, { ...newTurn(event), isPlanned: Boolean(data.planning) }] };
   },
   turn_resumed(state, event, data) {
     return changeTurn(add(state, event, note(event, "resumed", { reason: data.reason })), event, (turn) => ({
@@ -117,27 +111,47 @@ const STEPS = {
   turn_stopped: (state, event, data) => end(state, event, "stopped", { by: data.by }),
   turn_failed: (state, event, data) => end(state, event, "failed", { failure: data }),
 
-  planning_phase_completed: (state, event, data) =>
-    during(state, event, { what: "planning", phase: data.phase + 1 }),
+  planning_phase_completed(state, event, data) {
+    // A plan that is not needed, or could not be made, leaves nothing; one that is ready comes with this event.
+    const isOver = data.phase === 3 ? data.verdict !== "plan" : data.verdict === "direct" || data.verdict === "failed";
+    const after = isOver
+      ? changeItems(state, event, (items) => items.filter((item) => item.kind !== "plan" || item.phase === null))
+      : changePlan(state, event, (item) => ({ ...item, phase: Math.min(3, data.phase + 1) }));
+    return isOver ? during(after, event, { what: "starting" }) : after;
+  },
   plan_ready(state, event, data) {
-    const item = {
-      kind: "plan",
-      key: `plan-${event.seq}`,
+    const plan = {
       seq: event.seq,
+      phase: null,
       text: data.plan,
       steps: data.steps ?? [],
       complexity: data.complexity,
       milestones: data.milestones ?? [],
+      todo: null,
     };
-    return add(state, event, item);
+    const after = changePlan(state, event, (item) => ({ ...item, ...plan }));
+    return during(after === state ? add(state, event, { ...newPlan(event), ...plan }) : after, event, { what: "starting" });
   },
-  todo_updated: (state, event, data) => ({ ...state, todo: data.items }),
+  todo_updated(state, event, data) {
+    const after = { ...state, todo: data.items };
+    const last = state.turns.flatMap((turn) => turn.items).findLast((item) => item.kind === "plan" && item.phase === null);
+    const here = state.turns[turnIndex(state, event)]?.items.includes(last);
+    if (last && (here || !last.todo || last.todo.some((item) => OPEN_STATES.has(item.status)))) {
+      return changeAnywhere(after, (item) => item === last, (item) => ({ ...item, todo: data.items }));
+    }
+    // A list without a plan stands as one.
+    return data.items.length ? add(after, event, { ...newPlan(event), phase: null, todo: data.items }, null) : after;
+  },
 
-  model_waiting: (state, event, data) =>
-    during(state, event, { what: "waiting", place: data.place, reason: data.reason }),
+  model_waiting(state, event, data) {
+    // Outside turns a message waits until its user may have another turn.
+    if (!event.turn_id) return { ...state, line: { place: data.place, since: event.at } };
+    return during(state, event, { what: "waiting", place: data.place, reason: data.reason });
+  },
   model_called(state, event, data) {
     if (data.purpose === "planning" || data.purpose === "review") {
-      return during(state, event, { what: "planning", phase: state.turns.at(-1)?.now?.phase ?? 1 });
+      const begun = changePlan(state, event, (item) => ({ ...item }));
+      return during(begun === state ? add(state, event, newPlan(event)) : begun, event, { what: "planning" });
     }
     if (data.purpose === "compression" && event.turn_id) return during(state, event, { what: "compressing" });
     if (data.purpose !== "turn") return state;
@@ -168,7 +182,7 @@ const STEPS = {
     return during(after, event, { what: "thinking" }, keepsIteration);
   },
   thinking_ended: (state, event, data) =>
-    changeCall(state, event, data.call_id, (item) => ({ ...item, thinkingUntil: event.at })),
+    changeCall(state, event, data.call_id, (item) => ({ ...item, thinkingUntil: event.at, thinkingEnded: event.at })),
   text_delta(state, event, data) {
     if (data.text === undefined) return state;
     const after = changeCall(state, event, data.call_id, (item) => ({
@@ -183,8 +197,9 @@ const STEPS = {
       ...item,
       text: data.content,
       thinking: data.thinking ?? "",
-      thinkingFrom: data.thinking ? (item.thinkingFrom ?? item.at) : null,
-      thinkingUntil: item.thinkingUntil ?? event.at,
+      // Of facts alone, so that a page that saw the deltas and one that did not show the same.
+      thinkingFrom: data.thinking ? new Date(Date.parse(item.at) + (data.first_chunk_ms ?? 0)).toISOString() : null,
+      thinkingUntil: item.thinkingEnded ?? event.at,
       isOpen: false,
       repliedSeq: event.seq,
       usage: data.usage,
@@ -199,8 +214,8 @@ const STEPS = {
   model_call_failed(state, event, data) {
     return changeCall(state, event, data.call_id, (item) => ({
       ...item,
-      text: data.answer || data.partial_text || "",
-      thinkingUntil: item.thinkingUntil ?? event.at,
+      text: data.kept ? [...data.partial_text].slice(0, data.kept).join("") : (data.partial_text ?? ""),
+      thinking: "", // its deltas are not kept, so that it could not be shown again
       isOpen: false,
       isPartial: true,
       repliedSeq: event.seq,
@@ -213,12 +228,17 @@ const STEPS = {
     const after = changeTool(state, event, data, (item) => ({ ...item, state: "waiting", approval }));
     return during(after, event, { what: "approval", name: data.name });
   },
-  approval_decided: (state, event, data) =>
-    changeTool(state, event, data, (item) => ({
+  approval_decided(state, event, data) {
+    const after = changeTool(state, event, data, (item) => ({
       ...item,
       arguments: data.arguments ?? item.arguments,
-      approval: { ...item.approval, decision: data.decision, scope: data.scope, by: data.by, note: data.note },
-    })),
+      approval: {
+        ...item.approval,
+        ...{ decision: data.decision, scope: data.scope, by: data.by, note: data.note, isEdited: Boolean(data.arguments) },
+      },
+    }));
+    return during(after, event, { what: "starting" }, keepsIteration);
+  },
   tool_started(state, event, data) {
     const after = changeTool(state, event, data, (item) => ({
       ...item,
@@ -252,6 +272,7 @@ const STEPS = {
       subagentId: event.subagent_id,
       profileId: data.profile_id,
       task: data.task,
+      taskSeq: event.seq,
       items: [],
     });
     return changeItem(state, event, (item) => item.callId === data.call_id && item.kind === "tool", change);
@@ -288,6 +309,36 @@ const STEPS = {
   budget_reached: (state, event, data) => add(state, event, note(event, "budget", data)),
   content_erased: (state, event) => add(state, event, note(event, "erased", {})),
 };
+
+const OPEN_STATES = new Set(["pending", "in_progress"]);
+
+function newTurn(event) {
+  return {
+    key: `turn-${event.turn_id}`,
+    turnId: event.turn_id,
+    seq: event.seq,
+    status: "running",
+    startedAt: event.at,
+    endedAt: null,
+    items: [],
+    isPlanned: false,
+    now: { what: "starting", since: event.at },
+  };
+}
+
+/** A page that opens in the middle of a long turn has not seen it start. */
+function withTurn(state, event) {
+  if (!event.turn_id || turnIndex(state, event) >= 0) return state;
+  return { ...state, turns: [...state.turns, newTurn(event)] };
+}
+
+function newPlan(event) {
+  const { seq, at, subagent_id: subagentId } = event;
+  return { kind: "plan", key: `plan-${seq}`, seq, at, of: subagentId ?? null, phase: 1, text: "", steps: [], milestones: [], todo: null };
+}
+
+const changePlan = (state, event, change) =>
+  changeItem(state, event, (item) => item.kind === "plan" && item.phase !== null && item.of === (event.subagent_id ?? null), change);
 
 function keepsIteration(before) {
   return before?.iteration === undefined ? {} : { iteration: before.iteration };
@@ -345,11 +396,11 @@ function during(state, event, now, more = () => ({})) {
 }
 
 /** Put an item at the end of its turn, of its subagent, or between turns. */
-function add(state, event, item) {
+function add(state, event, item, subagentId = event.subagent_id) {
   const index = turnIndex(state, event);
   if (index >= 0) {
     const turn = state.turns[index];
-    return { ...state, turns: state.turns.with(index, { ...turn, items: added(turn.items, event.subagent_id, item) }) };
+    return { ...state, turns: state.turns.with(index, { ...turn, items: added(turn.items, subagentId, item) }) };
   }
   const last = state.turns.at(-1);
   if (last?.status === "between") {
@@ -364,6 +415,16 @@ function added(items, subagentId, item) {
   return changed(items, (other) => other.subagentId === subagentId, (subagent) => ({
     ...subagent,
     items: [...subagent.items, item],
+  }));
+}
+
+/** Change the items of the turn of an event, or of its subagent. */
+function changeItems(state, event, change) {
+  return changeTurn(state, event, (turn) => ({
+    ...turn,
+    items: event.subagent_id
+      ? changed(turn.items, (item) => item.subagentId === event.subagent_id, (item) => ({ ...item, items: change(item.items) }))
+      : change(turn.items),
   }));
 }
 
@@ -384,7 +445,7 @@ function changeAnywhere(state, isIt, change) {
 }
 
 const changeCall = (state, event, callId, change) =>
-  changeItem(state, event, (item) => item.kind === "answer" && item.callId === callId, change);
+  changeItem(state, event, (item) => item.kind === "answer" && item.isOpen && item.callId === callId, change);
 
 /** Change a tool's item; a tool that no reply of a turn asked for, a plan's for one, gets its item now. */
 function changeTool(state, event, data, change) {

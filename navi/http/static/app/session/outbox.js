@@ -77,9 +77,18 @@ export class Outbox {
     keep(this._name, messages.length ? messages : null);
   }
 
-  /** Send a message to a session that is not open here. */
-  static send(sessionId, { content, files = [] }) {
-    const body = { message_id: crypto.randomUUID(), content, files };
-    return post(`${pathOf(sessionId, "messages")}?wait=false`, body);
+  /** Send a message to a session that is not open here; where nobody answers it is sent once it is open. */
+  static async send(sessionId, { content, files = [] }) {
+    const message = { message_id: crypto.randomUUID(), content, files, mode: "queue" };
+    const name = `outbox.${sessionId}`;
+    keep(name, [...kept(name, []), message]);
+    try {
+      await post(`${pathOf(sessionId, "messages")}?wait=false`, message);
+    } catch (error) {
+      const isKept = kept(name, []).some(({ message_id: id }) => id === message.message_id);
+      if (error instanceof Problem && error.mayPass && isKept) return;
+      keep(name, kept(name, []).filter(({ message_id: id }) => id !== message.message_id));
+      throw error;
+    }
   }
 }

@@ -16,7 +16,9 @@ export function StartPage() {
   useTitle("");
   const begin = (message) =>
     doing(async () => {
-      const made = await post("/sessions", message.profileId ? { profile_id: message.profileId } : {});
+      const made = message.sessionId
+        ? { id: message.sessionId } // made when its first file came
+        : await post("/sessions", message.profileId ? { profile_id: message.profileId } : {});
       await Outbox.send(made.id, message);
       go({ sessionId: made.id });
       readSessions();

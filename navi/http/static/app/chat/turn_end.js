@@ -1,0 +1,33 @@
+// How a turn ended, where that is worth a line; what one can do about it.
+
+import { html, memo } from "../html.js";
+import { AlertIcon, RetryIcon } from "../icons.js";
+import { t } from "../strings.js";
+
+const KINDS = new Set([
+  ...["timeout_first_chunk", "timeout_chunk", "connection", "http", "protocol", "interrupted", "overflow"],
+  ...["context_overflow", "runaway", "budget", "crash_loop", "no_model"],
+]);
+
+/** The end of a turn; of the last one of a session with a way to go on. */
+export const TurnEnd = memo(({ turn, session, isLast }) => {
+  if (turn.status === "failed") return html`<${Failed} turn=${turn} session=${session} isLast=${isLast} />`;
+  if (turn.status === "stopped") return html`<p class="turn-end fine">${t("stopped")}</p>`;
+  if (turn.limitReached) return html`<p class="turn-end fine">${t("limit-reached")}</p>`;
+  if (turn.isTruncated) return html`<p class="turn-end fine">${t("answer-cut")}</p>`;
+  return null;
+});
+
+function Failed({ turn, session, isLast }) {
+  const message = turn.items.findLast((item) => item.kind === "user");
+  const { kind, error } = turn.failure;
+  const canRetry = isLast && message && session.moment.value === null;
+  return html`
+    <div class="turn-end failed" role=${isLast ? "alert" : undefined}>
+      <p><${AlertIcon} /> <strong>${t(`failed-${KINDS.has(kind) ? kind : "other"}`)}</strong></p>
+      <p class="fine" dir="auto">${error}</p>
+      ${canRetry &&
+      html`<button onClick=${() => session.outbox.send({ content: message.content, files: message.files })}><${RetryIcon} /> ${t("retry")}</button>`}
+    </div>
+  `;
+}

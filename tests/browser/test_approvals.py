@@ -1,0 +1,88 @@
+"""Decisions in the page: with a preview, other arguments, a reason, and who decided afterwards."""
+
+import json
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.test_cards import open_session
+from tests.browser.test_conversation import say
+from tests.support.navi_process import NaviProcess
+
+FIRST = json.dumps({"action": "write", "path": "tea.txt", "content": "Assam\n"})
+SECOND = json.dumps({"action": "write", "path": "tea.txt", "content": "Sencha\n"})
+THIRD = json.dumps({"action": "list"})
+
+
+@pytest.fixture(scope="module")
+def careful(navi: NaviProcess) -> str:
+    """A profile that asks before files are touched."""
+    folder = navi.data_dir / "profiles" / "careful"
+    folder.mkdir(parents=True, exist_ok=True)
+    asks = {"name": "Careful", "approvals": [{"tool": "filesystem", "then": "ask"}]}
+    (folder / "config.json").write_text(json.dumps(asks))
+    return "careful"
+
+
+async def test_a_call_is_allowed_changed_and_denied(
+    page: Page, navi: NaviProcess, careful: str
+) -> None:
+    session = await open_session(page, navi, careful)
+    calls = "\n!then\n".join(f"!tool filesystem {one}" for one in (FIRST, SECOND, THIRD))
+    await say(page, f"{calls}\n!then\n!say Done.")
+    log = page.get_by_role("log", name="Conversation")
+    tools = log.get_by_role("group", name="Tool filesystem")
+    asked = log.get_by_role("group", name="Approval needed")
+    await expect(page.get_by_role("status")).to_have_text("Approval needed")
+    await expect(page.get_by_text(re.compile("waiting for you"))).to_be_visible()
+    await expect(asked).to_contain_text("+Assam")
+    await asked.get_by_role("button", name="Allow", exact=True).focus()
+    await page.keyboard.press("Enter")
+    await expect(tools.first).to_contain_text("done")
+    # What was asked is gone: the focus is on the line of what was decided.
+    await expect(tools.first.get_by_role("button").first).to_be_focused()
+
+    await expect(asked).to_contain_text("-Assam")
+    await asked.get_by_role("button", name="Edit").click()
+    edited = asked.get_by_role("textbox", name="Arguments")
+    await expect(edited).to_be_focused()
+    for wrong, words in (("{", "This is not JSON"), ('{"action": 3}', "allowed: append, list")):
+        await edited.fill(wrong)
+        await asked.get_by_role("button", name="Allow", exact=True).click()
+        await expect(asked.get_by_role("alert")).to_contain_text(words)
+        await expect(edited).to_have_attribute("aria-invalid", "true")
+    await edited.fill(SECOND.replace("Sencha", "Oolong"))
+    await asked.get_by_role("button", name="Allow", exact=True).click()
+    await expect(tools.nth(1)).to_contain_text("done")
+    await tools.nth(1).get_by_role("button").first.click()
+    await expect(tools.nth(1)).to_contain_text(re.compile("Allowed by .* with other arguments"))
+    await expect(tools.nth(1)).to_contain_text("Oolong")
+
+    await expect(tools.nth(2)).to_contain_text("waiting")
+    await page.reload()
+    await asked.get_by_role("button", name="Deny").click()
+    await asked.get_by_role("textbox", name="Reason").fill("nobody asked for it")
+    await asked.get_by_role("button", name="Deny").click()
+    await expect(tools.nth(2)).to_contain_text("denied")
+    await tools.nth(2).get_by_role("button").first.click()
+    await expect(tools.nth(2)).to_contain_text(re.compile("Denied by .*nobody asked for it"))
+    await expect(log.get_by_role("article", name="Careful")).to_contain_text("Done.")
+    events = (await navi.get(f"/sessions/{session}/events?type=approval_decided"))["events"]
+    assert [event["data"]["decision"] for event in events] == ["allow", "allow", "deny"]
+
+
+async def test_a_subagents_question_stands_where_it_is_seen(
+    page: Page, navi: NaviProcess, careful: str
+) -> None:
+    await open_session(page, navi, careful)
+    task = f"!tool filesystem {FIRST}\n!then\n!tool filesystem {SECOND}\n!then\n!say Written."
+    await say(page, f"!tool spawn_agent {json.dumps({'task': task})}\n!then\n!say Done.")
+    card = page.get_by_role("log").get_by_role("group", name=re.compile("^Subagent"))
+    asked = card.get_by_role("group", name="Approval needed")
+    await expect(asked).to_have_count(1)
+    await card.get_by_role("button").first.click()
+    await expect(asked).to_have_count(1)
+    await asked.get_by_role("button", name="Allow for this session").click()
+    await expect(card.get_by_role("group", name="Tool filesystem").nth(1)).to_contain_text("done")
+    await expect(asked).to_have_count(0)
