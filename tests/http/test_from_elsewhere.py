@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from litestar.types import Scope
@@ -15,6 +16,7 @@ from navi.cli.shared.remote import open_remote
 from navi.domain.vocabulary.events import SessionRenamed
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.domain.vocabulary.principal import Principal
+from navi.http.api.sessions import SessionAnswer
 from tests.support.agent_node import TIMEOUT
 from tests.support.app import RunningApp, running_app
 from tests.support.navi_process import Finished, run_navi
@@ -245,3 +247,22 @@ async def test_who_follows_sees_each_event_once(there: RunningApp, session_id: s
                     break
 
     assert seen == list(range(1, seen[-1] + 1))
+
+
+def test_a_session_of_a_navi_that_knows_less_of_it_is_read() -> None:
+    told = {
+        "id": "01990000-0000-7000-8000-000000000001",
+        "owner": "local",
+        "profile_id": "assistant",
+        "name": None,
+        "pinned": False,
+        "created_at": None,
+        "last_active": None,
+        "status": "idle",
+        "seq": 1,
+        "context_token_count": None,
+        "forked_from": None,
+        "usage": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": None, "calls": 0},
+        "waiting": [],
+    }
+    assert msgspec.convert(told, SessionAnswer).context_window is None

@@ -88,7 +88,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
     status: Literal["idle", "running"]
     seq: int
     context_token_count: int | None
-    context_window: int | None
+    context_window: int | None = None
     forked_from: Origin | None
     usage: UsageAnswer
     waiting: tuple[WaitingCall, ...]
