@@ -279,11 +279,11 @@ async def open_node(
                     pictures=PicturesOfSessions(services.ports.workspaces, environment),
                     calls=_calls(settings),
                     compression=compress_settings(settings),
-                    limits=accounts.find_principal,
+                    limits=accounts.rights,
                     places=places,
                     search=search_in_time,
-                    token_limits=accounts.find_principal,
-                    user_of=accounts.find_principal.user_of,
+                    token_limits=accounts.rights,
+                    user_of=accounts.rights.user_of,
                 )
             )
         )

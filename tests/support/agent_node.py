@@ -28,7 +28,7 @@ from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.toolbox import ToolPorts, Tools
-from navi.application.accounts.find_principal import AuthMode
+from navi.application.accounts.user_rights import AuthMode
 from navi.application.agent.agent_actions import SUBAGENT_SECONDS
 from navi.application.agent.compress import CompressSettings
 from navi.application.agent.model_calls.ask_model import CallSettings
@@ -265,11 +265,11 @@ async def agent_node(
             compression=CompressSettings(
                 enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3
             ),
-            limits=accounts.find_principal,
+            limits=accounts.rights,
             places=InMemoryPlaceLocks(world.places),
             search=search_in_time,
-            token_limits=accounts.find_principal,
-            user_of=accounts.find_principal.user_of,
+            token_limits=accounts.rights,
+            user_of=accounts.rights.user_of,
             subagent_seconds=subagent_seconds,
         )
         composed = compose_agent(replace(live_parts(ports), follows=follow))

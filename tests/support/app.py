@@ -12,7 +12,7 @@ from navi.adapters.files.price_file import PriceFile
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.system import SystemClock
-from navi.application.accounts.find_principal import AuthMode
+from navi.application.accounts.user_rights import AuthMode
 from navi.application.agent.compress import CompressSettings
 from navi.application.followers.take_gauges import TakeGauges
 from navi.application.reading.context_windows import ContextWindows

@@ -3,10 +3,12 @@
 from msgspec import Struct
 
 from navi.application.accounts.audit_log import AuditLog
-from navi.application.accounts.find_principal import AuthMode, FindPrincipal
+from navi.application.accounts.find_principal import FindPrincipal
 from navi.application.accounts.manage_tokens import ManageTokens
 from navi.application.accounts.manage_users import ManageUsers
 from navi.application.accounts.sign_in import SignIn
+from navi.application.accounts.user_rights import AuthMode, UserRights
+from navi.application.accounts.watch_access import WatchAccess
 from navi.application.composition.compose_log_services import LogServices
 from navi.domain.vocabulary.principal import Limits
 from navi.ports.accounts import Accounts, Passwords
@@ -16,7 +18,9 @@ class AccountServices(Struct, frozen=True, kw_only=True):
     """What a process does with users, logins and tokens."""
 
     audit_log: AuditLog
+    rights: UserRights
     find_principal: FindPrincipal
+    access: WatchAccess
     sign_in: SignIn
     users: ManageUsers
     tokens: ManageTokens
@@ -39,11 +43,12 @@ def compose_accounts(
     """
     clock, ids = services.ports.clock, services.ports.ids
     audit_log = AuditLog(services.records, accounts)
+    rights = UserRights(accounts, mode=mode, limits=limits, proxy_admins=proxy_admins)
     return AccountServices(
         audit_log=audit_log,
-        find_principal=FindPrincipal(
-            accounts, audit_log, clock, ids, mode=mode, limits=limits, proxy_admins=proxy_admins
-        ),
+        rights=rights,
+        find_principal=FindPrincipal(accounts, rights, audit_log, clock, ids),
+        access=WatchAccess(accounts, rights, clock),
         sign_in=SignIn(accounts, passwords, audit_log, clock, ids),
         users=ManageUsers(accounts, passwords, audit_log, clock, ids),
         tokens=ManageTokens(accounts, passwords, audit_log, clock, ids),

@@ -115,7 +115,7 @@ async def _add(
             made = await accounts.tokens.add(
                 CLI_ACTOR,
                 user.id,
-                role=accounts.find_principal.role_of(user),
+                role=accounts.rights.role_of(user),
                 name=name,
                 scopes=scopes,
                 expires_at=expires_at,

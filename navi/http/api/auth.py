@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from litestar import Response, delete, get, post
 from msgspec import Meta, Struct
 
-from navi.application.accounts.find_principal import AuthMode
 from navi.application.accounts.sign_in import NewLogin
+from navi.application.accounts.user_rights import AuthMode
 from navi.domain.accounts.accounts import MAX_NAME, MAX_PASSWORD, MIN_PASSWORD, Credential
 from navi.domain.vocabulary.errors import BadInput, Forbidden, RuleBroken
 from navi.domain.vocabulary.ids import Owner
@@ -250,7 +250,7 @@ def require_mode(services: Services, *modes: AuthMode) -> None:
     Raises:
         RuleBroken: not so.
     """
-    mode = services.accounts.find_principal.mode
+    mode = services.accounts.rights.mode
     if mode not in modes:
         raise RuleBroken(f"with NAVI_AUTH={mode} there is no such thing here")
 

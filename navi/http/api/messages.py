@@ -179,7 +179,7 @@ async def _client_gone(request: Edge) -> _Ending:
 
 
 async def _signed_out(services: Services, principal: Principal) -> _Ending:
-    await services.accounts.find_principal.lost(principal)
+    await services.accounts.access.lost(principal)
     return SignedOut()
 
 

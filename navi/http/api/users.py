@@ -152,4 +152,4 @@ def user_answer(user: User, default: Limits) -> UserAnswer:
 
 
 def _answer(services: Services, user: User) -> UserAnswer:
-    return user_answer(user, services.accounts.find_principal.limits)
+    return user_answer(user, services.accounts.rights.limits)

@@ -114,5 +114,5 @@ async def wait_for_drain(
 
 async def wait_for_end_of_access(services: Services, principal: Principal) -> Close:
     """End once a login or a token does, or its user is disabled, on whatever node."""
-    await services.accounts.find_principal.lost(principal)
+    await services.accounts.access.lost(principal)
     return SIGNED_OUT

@@ -190,7 +190,7 @@ async def _execute(
     if not isinstance(frame, Ping | Stop):  # to stop is to ask for less
         services.rates.count_request(principal)
     if not isinstance(frame, Ping):
-        if not await services.accounts.find_principal.may_go_on(principal):
+        if not await services.accounts.access.may_go_on(principal):
             raise nobody()
         check_scope(principal, "chat")
         await services.sessions.own(principal, session_id)

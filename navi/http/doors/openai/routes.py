@@ -123,7 +123,7 @@ def _answer(
 ) -> ASGIApp:
     """The answer to a message that was taken in; who leaves before its end stops its turn."""
     over = services.draining.over
-    lost = partial(services.accounts.find_principal.lost, principal)
+    lost = partial(services.accounts.access.lost, principal)
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         del scope
