@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import cast
 
 import structlog
 from msgspec import Struct
@@ -16,6 +15,7 @@ from navi.adapters.postgres.log.text_store import PostgresTextStore
 from navi.adapters.postgres.migrate import migrate, pending
 from navi.adapters.postgres.nodes import PostgresNodes
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
+from navi.adapters.postgres.read_models.reads import PostgresReads
 from navi.adapters.postgres.reader_role import PoolsOfOwners, open_owner_pools
 from navi.bootstrap.servers import addresses_of
 from navi.domain.vocabulary.errors import BadInput, StoreRefused
@@ -55,8 +55,7 @@ class Store(Struct, frozen=True, kw_only=True):
 
     def read_models_of(self, owner: Owner) -> ReadModels:
         """The read models as an owner sees them."""
-        # Whoever reads asks `fetch` alone, which takes both kinds.
-        return PostgresReadModels(cast("Pool", self.pools_of(owner)))
+        return PostgresReads(self.pools_of(owner))
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.postgres.log.owners_log import OwnersLog
 from navi.adapters.postgres.memories.memories import PostgresMemories
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
+from navi.adapters.postgres.read_models.reads import PostgresReads
 from navi.adapters.postgres.reader_role import PoolsOfOwners, open_owner_pools
 from navi.application.commands.manage_sessions import ManageSessions
 from navi.domain.session.session import Session
@@ -99,8 +100,8 @@ async def house(
         )
 
         def reads_of(owner: Owner) -> Reads:
-            reads: Any = pools_of(owner)
-            return Reads(event_log=log.seen_by(owner, reads), read_models=PostgresReadModels(reads))
+            reads = pools_of(owner)
+            return Reads(event_log=log.seen_by(owner, reads), read_models=PostgresReads(reads))
 
         def change(services: Services) -> Services:
             return replace(services, reads_of=reads_of)
@@ -244,7 +245,7 @@ async def test_the_log_of_an_owner_has_all_of_a_fork_and_of_what_is_live(house: 
 
 
 async def test_the_list_of_another_is_empty(house: House) -> None:
-    his = PostgresReadModels(house.pools_of(BOB))  # pyright: ignore[reportArgumentType] - as the node's
+    his = PostgresReads(house.pools_of(BOB))
 
     listed = await his.list_sessions(
         Sessions.name, Sessions.version, owner=ALICE, after=None, limit=None

@@ -1,19 +1,9 @@
 """The builds of read models: begun beside the one that serves, switched, thrown away bit by bit."""
 
-from collections.abc import Sequence
-
-import asyncpg
-
 from navi.adapters.postgres.connect import Pool, fetch
+from navi.adapters.postgres.read_models.reads import PostgresReads
 from navi.adapters.postgres.transaction import LentConnection, answering, transaction
 from navi.ports.read_models import Build
-
-_BUILDS = """
-    select b.projection, b.number, b.version, b.state, c.partition, c.position
-    from navi.build b
-    left join navi.checkpoint c on c.projection = b.projection and c.version = b.number
-    where b.projection = any($1::text[])
-    order by b.projection, b.number, c.partition"""
 
 _SERVING = "select number from navi.serving_build where projection = $1 and version = $2"
 
@@ -81,14 +71,12 @@ _DROP_BUILD = (
 )
 
 
-class PostgresBuilds:
-    """The part of ``ReadModels`` that is about builds."""
+class PostgresBuilds(PostgresReads):
+    """``ReadModels`` and their builds, in Postgres."""
 
     def __init__(self, pool: Pool) -> None:
+        super().__init__(pool)
         self._pool = pool
-
-    async def builds(self, projections: Sequence[str]) -> Sequence[Build]:
-        return _builds(await fetch(self._pool, _BUILDS, projections))
 
     async def open_build(self, projection: str, version: int) -> Build:
         return await self._find_or_begin(_SERVING, projection, version)
@@ -159,22 +147,3 @@ async def _drop(connection: LentConnection, projection: str, build: int, *, rows
             return
     for statement in _DROP_BUILD:
         await connection.execute(statement, projection, build)
-
-
-def _builds(rows: Sequence[asyncpg.Record]) -> tuple[Build, ...]:
-    positions: dict[tuple[str, int], dict[int, int]] = {}
-    for row in rows:
-        of_build = positions.setdefault((row["projection"], row["number"]), {})
-        if row["partition"] is not None:
-            of_build[row["partition"]] = row["position"]
-    described = {(row["projection"], row["number"]): row for row in rows}
-    return tuple(
-        Build(
-            projection=projection,
-            number=number,
-            version=row["version"],
-            state=row["state"],
-            positions=positions[projection, number],
-        )
-        for (projection, number), row in described.items()
-    )

@@ -1,20 +1,15 @@
 """Read models in Postgres: generic tables, keyed by projection, build and session."""
 
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime
-
-import asyncpg
 
 from navi.adapters.postgres.connect import fetch
-from navi.adapters.postgres.read_models import search
 from navi.adapters.postgres.read_models.builds import PostgresBuilds
 from navi.adapters.postgres.read_models.projection_batch import PostgresProjectionBatch
 from navi.adapters.postgres.transaction import answering, transaction
-from navi.domain.reading.search import Question
-from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.read_model_builds import ProjectionBatch
-from navi.ports.read_models import ParkedEvent, SaidRow, StoredState
+from navi.ports.read_models import ParkedEvent
 
 _LOCK_CHECKPOINT = """
     select position from navi.checkpoint
@@ -33,70 +28,6 @@ _MAKE_CHECKPOINT = """
 _IS_AT_WORK = """
     select exists (select from navi.build
                    where projection = $1 and number = $2 and state <> 'retired')"""
-
-# Every statement looks by itself which build serves, and sees one moment: a state, its rows and the
-# build belong together.
-_LOAD = """
-    select s.seq, s.state, r.key, r.hidden_by, r.row
-    from navi.read_state s
-    left join lateral (
-      (select v.key, v.hidden_by, v.row from navi.read_row v
-       where v.projection = $1 and v.version = s.version and v.session_id = $3 and v.hidden_by is null
-         and v.key > coalesce($4::bigint, -9223372036854775808)
-       order by v.key limit $5)
-      union all
-      (select h.key, h.hidden_by, h.row from navi.read_row h
-       where $6 and h.projection = $1 and h.version = s.version and h.session_id = $3
-         and h.hidden_by is not null)
-    ) r on true
-    where s.projection = $1 and s.version = (
-      select number from navi.serving_build where projection = $1 and version = $2) and s.session_id = $3
-    order by r.key"""
-
-_LAST_ROW = """
-    select key, row from navi.read_row
-    where projection = $1 and version = (
-      select number from navi.serving_build where projection = $1 and version = $2)
-      and session_id = $3 and key <= $4 and hidden_by is null
-    order by key desc limit 1"""
-
-_POSITIONS = """
-    select partition, position from navi.checkpoint where projection = $1 and version = (
-      select number from navi.serving_build where projection = $1 and version = $2)"""
-
-_LIST = """
-    select session_id::text, seq, state from navi.read_state
-    where projection = $1 and version = (
-      select number from navi.serving_build where projection = $1 and version = $2) and owner = $3 and last_active is not null
-    order by pinned desc, last_active desc, session_id desc
-    limit $4"""
-
-_LIST_AFTER = """
-    select session_id::text, seq, state from navi.read_state
-    where projection = $1 and version = (
-      select number from navi.serving_build where projection = $1 and version = $2) and owner = $3 and last_active is not null
-      and (pinned, last_active, session_id) < ($5::boolean, $6::timestamptz, $7::uuid)
-    order by pinned desc, last_active desc, session_id desc
-    limit $4"""
-
-# Of all owners: in statements of their own, since one plan for both would be the slower one.
-_LIST_OF_ALL = _LIST.replace("owner = $3", "$3::text is null")
-_LIST_OF_ALL_AFTER = _LIST_AFTER.replace("owner = $3", "$3::text is null")
-
-_UNFINISHED = """
-    select session_id::text, seq, state from navi.read_state
-    where projection = $1 and version = (
-      select number from navi.serving_build where projection = $1 and version = $2) and unfinished
-    order by session_id"""
-
-# The projection by name, and not as a parameter: the index is of its rows alone.
-_FIND_MARKS = """
-    select distinct r.session_id::text, r.row ->> 'mark' as mark
-    from navi.read_row r
-    join navi.read_state s using (projection, version, session_id)
-    where r.projection = 'conversation' and r.version = (
-      select number from navi.serving_build where projection = 'conversation' and version = $1)
-      and r.row ->> 'mark' = any($3::text[]) and s.owner = $2"""
 
 _PARKED = """
     select session_id::text, seq, type, error from navi.parked_event
@@ -129,7 +60,7 @@ _FORGET_STATES = """
 
 
 class PostgresReadModels(PostgresBuilds):
-    """``ReadModels`` in Postgres; the pool is the caller's, and its owner closes it."""
+    """``ReadModelBackend`` in Postgres; the pool is the caller's, and its owner closes it."""
 
     def begin(
         self, projection: str, build: int, partition: int
@@ -153,39 +84,6 @@ class PostgresReadModels(PostgresBuilds):
             else:
                 yield PostgresProjectionBatch(connection, *checkpoint, position=position)
 
-    async def load(
-        self,
-        projection: str,
-        version: int,
-        session_id: SessionId,
-        *,
-        rows_after: int | None = None,
-        rows_limit: int | None = None,
-        hidden: bool = False,
-    ) -> StoredState | None:
-        found = await fetch(
-            self._pool, _LOAD, projection, version, session_id, rows_after, rows_limit, hidden
-        )
-        if not found:
-            return None
-        rows = [row for row in found if row["key"] is not None]
-        return StoredState(
-            seq=found[0]["seq"],
-            state=found[0]["state"],
-            rows=tuple((row["key"], row["row"]) for row in rows if row["hidden_by"] is None),
-            hidden=tuple(
-                (row["key"], row["hidden_by"], row["row"])
-                for row in rows
-                if row["hidden_by"] is not None
-            ),
-        )
-
-    async def last_row(
-        self, projection: str, version: int, session_id: SessionId, *, until: int
-    ) -> tuple[int, bytes] | None:
-        rows = await fetch(self._pool, _LAST_ROW, projection, version, session_id, until)
-        return (rows[0]["key"], rows[0]["row"]) if rows else None
-
     async def forget(
         self, session_id: SessionId, *, keep_listed: bool, but: Collection[str] = ()
     ) -> None:
@@ -195,47 +93,6 @@ class PostgresReadModels(PostgresBuilds):
                 for statement in _FORGET:
                     await connection.execute(statement, session_id, list(but))
                 await connection.execute(_FORGET_STATES, session_id, list(but), keep_listed)
-
-    async def positions(self, projection: str, version: int) -> Mapping[int, int]:
-        rows = await fetch(self._pool, _POSITIONS, projection, version)
-        return {row["partition"]: row["position"] for row in rows}
-
-    async def list_sessions(
-        self,
-        projection: str,
-        version: int,
-        *,
-        owner: Owner | None,
-        after: tuple[bool, datetime, SessionId] | None,
-        limit: int | None,
-    ) -> Sequence[tuple[SessionId, StoredState]]:
-        wanted = (projection, version, owner, limit)
-        if after is None:
-            first = _LIST_OF_ALL if owner is None else _LIST
-            return _listed(await fetch(self._pool, first, *wanted))
-        later = _LIST_OF_ALL_AFTER if owner is None else _LIST_AFTER
-        return _listed(await fetch(self._pool, later, *wanted, *after))
-
-    async def unfinished(
-        self, projection: str, version: int
-    ) -> Sequence[tuple[SessionId, StoredState]]:
-        return _listed(await fetch(self._pool, _UNFINISHED, projection, version))
-
-    async def find_marks(
-        self, version: int, *, owner: Owner, marks: Sequence[str]
-    ) -> Sequence[tuple[SessionId, str]]:
-        rows = await fetch(self._pool, _FIND_MARKS, version, owner, list(marks))
-        return tuple((SessionId(row["session_id"]), row["mark"]) for row in rows)
-
-    async def find_said(
-        self, version: int, *, owner: Owner, question: Question
-    ) -> Sequence[SaidRow]:
-        return await search.find_said(self._pool, version, owner, question)
-
-    async def find_named(
-        self, version: int, *, owner: Owner, question: Question
-    ) -> Sequence[SessionId]:
-        return await search.find_named(self._pool, version, owner, question)
 
     async def parked(
         self, projection: str, version: int, *, limit: int | None = None
@@ -250,10 +107,3 @@ class PostgresReadModels(PostgresBuilds):
             )
             for row in rows
         )
-
-
-def _listed(rows: Sequence[asyncpg.Record]) -> tuple[tuple[SessionId, StoredState], ...]:
-    return tuple(
-        (SessionId(row["session_id"]), StoredState(seq=row["seq"], state=row["state"]))
-        for row in rows
-    )

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from navi.adapters.postgres.connect import Pool, fetch
+from navi.adapters.postgres.connect import ReadPool, fetch
 from navi.domain.reading.search import Question, Term
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.read_models import SaidRow
@@ -38,11 +38,11 @@ _FIND_NAMED = """
 
 
 async def find_said(
-    pool: Pool, version: int, owner: Owner, question: Question
+    reads: ReadPool, version: int, owner: Owner, question: Question
 ) -> tuple[SaidRow, ...]:
     """As ``ReadModels.find_said``."""
     limits = (MAX_HITS, MAX_CHARACTERS)
-    rows = await fetch(pool, _FIND_SAID, version, owner, _tsquery(question), *limits)
+    rows = await fetch(reads, _FIND_SAID, version, owner, _tsquery(question), *limits)
     return tuple(
         SaidRow(
             session_id=SessionId(row["session_id"]),
@@ -56,10 +56,10 @@ async def find_said(
 
 
 async def find_named(
-    pool: Pool, version: int, owner: Owner, question: Question
+    reads: ReadPool, version: int, owner: Owner, question: Question
 ) -> Sequence[SessionId]:
     """As ``ReadModels.find_named``."""
-    rows = await fetch(pool, _FIND_NAMED, version, owner, _tsquery(question), MAX_HITS)
+    rows = await fetch(reads, _FIND_NAMED, version, owner, _tsquery(question), MAX_HITS)
     return tuple(SessionId(row["session_id"]) for row in rows)
 
 
