@@ -1,7 +1,10 @@
-"""``navi chat`` against a running navi, on pipes."""
+"""``navi chat`` against a running navi, on pipes and on a terminal."""
+
+import signal
 
 import pytest
 
+from navi.cli.shared.command import INTERRUPTED
 from tests.support.navi_process import NaviProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -80,3 +83,40 @@ async def test_a_person_chats_stops_a_turn_and_leaves(navi: NaviProcess) -> None
         terminal.type("\x04")
 
         assert await terminal.ended() == 0
+
+
+async def test_what_another_client_of_the_session_said_is_shown(navi: NaviProcess) -> None:
+    session = (await navi.command("chat", "!say begun", "--json")).json["session_id"]
+
+    async with navi.on_terminal("chat", "--session", session) as terminal:
+        await terminal.sees("assistant >")
+        await navi.command("chat", "!say to the other one", "--session", session)
+        terminal.type("!say to me\r")
+
+        await terminal.sees("> !say to the other one")
+        await terminal.sees("to the other one")
+        await terminal.sees("> !say to me")
+        await terminal.sees("to me")
+        await terminal.sees("assistant >")
+        terminal.type("\x04")
+        assert await terminal.ended() == 0
+
+
+async def test_a_second_ctrl_c_leaves_and_says_how_to_come_back(navi: NaviProcess) -> None:
+    session = (await navi.command("chat", "!say begun", "--json")).json["session_id"]
+
+    async with navi.on_terminal("chat", "--session", session) as terminal:
+        await terminal.sees("assistant >")
+        terminal.type("!repeat 100000 word\r")
+        await terminal.sees("call 1/20 · answering")
+        navi.signal(signal.SIGSTOP)  # or it would stop before the second one
+        try:
+            terminal.type("\x03")
+            await terminal.sees("stopping; Ctrl-C again leaves at once")
+            terminal.type("\x03")
+            await terminal.sees(f"navi chat --session {session}")
+            status = await terminal.ended()
+        finally:
+            navi.signal(signal.SIGCONT)
+
+    assert status == INTERRUPTED

@@ -25,6 +25,7 @@ from navi.cli.chat.turn_progress import Asked, StatusLine, TurnProgress, questio
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.remote import RemoteNavi
 from navi.domain.vocabulary.events import (
+    AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
     Envelope,
@@ -109,11 +110,11 @@ class Dialogue:
                             else:
                                 others = True
                                 self._view.show(Asked(event.content))
-                        elif isinstance(event, MessageDelivered) and others:
-                            if awaited is not None and awaited.message_seq == event.message_seq:
+                        elif awaited is not None:
+                            if others and _delivers(event, awaited.message_seq):
                                 self._view.show(Asked(content))
-                        elif awaited is not None and (outcome := awaited.see(envelope)):
-                            return outcome
+                            if outcome := awaited.see(envelope):
+                                return outcome
                     case _:
                         pass
         raise AssertionError("updates have no end")
@@ -254,3 +255,7 @@ class Dialogue:
             loop.remove_signal_handler(signal.SIGINT)
             stopping.cancel()
             await asyncio.wait({stopping})
+
+
+def _delivers(event: AgentEvent, message_seq: int) -> bool:
+    return isinstance(event, MessageDelivered) and event.message_seq == message_seq
