@@ -250,7 +250,7 @@ async def test_who_follows_sees_each_event_once(there: RunningApp, session_id: s
 
 
 def test_a_session_of_a_navi_that_knows_less_of_it_is_read() -> None:
-    told = {
+    told: dict[str, Any] = {
         "id": "01990000-0000-7000-8000-000000000001",
         "owner": "local",
         "profile_id": "assistant",
