@@ -34,6 +34,7 @@ async def test_a_session_is_renamed_pinned_and_deleted_in_the_list(
     await page.keyboard.press("Escape")
     await expect(entry.get_by_role("link")).to_be_focused()
     await page.keyboard.press("F2")
+    await expect(sessions.get_by_role("textbox", name="Name")).to_be_focused()
     await page.keyboard.type("Tea for two")
     await page.keyboard.press("Enter")
     entry = item(page, "Tea for two")

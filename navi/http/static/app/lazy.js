@@ -5,11 +5,12 @@ import { html, useEffect, useState } from "./html.js";
 import { t } from "./strings.js";
 
 /**
- * A view that is loaded when it is first drawn: `lazy(() => import("./x.js").then((m) => m.X))`.
+ * A view that is loaded when it is first drawn: `lazy(() => import("./x.js").then((m) => m.X))`; `isQuiet`
+ * if nothing shall stand in its place until then.
  *
  * A file that is no longer there, because navi was updated, is told with a way to load the page again.
  */
-export function lazy(load) {
+export function lazy(load, { isQuiet = false } = {}) {
   let loaded = null;
   return function Lazy(properties) {
     const [View, setView] = useState(() => loaded);
@@ -23,6 +24,7 @@ export function lazy(load) {
         () => complain(t("not-loaded"), { name: t("load-again"), run: () => location.reload() }),
       );
     }, []);
-    return View ? html`<${View} ...${properties} />` : html`<div class="empty">${t("loading")}</div>`;
+    if (View) return html`<${View} ...${properties} />`;
+    return isQuiet ? null : html`<div class="empty">${t("loading")}</div>`;
   };
 }

@@ -9,8 +9,18 @@ export const PLACES = ["usage", "memories", "health", "users", "audit", "setting
 
 const NEW = "/";
 
+const WRITTEN_WITHIN = 250; // ms: browsers refuse addresses that change more often than a few times a second
+
+let address = shownAddress();
+let writing = null;
+
+/** That of the browser; a fragment is a seq, or none of the router's business. */
+function shownAddress() {
+  return location.pathname + location.search + (/^#\d+$/.test(location.hash) ? location.hash : "");
+}
+
 function read() {
-  const { pathname, searchParams, hash } = new URL(location.href);
+  const { pathname, searchParams, hash } = new URL(location.origin + address);
   const parts = pathname.split("/");
   const at = searchParams.get("at");
   const view = searchParams.get("view");
@@ -22,36 +32,55 @@ function read() {
     view: VIEWS.includes(view) ? view : "chat",
     seq: /^#\d{1,16}$/.test(hash) ? Number(hash.slice(1)) : null,
     place: PLACES.includes(place) ? place : null,
+    compare: searchParams.get("compare"),
   };
 }
 
 /**
- * `{setup, sessionId, at, view, seq, place}`; `at` is a seq or null for now, `seq` that of the message that
- * is meant or null, `place` one of PLACES or null.
+ * `{setup, sessionId, at, view, seq, place, compare}`; `at` is a seq or null for now, `seq` that of the
+ * message that is meant or null, `place` one of PLACES or null, `compare` what the moment is compared with,
+ * or null.
  */
 export const route = signal(read());
 
 addEventListener("popstate", () => {
+  clearTimeout(writing);
+  writing = null;
+  address = shownAddress();
   route.value = read();
 });
 
 /** The address of a place; what is not named is as at first. */
-export function addressOf({ sessionId = null, at = null, view = "chat", seq = null, place = null }) {
+export function addressOf({ sessionId = null, at = null, view = "chat", seq = null, place = null, compare = null }) {
   const query = new URLSearchParams();
   if (place !== null) query.set("show", place);
   if (view !== "chat") query.set("view", view);
   if (at !== null) query.set("at", String(at));
+  if (compare !== null) query.set("compare", compare);
   const path = sessionId === null ? NEW : `/s/${encodeURIComponent(sessionId)}`;
   return path + (query.size ? `?${query}` : "") + (seq === null ? "" : `#${seq}`);
 }
 
 /** Go to a place; `replace` leaves no step to go back to, as for a slider that is being dragged. */
 export function go(place, { replace = false } = {}) {
-  const address = addressOf(place);
-  if (address !== location.pathname + location.search + location.hash) {
-    history[replace ? "replaceState" : "pushState"](null, "", address);
+  const next = addressOf(place);
+  if (next !== address) {
+    address = next;
+    if (replace) writing ??= setTimeout(write, WRITTEN_WITHIN);
+    else {
+      // Where one went back to is where one last was.
+      if (writing !== null) history.replaceState(null, "", addressOf(route.value));
+      clearTimeout(writing);
+      writing = null;
+      history.pushState(null, "", address);
+    }
   }
   route.value = read();
+}
+
+function write() {
+  writing = null;
+  history.replaceState(null, "", address);
 }
 
 /** The click of a link within the page, if it is a plain one. */

@@ -67,6 +67,11 @@ export function ago(at, now = Date.now()) {
   return t("days-ago", { n: Math.floor(minutes / 1440) });
 }
 
+/** The time of a day, to the second: 14:03:21. */
+export function clock(at) {
+  return new Date(at).toLocaleTimeString(language.value, { hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
 /** A moment in time, in full. */
 export function time(at) {
   return new Date(at).toLocaleString(language.value, { dateStyle: "medium", timeStyle: "medium" });

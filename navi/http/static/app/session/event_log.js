@@ -7,6 +7,7 @@ import { LiveSocket } from "./live_socket.js";
 
 const FIRST = 200; // facts of the end that a session opens with
 const CHUNK = 2000; // facts a request, going back
+const LARGEST = 10_000; // facts a request, where many are wanted
 const DELTAS = new Set(["text_delta", "thinking_delta", "tool_output_delta", "model_waiting"]);
 const OPENS = new Map([
   ["model_called", "call_id"],
@@ -94,15 +95,23 @@ export class EventLog {
   /** Load what came before, until all facts above `seq` are here; 0 for all of them. */
   async reach(seq = 0) {
     while (this.from > seq) {
-      this._going ??= this._back().finally(() => {
+      this._going ??= this._back(seq).finally(() => {
         this._going = null;
       });
       await this._going;
     }
   }
 
-  async _back() {
-    this._put(await this._page({ before: this.from + 1, limit: CHUNK }));
+  // Folds begin anew with what is loaded, so all that is wanted is put there at once.
+  async _back(seq) {
+    const pages = [];
+    let from = this.from;
+    while (from > seq) {
+      const page = await this._page({ before: from + 1, limit: Math.min(Math.max(from - seq, CHUNK), LARGEST) });
+      pages.unshift(page);
+      from = this._reached;
+    }
+    this._put(pages.flat());
     this.grown.value++;
   }
 
@@ -120,15 +129,21 @@ export class EventLog {
     this.from = this._reached;
   }
 
-  /** The deltas up to a seq of the calls that are open there, in order. */
-  async deltasUntil(seq) {
-    if (seq >= this.head.value) return this.deltas;
+  /**
+   * The deltas of the calls that are open at a seq, `{from, until, events}`: in order, from where the first
+   * of these calls began, and all there are as long as the same calls are open, from `from` to `until`.
+   */
+  async deltasAround(seq) {
     const open = this._openCalls(seq);
-    if (!open.length) return [];
+    const index = countUntil(this.facts, seq);
+    const from = this.facts[index - 1]?.seq ?? 0;
+    const until = (this.facts[index]?.seq ?? Infinity) - 1;
+    if (!open.length) return { from, until, events: [] };
     const first = Math.min(...open.map((event) => event.seq));
-    const query = new URLSearchParams({ kind: "delta", after: String(first), before: String(seq + 1) });
-    const { events } = await get(`${pathOf(this.sessionId, "events")}?${query}`);
-    return events;
+    const query = new URLSearchParams({ kind: "delta", after: String(first) });
+    if (until < Infinity) query.set("before", String(until + 1));
+    const { seq: head, events } = await get(`${pathOf(this.sessionId, "events")}?${query}`);
+    return { from, until: Math.min(until, head), events };
   }
 
   _openCalls(until = Infinity) {
@@ -141,4 +156,16 @@ export class EventLog {
     }
     return [...open.values()];
   }
+}
+
+/** How many facts have a seq of at most `seq`. */
+export function countUntil(facts, seq) {
+  let low = 0;
+  let high = facts.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (facts[middle].seq <= seq) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

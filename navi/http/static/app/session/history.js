@@ -4,7 +4,7 @@
 // kept by keeping it, and going back to a moment costs the events since the last one kept.
 
 import { effect, signal, untracked } from "../html.js";
-import { isDelta } from "./event_log.js";
+import { countUntil, isDelta } from "./event_log.js";
 
 const KEPT_EVERY = 250; // facts
 
@@ -35,17 +35,23 @@ export class History {
   /** The state after the facts up to a seq, and these deltas. */
   at(seq, deltas = []) {
     const facts = this._log.facts;
-    let index = Math.min(this._kept.length - 1, Math.floor(countUntil(facts, seq) / KEPT_EVERY));
-    let state = this._kept[index];
-    for (index *= KEPT_EVERY; index < facts.length && facts[index].seq <= seq; index++) {
-      state = this._fold.apply(state, facts[index]);
+    const count = countUntil(facts, seq);
+    // Looked at one after the other, moments share all that was there before.
+    let { count: reached, state } = this._looked;
+    const kept = Math.min(this._kept.length - 1, Math.floor(count / KEPT_EVERY));
+    if (reached > count || reached < kept * KEPT_EVERY) {
+      reached = kept * KEPT_EVERY;
+      state = this._kept[kept];
     }
+    for (; reached < count; reached++) state = this._fold.apply(state, facts[reached]);
+    this._looked = { count, state };
     return deltas.reduce((before, delta) => this._fold.apply(before, delta), state);
   }
 
   _refold() {
     this._state = this._settled = this._fold.initial();
     this._kept = [this._settled];
+    this._looked = { count: 0, state: this._settled };
     this._count = 0;
     for (const event of this._log.facts) this._settle(event);
     this._state = this._log.deltas.reduce((state, delta) => this._fold.apply(state, delta), this._settled);
@@ -75,16 +81,4 @@ export class History {
     this._frame = requestAnimationFrame(show);
     this._timer = setTimeout(show, 200); // a page in the background draws no frames
   }
-}
-
-/** How many facts have a seq of at most `seq`. */
-export function countUntil(facts, seq) {
-  let low = 0;
-  let high = facts.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (facts[middle].seq <= seq) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

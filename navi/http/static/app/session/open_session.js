@@ -16,6 +16,7 @@ const CHANGES_SESSION = new Set([
   ...["turn_failed", "model_replied", "model_call_failed", "context_compressed", "compression_undone"],
   ...["approval_requested", "approval_decided"],
 ]);
+const NO_DELTAS = { from: 0, until: -1, events: [] };
 const READ_AGAIN_AFTER = 150; // ms, so that a burst of events costs one request
 
 /** The `OpenSession` of the address; null on a page that is about none. */
@@ -34,7 +35,7 @@ export class OpenSession {
     this.outbox = new Outbox(id);
     /** The seq that is looked at; null for now. */
     this.moment = computed(() => (route.value.sessionId === id ? route.value.at : null));
-    this._deltas = signal({ at: null, events: [] });
+    this._deltas = signal(NO_DELTAS);
     /** The conversation at the moment that is looked at. */
     this.conversation = computed(() => this.fold(conversation));
     this._stop = [effect(() => this._fetchDeltas(this.moment.value))];
@@ -60,8 +61,8 @@ export class OpenSession {
     const now = history.now.value;
     const at = this.moment.value;
     if (at === null || this.state.value !== "here") return now;
-    const deltas = this._deltas.value;
-    return history.at(at, deltas.at === at ? deltas.events : []);
+    const { from, until, events } = this._deltas.value;
+    return history.at(at, from <= at && at <= until ? events.filter((delta) => delta.seq <= at) : []);
   }
 
   /** The state of a fold at any seq, of the facts that are here. */
@@ -136,8 +137,10 @@ export class OpenSession {
     if (at === null || untracked(() => this.state.value) !== "here") return;
     try {
       if (at < this.log.from + 1) await this.log.reach(Math.max(0, at - 500));
-      const events = await this.log.deltasUntil(at);
-      if (untracked(() => this.moment.value) === at) this._deltas.value = { at, events };
+      const { from, until } = untracked(() => this._deltas.value);
+      if (from <= at && at <= until) return;
+      const deltas = await this.log.deltasAround(at);
+      if (untracked(() => this.moment.value) !== null) this._deltas.value = deltas;
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       complain(error.message);

@@ -2,7 +2,7 @@
 
 import { status } from "../announce.js";
 import { MoreIcon, PencilIcon, PinIcon, PinOffIcon, TrashIcon, UndoIcon } from "../icons.js";
-import { html, memo, signal, useEffect, useRef, useState } from "../html.js";
+import { html, memo, signal, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { addressOf, follow, go, route } from "../router.js";
 import { isUnread, watched } from "../session/seen.js";
 import { changeSession, deleteSession, keepSession, leaving, waits } from "../session/session_list.js";
@@ -115,7 +115,7 @@ function Action({ name, icon, tabIndex, run }) {
 function Renaming({ session }) {
   const input = useRef();
   const done = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     input.current.focus();
     input.current.select();
   }, []);

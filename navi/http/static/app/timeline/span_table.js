@@ -1,0 +1,59 @@
+// The twin of the picture: a row a model call or tool, with the same words.
+
+import { html } from "../html.js";
+import { duration, t } from "../strings.js";
+import { partWords, spanName, stateWords, tokenWords } from "./span_words.js";
+
+export function SpanTable({ session, turn, spans, names, chosen, onPoint, onRequest }) {
+  const rows = spans.filter(({ kind }) => kind === "call" || kind === "tool").toSorted((a, b) => a.from - b.from);
+  return html`
+    <div class="span-table">
+      <table>
+        <caption class="hidden">${t("timeline-table")}</caption>
+        <thead>
+          <tr>
+            <th scope="col">${t("span-name")}</th>
+            <th scope="col">${t("actor")}</th>
+            <th scope="col" class="number">${t("event")}</th>
+            <th scope="col" class="number">${t("start")}</th>
+            <th scope="col" class="number">${t("duration")}</th>
+            <th scope="col"><span class="hidden">${t("parts")}</span></th>
+            <th scope="col" class="number">${t("tokens")}</th>
+            <th scope="col">${t("state")}</th>
+            <th scope="col"><span class="hidden">${t("request")}</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.map((span) => {
+            const approval = spans.find((other) => other.kind === "approval" && other.callId === span.callId);
+            return html`
+              <tr
+                key=${span.key}
+                data-row=${span.key}
+                data-kind=${span.kind}
+                data-state=${span.state}
+                class=${span.key === chosen ? "chosen" : ""}
+                onPointerEnter=${() => onPoint(span.key)}
+                onFocusIn=${() => onPoint(span.key)}
+              >
+                <th scope="row">${spanName(span)}</th>
+                <td>${names.get(span.actor)}</td>
+                <td class="number">
+                  <button class="plain" aria-label=${t("look-at", { seq: span.seq })} onClick=${() => session.lookAt(span.seq, { replace: false })}>
+                    ${span.seq}
+                  </button>
+                </td>
+                <td class="number">${duration(span.from - turn.from)}</td>
+                <td class="number">${duration(span.until - span.from)}</td>
+                <td class="fine">${partWords(span, approval)}</td>
+                <td class="number">${span.kind === "call" && tokenWords(span)}</td>
+                <td class="outcome">${stateWords(span)}</td>
+                <td>${span.kind === "call" && html`<button onClick=${() => onRequest(span)}>${t("request")}</button>`}</td>
+              </tr>
+            `;
+          })}
+        </tbody>
+      </table>
+    </div>
+  `;
+}
