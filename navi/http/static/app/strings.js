@@ -42,11 +42,28 @@ export function t(name, places = {}) {
   return found.replace(/\{(\w+)\}/g, (whole, place) => (place in places ? String(places[place]) : whole));
 }
 
+const TO_THE_SECOND = { hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit" };
+const DECIMALS = [{ maximumFractionDigits: 0 }, { maximumFractionDigits: 1 }];
+const formats = new Map();
+
+/** A format of the language that is spoken, made once: making one takes longer than a thousand uses. */
+function format(Format, options) {
+  const ofLanguage = formats.get(options);
+  if (ofLanguage?.language === language.value) return ofLanguage.format;
+  const made = new Format(language.value, options);
+  formats.set(options, { language: language.value, format: made });
+  return made;
+}
+
+function decimal(value, digits) {
+  return format(Intl.NumberFormat, DECIMALS[digits]).format(value);
+}
+
 /** A number of tokens as people read it: 940, 15.7k, 1.2M. */
 export function tokens(count) {
   if (count < 1000) return String(count);
   const [value, unit] = count < 1e6 ? [count / 1e3, "k"] : [count / 1e6, "M"];
-  return `${value.toLocaleString(language.value, { maximumFractionDigits: value < 100 ? 1 : 0 })}${unit}`;
+  return `${decimal(value, value < 100 ? 1 : 0)}${unit}`;
 }
 
 /** A duration as people read it: 35 ms, 1.2 s, 3 min 20 s. The units are the same in all languages here. */
@@ -54,7 +71,7 @@ export function duration(milliseconds) {
   const ms = Math.max(0, Math.round(milliseconds));
   if (ms < 1000) return `${ms} ms`;
   const seconds = ms / 1000;
-  if (seconds < 60) return `${seconds.toLocaleString(language.value, { maximumFractionDigits: seconds < 10 ? 1 : 0 })} s`;
+  if (seconds < 60) return `${decimal(seconds, seconds < 10 ? 1 : 0)} s`;
   return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
 }
 
@@ -69,7 +86,7 @@ export function ago(at, now = Date.now()) {
 
 /** The time of a day, to the second: 14:03:21. */
 export function clock(at) {
-  return new Date(at).toLocaleTimeString(language.value, { hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return format(Intl.DateTimeFormat, TO_THE_SECOND).format(new Date(at));
 }
 
 /** A moment in time, in full. */

@@ -2,7 +2,7 @@
 // (waiting, thinking, writing), tools between them, idle time folded with a mark.
 
 import { parts } from "../folds/turn_spans.js";
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
+import { html, memo, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../html.js";
 import { duration, t } from "../strings.js";
 import { TRACK, lanesOf } from "./lanes.js";
 import { foldedScale, marks } from "./scale.js";
@@ -48,8 +48,8 @@ export function Picture({ turn, spans, names, zoom, onZoom, chosen, onPoint, onP
   }, [zoom]);
 
   const inner = Math.max(width * zoom, 1);
-  const scale = scaleOf(turn, spans, inner);
-  const { lanes, height } = lanesOf(spans, AXIS);
+  const scale = useMemo(() => scaleOf(turn, spans, inner), [turn, spans, inner]);
+  const { lanes, height } = useMemo(() => lanesOf(spans, AXIS), [spans]);
   const order = lanes.flatMap((lane) => [...(lane.span ? [lane.span] : []), ...lane.bars.map(({ span }) => span)]);
   const focusable = order.some(({ key }) => key === chosen) ? chosen : order[0]?.key;
   const onKeyDown = (event) => {
@@ -68,15 +68,15 @@ export function Picture({ turn, spans, names, zoom, onZoom, chosen, onPoint, onP
     onPoint(order[next].key);
     room.current.querySelector(`[data-key="${CSS.escape(order[next].key)}"]`)?.focus();
   };
-  const of = (span) => ({
-    "data-key": span.key,
-    "data-state": span.state,
-    role: "img",
-    "aria-label": sentence(span, { turn, names }),
-    tabindex: span.key === focusable ? 0 : -1,
-    onPointerEnter: () => onPoint(span.key),
-    onFocus: () => onPoint(span.key),
-    onClick: () => onPick(span.key),
+  const shared = (span) => ({
+    span,
+    scale,
+    turn,
+    names,
+    isChosen: span.key === chosen,
+    tab: span.key === focusable ? 0 : -1,
+    onPoint,
+    onPick,
   });
   return html`
     <div class="picture">
@@ -108,38 +108,12 @@ export function Picture({ turn, spans, names, zoom, onZoom, chosen, onPoint, onP
               </g>
             `,
           )}
-          ${lanes.map(({ span, top, bars }) => {
-            const life = span && { left: scale.x(span.from), right: scale.x(span.until) };
-            return html`
-              ${life &&
-              html`
-                <g key=${span.key} ...${of(span)} class=${mark("life", span, chosen)}>
-                  <rect class="touch" x=${life.left} y=${top} width=${Math.max(life.right - life.left, 24)} height="22" />
-                  <path d=${`M${life.left} ${top + 4}v12M${life.left} ${top + 20}H${Math.max(life.right, life.left + NARROWEST)}`} />
-                </g>
-              `}
-              ${bars.map(({ span: bar, top: y, height: high }) => {
-                const left = scale.x(bar.from);
-                const wide = Math.max(scale.x(bar.until) - left, NARROWEST);
-                const name = spanName(bar);
-                return html`
-                  <g key=${bar.key} ...${of(bar)} class=${mark(bar.kind, bar, chosen)}>
-                    ${high >= 16 && html`<rect class="touch" x=${left - Math.max(0, (24 - wide) / 2)} y=${y - 2} width=${Math.max(wide, 24)} height=${TRACK} />`}
-                    ${bar.queuedFrom != null && html`<rect class="queued" x=${scale.x(bar.queuedFrom)} y=${y + 4} width=${left - scale.x(bar.queuedFrom)} height=${high - 8} />`}
-                    <rect class="body" x=${left} y=${y} width=${wide} height=${high} rx="2" />
-                    ${bar.kind === "call" &&
-                    parts(bar).map(
-                      ({ part, from, until }) =>
-                        html`<rect key=${part} class=${part} x=${scale.x(from)} y=${y} width=${Math.max(scale.x(until) - scale.x(from), 0.5)} height=${high} />`,
-                    )}
-                    ${bar.kind === "approval" && html`<rect class="hatched" x=${left} y=${y} width=${wide} height=${high} rx="2" />`}
-                    ${(bar.state === "failed" || bar.state === "denied") && html`<path class="cross" d=${`M${left} ${y}l${Math.min(wide, high)} ${high}m0 ${-high}l${-Math.min(wide, high)} ${high}`} />`}
-                    ${high >= 16 && bar.kind !== "approval" && html`<${Name} bar=${bar} name=${name} scale=${scale} y=${y + 14} />`}
-                  </g>
-                `;
-              })}
-            `;
-          })}
+          ${lanes.map(
+            ({ span, top, bars }) => html`
+              ${span && html`<${Life} key=${span.key} ...${shared(span)} y=${top} />`}
+              ${bars.map((bar) => html`<${Bar} key=${bar.span.key} ...${shared(bar.span)} y=${bar.top} height=${bar.height} />`)}
+            `,
+          )}
         </svg>
       </div>
       ${lanes.map(
@@ -148,6 +122,59 @@ export function Picture({ turn, spans, names, zoom, onZoom, chosen, onPoint, onP
     </div>
   `;
 }
+
+/** What every bar is to those who point at it. */
+function handles({ span, turn, names, isChosen, tab, onPoint, onPick }) {
+  return {
+    "data-key": span.key,
+    "data-state": span.state,
+    class: `bar ${span.kind}${isChosen ? " chosen" : ""}`,
+    role: "img",
+    "aria-label": sentence(span, { turn, names }),
+    tabindex: tab,
+    onPointerEnter: () => onPoint(span.key),
+    onFocus: () => onPoint(span.key),
+    onClick: () => onPick(span.key),
+  };
+}
+
+/** From when to when there was a subagent. */
+const Life = memo((properties) => {
+  const { span, scale, y } = properties;
+  const left = scale.x(span.from);
+  const right = Math.max(scale.x(span.until), left + NARROWEST);
+  return html`
+    <g ...${handles(properties)}>
+      <rect class="touch" x=${left} y=${y} width=${Math.max(right - left, TRACK)} height="22" />
+      <path d=${`M${left} ${y + 4}v12M${left} ${y + 20}H${right}`} />
+    </g>
+  `;
+});
+
+const Bar = memo((properties) => {
+  const { span, scale, y, height } = properties;
+  const left = scale.x(span.from);
+  const wide = Math.max(scale.x(span.until) - left, NARROWEST);
+  const isHigh = height >= 16;
+  const isWrong = span.state === "failed" || span.state === "denied";
+  const cross = Math.min(wide, height);
+  return html`
+    <g ...${handles(properties)}>
+      ${isHigh && html`<rect class="touch" x=${left - Math.max(0, (TRACK - wide) / 2)} y=${y - 2} width=${Math.max(wide, TRACK)} height=${TRACK} />`}
+      ${span.queuedFrom != null &&
+      html`<rect class="queued" x=${scale.x(span.queuedFrom)} y=${y + 4} width=${left - scale.x(span.queuedFrom)} height=${height - 8} />`}
+      <rect class="body" x=${left} y=${y} width=${wide} height=${height} rx="2" />
+      ${span.kind === "call" &&
+      parts(span).map(
+        ({ part, from, until }) =>
+          html`<rect key=${part} class=${part} x=${scale.x(from)} y=${y} width=${Math.max(scale.x(until) - scale.x(from), 0.5)} height=${height} />`,
+      )}
+      ${span.kind === "approval" && html`<rect class="hatched" x=${left} y=${y} width=${wide} height=${height} rx="2" />`}
+      ${isWrong && html`<path class="cross" d=${`M${left} ${y}l${cross} ${height}m0 ${-height}l${-cross} ${height}`} />`}
+      ${isHigh && span.kind !== "approval" && html`<${Name} bar=${span} name=${spanName(span)} scale=${scale} y=${y + 14} />`}
+    </g>
+  `;
+});
 
 function scaleOf(turn, spans, width) {
   const busy = spans.filter(({ kind }) => kind === "call" || kind === "tool");
@@ -170,10 +197,6 @@ function Name({ bar, name, scale, y }) {
 function marksOf(scale, from) {
   const folds = scale.segments.filter(({ isFolded }) => isFolded).map(({ left, right }) => (left + right) / 2);
   return marks(scale, from).filter((at) => folds.every((middle) => Math.abs(scale.x(at) - middle) > FOLD_NAME));
-}
-
-function mark(kind, span, chosen) {
-  return `bar ${kind}${span.key === chosen ? " chosen" : ""}${span.isOpen ? " open" : ""}`;
 }
 
 function zigzag(x, top, bottom) {

@@ -55,12 +55,12 @@ function Turn({ session, turn, at }) {
   const by = useCallback((factor) => setZoom((before) => (factor === 0 ? 1 : Math.min(Math.max(before * factor, 1), CLOSEST))), []);
   const pointed = spans.find(({ key }) => key === chosen);
   const approval = pointed && pointed.kind === "tool" ? spans.find((other) => other.kind === "approval" && other.callId === pointed.callId) : null;
-  const pick = (key) => {
+  const pick = useCallback((key) => {
     setChosen(key);
     const row = view.current.querySelector(`[data-row="${CSS.escape(key)}"]`);
     row?.scrollIntoView({ block: "nearest" });
     row?.querySelector("button")?.focus();
-  };
+  }, []);
   return html`
     <div class="timeline-body" ref=${view}>
       <div class="timeline-tools">
