@@ -135,6 +135,7 @@ def test_fifteen_thousand_events_are_a_few_thousand_ticks() -> None:
     ]
     [picture] = pictures([events])["sessions"]
     assert sum(picture["drawn"]) <= 2_001
+    assert picture["widest"] == 15_000
 
 
 def test_idle_time_is_folded_and_what_was_done_keeps_its_proportions() -> None:

@@ -70,7 +70,8 @@ function pictureOf(events) {
   const head = facts.at(-1).seq;
   const drawn = Object.values(kinds).map((seqs) => ticks(seqs, head, { top: 0, bottom: 1 }).split("M").length - 1);
   const texts = facts.map(textOf);
-  return { texts, faults: faultsOf(facts), turns: turnsOf(events), ofFacts: turnsOf(facts), usages, kinds, drawn };
+  const widest = Math.max(...Object.values(kinds).flatMap((seqs) => [...ticks(seqs, head, { top: 0, bottom: 1 }).matchAll(/M([\d.]+) /g)].map(([, x]) => Number(x))));
+  return { widest, texts, faults: faultsOf(facts), turns: turnsOf(events), ofFacts: turnsOf(facts), usages, kinds, drawn };
 }
 
 const { sessions, pairs } = JSON.parse(readFileSync(0, "utf8"));

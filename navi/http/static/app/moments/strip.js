@@ -25,10 +25,9 @@ export function Strip({ session, isLoaded }) {
 const Ticks = memo(({ log, head, from }) => {
   const seqs = seqsByKind(log.facts);
   const width = Math.max(head, 1);
-  const scale = width > 2000 ? 2000 / width : 1;
   return html`
-    <svg class="ticks" viewBox=${`0 0 ${width * scale} 100`} preserveAspectRatio="none" aria-hidden="true">
-      ${from > 0 && html`<rect class="not-loaded" x="0" y="40" width=${from * scale} height="50" />`}
+    <svg class="ticks" viewBox=${`0 0 ${width} 100`} preserveAspectRatio="none" aria-hidden="true">
+      ${from > 0 && html`<rect class="not-loaded" x="0" y="40" width=${from} height="50" />`}
       ${ORDER.map((kind) => {
         const [top, bottom] = PLACES[kind];
         return html`<path key=${kind} class=${`tick ${kind}`} d=${ticks(seqs[kind], width, { top, bottom })} />`;
