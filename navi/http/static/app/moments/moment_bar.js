@@ -22,6 +22,7 @@ export function MomentBar({ session }) {
   const isLoaded = log.grown.value > 0 && log.isWhole;
   const at = session.moment.value;
   const shown = useLook(session, at);
+  const slider = useRef();
   const seq = shown.seq ?? at ?? head;
   const isNow = shown.seq === null && at === null;
 
@@ -35,7 +36,8 @@ export function MomentBar({ session }) {
     const way = { PageUp: 1, PageDown: -1 }[event.key];
     if (!way) return;
     event.preventDefault();
-    shown.look(turnFrom(log.facts, seq, way, head));
+    // Where the turns before begin is known once they are here.
+    Promise.resolve(log.isWhole || want()).then(() => shown.look(turnFrom(log.facts, slider.current.valueAsNumber, way, head)));
   };
   return html`
     ${at !== null && html`<${MomentPanel} session=${session} at=${at} />`}
@@ -43,6 +45,7 @@ export function MomentBar({ session }) {
       <div class="strip">
         <${Strip} session=${session} isLoaded=${isLoaded} />
         <input
+          ref=${slider}
           type="range"
           aria-label=${t("moment")}
           aria-valuetext=${words}
