@@ -63,4 +63,4 @@ async def test_the_page_shows_the_messages_of_the_server_at_every_moment(path: P
         # A page that saw it live and one that is loaded afterwards show the same.
         assert page["isSame"] or events[-1]["turn_id"]
         assert page["doubled"] == []
-        assert page["running"] <= 1
+        assert page["running"] == page["tailRunning"] <= 1

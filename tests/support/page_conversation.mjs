@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 
 const APP = new URL("../../navi/http/static/app/folds/", import.meta.url);
 const { conversation } = await import(new URL("conversation.js", APP));
+const TAIL = 10; // events that a page has which was opened in the middle of a long turn
 const DELTAS = new Set(["text_delta", "thinking_delta", "tool_output_delta", "model_waiting"]);
 
 const MESSAGES = {
@@ -47,6 +48,8 @@ const sessions = JSON.parse(readFileSync(0, "utf8"));
 const results = sessions.map((events) => {
   const state = events.reduce((before, event) => conversation.apply(before, frozen(event)), frozen(conversation.initial()));
   const facts = events.filter((event) => !DELTAS.has(event.type)).reduce(conversation.apply, conversation.initial());
-  return { messages: shown(state), facts: shown(facts), isSame: JSON.stringify(state.turns) === JSON.stringify(facts.turns), doubled: doubled(state), running: state.turns.filter((turn) => turn.status === "running").length };
+  const tail = events.slice(-TAIL).reduce(conversation.apply, conversation.initial());
+  const running = (of) => of.turns.filter((turn) => turn.status === "running").length;
+  return { messages: shown(state), facts: shown(facts), isSame: JSON.stringify(state.turns) === JSON.stringify(facts.turns), doubled: doubled(state), running: running(state), tailRunning: running(tail) };
 });
 process.stdout.write(JSON.stringify(results));

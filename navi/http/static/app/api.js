@@ -30,7 +30,7 @@ export class Problem extends Error {
  */
 export async function ask(method, path, options) {
   const response = await request(method, path, options);
-  return response.status === 204 ? null : response.json();
+  return response.status === 204 ? null : read(response);
 }
 
 /**
@@ -41,7 +41,7 @@ export async function ask(method, path, options) {
 export async function getChanged(path, tag) {
   const response = await request("GET", path, { headers: tag ? { "If-None-Match": tag } : {} });
   if (response.status === UNCHANGED) return { tag, answer: null };
-  return { tag: response.headers.get("etag"), answer: await response.json() };
+  return { tag: response.headers.get("etag"), answer: await read(response) };
 }
 
 async function request(method, path, { body, form, headers = {}, seconds = SECONDS, signal: stop } = {}) {
@@ -59,6 +59,13 @@ async function request(method, path, { body, form, headers = {}, seconds = SECON
   heardAt(response.headers.get("date"));
   if (response.ok || response.status === UNCHANGED) return response;
   throw await problemOf(response);
+}
+
+/** The JSON of an answer; a connection that is cut within it is as one that never was. */
+function read(response) {
+  return response.json().catch((error) => {
+    throw new Problem(0, String(error.message ?? error));
+  });
 }
 
 export const get = (path, options) => ask("GET", path, options);

@@ -6,10 +6,14 @@ import { t } from "../strings.js";
 import { CopyButton } from "./copy_button.js";
 import { Files } from "./pictures.js";
 
+const LONG = 2500; // characters from which a message is clipped until somebody wants all of it
+const LONG_LINES = 25;
 const RECEIPTS = { delivered: "delivered", withdrawn: "withdrawn", sending: "sending" };
 
 export const UserMessage = memo(({ item, session }) => {
   const [isChanging, setChanging] = useState(false);
+  const [isWhole, setWhole] = useState(false);
+  const isClipped = !isWhole && isLong(item.content);
   const pencil = useRef();
   const receipt = item.state === "waiting" ? (item.mode === "steer" ? "with-the-next-call" : "queued") : RECEIPTS[item.state];
   const end = () => {
@@ -40,11 +44,16 @@ export const UserMessage = memo(({ item, session }) => {
       </header>
       ${isChanging
         ? html`<${Change} content=${item.content} onSay=${(content) => session.sayAgain(item, content)} onEnd=${end} />`
-        : html`<div class="said" dir="auto">${item.content}</div>`}
+        : html`<div class=${isClipped ? "said clipped" : "said"} dir="auto">${item.content}</div>`}
+      ${!isChanging && isClipped && html`<button onClick=${() => setWhole(true)}>${t("show-all", { count: item.content.length })}</button>`}
       ${item.files?.length > 0 && html`<${Files} session=${session} names=${item.files} />`}
     </article>
   `;
 });
+
+function isLong(text) {
+  return text.length > LONG || text.split("\n", LONG_LINES + 1).length > LONG_LINES;
+}
 
 /** Saying it otherwise: in a fork, so that nothing of this conversation is lost. */
 function Change({ content, onSay, onEnd }) {

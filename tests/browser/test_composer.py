@@ -1,0 +1,156 @@
+"""The input: keys, drafts, files, commands, profiles, and what becomes of a message afterwards."""
+
+import re
+import zlib
+from struct import pack
+
+from playwright.async_api import FilePayload, Page, expect
+
+from tests.browser.test_cards import open_session
+from tests.browser.test_conversation import say
+from tests.support.navi_process import NaviProcess
+
+
+def picture() -> bytes:
+    """A PNG of one dark pixel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return pack(">I", len(data)) + kind + data + pack(">I", zlib.crc32(kind + data))
+
+    header = chunk(b"IHDR", pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + header
+        + chunk(b"IDAT", zlib.compress(bytes(4)))
+        + chunk(b"IEND", b"")
+    )
+
+
+async def test_files_go_ahead_of_the_first_message(page: Page) -> None:
+    files = [
+        FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"Sencha"),
+        FilePayload(name="evil.exe", mimeType="application/octet-stream", buffer=b"MZ"),
+        FilePayload(name="leaf.png", mimeType="image/png", buffer=picture()),
+    ]
+    await page.goto("/")
+    async with page.expect_file_chooser() as choosing:
+        await page.get_by_role("button", name="Attach files").click()
+    await (await choosing.value).set_files(files)
+    await expect(page.get_by_role("alert")).to_contain_text("files that end in .exe are not taken")
+    await page.get_by_role("button", name="Take away evil.exe").click()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Take away leaf.png")).to_be_visible()
+    # What went ahead is there after a reload, and so is the session that it is in.
+    await page.reload()
+    await expect(page.get_by_role("button", name="Take away notes.txt")).to_be_visible()
+    await say(page, "!say Seen.")
+    yours = page.get_by_role("article", name="You")
+    await expect(yours).to_contain_text("delivered")
+    await expect(yours.get_by_role("link", name="notes.txt")).to_be_visible()
+    shown = yours.get_by_role("img", name="leaf.png")
+    await expect(shown).to_have_js_property("naturalWidth", 1)
+    await page.get_by_role("textbox", name="Message").press_sequentially("read @not")
+    await expect(page.get_by_role("option", name="notes.txt")).to_be_visible()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("textbox", name="Message")).to_have_value("read notes.txt ")
+    await page.keyboard.press("Enter")
+    await expect(yours.last.get_by_role("link", name="notes.txt")).to_be_visible()
+
+
+async def test_keys_commands_and_the_profile(page: Page, navi: NaviProcess) -> None:
+    session = await open_session(page, navi, "assistant")
+    message = page.get_by_role("textbox", name="Message")
+    await message.press_sequentially("one")
+    await page.keyboard.press("Shift+Enter")
+    await page.keyboard.type("two")
+    await page.keyboard.press("Alt+Enter")
+    await page.keyboard.type("!say three")
+    await expect(message).to_have_value("one\ntwo\n!say three")
+    # Another tab has the draft, too, and both lose it when it was sent.
+    other = await page.context.new_page()
+    await other.goto(f"/s/{session}")
+    there = other.get_by_role("textbox", name="Message")
+    await expect(there).to_have_value("one\ntwo\n!say three")
+    await message.press("Enter")
+    await expect(there).to_have_value("")
+    await expect(other.get_by_role("article", name="Assistant")).to_contain_text("three")
+    await other.close()
+
+    await message.fill("/rename The tea")
+    await message.press("Enter")
+    await expect(page.get_by_role("heading", name="The tea")).to_be_visible()
+    await page.get_by_role("combobox", name="Profile").select_option(label="Researcher")
+    await expect(page.get_by_role("log")).to_contain_text("Goes on as Researcher")
+    await message.fill("/profile nobody")
+    await message.press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("There is no profile nobody.")
+    await expect(message).to_have_value("/profile nobody")
+    await message.fill("/usr/bin is a folder")  # no command: a message
+    await message.press("Enter")
+    await expect(page.get_by_role("article", name="You").last).to_contain_text(
+        "/usr/bin is a folder"
+    )
+    await expect(page.get_by_role("article", name="Researcher")).to_have_count(1)
+
+
+async def test_receipts_of_a_turn_that_runs_and_its_stop(page: Page) -> None:
+    await page.goto("/")
+    await say(page, "!pace 0.2\n!repeat 500 word")
+    log = page.get_by_role("log", name="Conversation")
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("word")
+    await expect(page.get_by_role("status")).to_have_text("Answering")
+    await say(page, "!say later", button="Queue")
+    await say(page, "!say soon", button="Steer")
+    yours = log.get_by_role("article", name="You")
+    await expect(yours.filter(has_text="later")).to_contain_text("queued")
+    await expect(yours.filter(has_text="soon")).to_contain_text("with the next call")
+    await page.get_by_role("button", name="Stop", exact=True).click()
+    await expect(log).to_contain_text("Stopped")
+    await expect(yours.filter(has_text="later")).to_contain_text("delivered")
+    await expect(page.get_by_role("status")).to_have_text("Answer complete")
+    before = await log.inner_text()
+    await page.reload()
+    await expect(log.get_by_role("article")).to_have_count(5)
+    assert await log.inner_text() == before
+
+
+async def test_a_message_is_said_otherwise_in_a_fork(page: Page) -> None:
+    await page.goto("/")
+    await say(page, "!say Assam")
+    log = page.get_by_role("log", name="Conversation")
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Assam")
+    origin = page.url
+    await (
+        log.get_by_role("article", name="You")
+        .get_by_role("button", name="Rewrite and ask again")
+        .click()
+    )
+    wording = page.get_by_role("textbox", name="New wording")
+    await expect(wording).to_be_focused()
+    await wording.fill("!say Sencha")
+    await wording.press("Enter")
+    await expect(log.get_by_role("article", name="Assistant")).to_have_text(re.compile("Sencha"))
+    assert page.url != origin
+    # At a moment of the past what is sent goes on from there.
+    await page.goto(f"{origin}?at=4")
+    await expect(page.get_by_text("goes on from here in a fork")).to_be_visible()
+    await say(page, "!say Oolong")
+    await expect(log.get_by_role("article", name="Assistant")).to_have_text(re.compile("Oolong"))
+    await page.goto(origin)
+    await expect(log.get_by_role("article")).to_have_count(2)
+
+
+async def test_what_is_said_without_a_connection_arrives_once(page: Page) -> None:
+    await page.goto("/")
+    await say(page, "!say Here.")
+    log = page.get_by_role("log", name="Conversation")
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Here.")
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    await page.route("**/messages?wait=false", lambda route: route.abort())
+    await say(page, "!say And there.")
+    yours = log.get_by_role("article", name="You").last
+    await expect(yours).to_contain_text("sending")
+    await page.unroute_all()
+    await expect(yours).to_contain_text("delivered")
+    await expect(log.get_by_role("article", name="Assistant").last).to_contain_text("And there.")
+    await expect(log.get_by_role("article")).to_have_count(4)
