@@ -17,6 +17,8 @@ PATIENCE = 60_000  # ms in which what has to appear appears, on a machine with o
 # Without a browser there is nothing to run them in; tests/conftest.py says so in the summary.
 collect_ignore_glob = [] if CHROMIUM else ["test_*.py"]
 
+_REFUSED = ("Failed to load resource", "WebSocket connection to ")
+
 expect.set_options(timeout=PATIENCE)
 
 
@@ -51,8 +53,8 @@ class Watched:
         page.on("request", self._request)
 
     def _console(self, message: ConsoleMessage) -> None:
-        # Chromium reports every refused request as an error; which of them are right is a test's affair.
-        if message.type == "error" and "Failed to load resource" not in message.text:
+        # Chromium reports what was refused or cut as an error; which of it is right is a test's affair.
+        if message.type == "error" and not message.text.startswith(_REFUSED):
             self.faults.append(f"console: {message.text}")
 
     def _request(self, request: Request) -> None:

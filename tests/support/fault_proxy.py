@@ -196,6 +196,10 @@ class FaultProxy:
             fault.cleared.set()
         self.faults.clear()
 
+    def lead_to(self, upstream: tuple[str, int] | str) -> None:
+        """Lead to another server from the next connection on."""
+        self._upstream = upstream
+
     def reset_now(self) -> int:
         """Reset every connection; gives how many there were."""
         connections = list(self._connections)

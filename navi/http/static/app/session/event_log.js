@@ -1,7 +1,7 @@
 // The events of one session, as far as they are here: its end first, what came before when it is wanted,
 // and what comes from now on. Everything that the page shows of a session is a fold of these.
 
-import { get, pathOf } from "../api.js";
+import { Problem, get, pathOf } from "../api.js";
 import { signal } from "../html.js";
 import { LiveSocket } from "./live_socket.js";
 
@@ -13,6 +13,7 @@ const OPENS = new Map([
   ["model_called", "call_id"],
   ["tool_started", "call_id"],
 ]);
+const MISSED = 10_000; // events that are asked for at once where no socket can be had
 const CLOSES = new Set(["model_replied", "model_call_failed", "tool_finished"]);
 
 export function isDelta(event) {
@@ -43,9 +44,10 @@ export class EventLog {
   /** Load the end of the log and follow it from there. */
   async open({ onEnd, onReady, onRefused } = {}) {
     const page = await this._page({ limit: FIRST });
-    if (this._closed) return;
     this._put(page);
     this._last = this.head.value = page.at(-1)?.seq ?? 0;
+    await this._reachLastTurn();
+    if (this._closed) return;
     // The text of a call that is open was sent before; it is sent again from where the call began.
     const open = this._openCalls();
     const after = open.length ? Math.min(...open.map((event) => event.seq)) : this._last;
@@ -61,7 +63,19 @@ export class EventLog {
       },
       onRefused,
       onEnd,
+      onShut: () => this._catchUp(onEnd),
     });
+  }
+
+  /** Load back to where the last turn began, and to the messages that it was given. */
+  async _reachLastTurn() {
+    const id = this.facts.findLast((event) => event.turn_id)?.turn_id;
+    const isWhole = () => {
+      const turn = this.facts.filter((event) => event.turn_id === id);
+      const given = turn.flatMap((event) => (event.type === "message_delivered" ? [event.data.message_seq] : []));
+      return turn.some((event) => event.type === "turn_started") && given.every((seq) => seq > this.from);
+    };
+    while (id && this.from > 0 && !isWhole()) await this.reach(this.from - 1);
   }
 
   close() {
@@ -74,6 +88,25 @@ export class EventLog {
   listen(listener) {
     this._listeners.add(listener);
     return () => this._listeners.delete(listener);
+  }
+
+  /** Whether the event of a seq has come here, or is further back than what is here. */
+  has(seq) {
+    return seq <= this._last;
+  }
+
+  /** Ask for what was missed, as no socket can be had; gives what that says about when one can. */
+  async _catchUp(onEnd) {
+    try {
+      const query = new URLSearchParams({ after: String(this._last), limit: String(MISSED) });
+      const { events } = await get(`${pathOf(this.sessionId, "events")}?${query}`);
+      if (!this._closed) for (const event of events) this._take(event);
+      return { isThere: true };
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (error.status === 404) onEnd?.("gone");
+      return { isThere: !error.mayPass, seconds: error.retryAfter ?? 0 };
+    }
   }
 
   /** Take in an event of the socket. */

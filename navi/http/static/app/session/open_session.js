@@ -32,7 +32,7 @@ export class OpenSession {
     this.state = signal("loading");
     this.problem = signal(null);
     this._histories = new Map();
-    this.outbox = new Outbox(id);
+    this.outbox = new Outbox(id, (seq) => this.log.has(seq));
     /** The seq that is looked at; null for now. */
     this.moment = computed(() => (route.value.sessionId === id ? route.value.at : null));
     this._deltas = signal(NO_DELTAS);
@@ -88,10 +88,7 @@ export class OpenSession {
     try {
       this.row.value = await get(pathOf(this.id));
       await this.log.open({
-        onReady: () => {
-          for (const event of this.log.facts) this._receipt(event);
-          this.outbox.flush();
-        },
+        onReady: () => this.outbox.flush(),
         onEnd: (why) => {
           if (why === "gone") this.state.value = "gone";
           else signedOut.value = true;
@@ -99,7 +96,9 @@ export class OpenSession {
       });
       if (this._closed) return;
       this.log.listen((event) => this._noted(event));
+      for (const event of this.log.facts) this._receipt(event);
       this.state.value = "here";
+      this.outbox.flush();
       await this._fetchDeltas(this.moment.value);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;

@@ -21,8 +21,9 @@ addEventListener("offline", () => {
 export const isLive = computed(() => {
   const session = current.value;
   if (!online.value || !reached.value) return false;
-  return session?.state.value !== "here" || (session.log.socket?.state.value ?? "open") === "open";
+  return session?.state.value !== "here" || ["open", "shut"].includes(session.log.socket?.state.value ?? "open");
 });
+const isShut = computed(() => isLive.value && current.value?.log.socket?.state.value === "shut");
 
 export function Connection() {
   const [isLong, setLong] = useState(false);
@@ -33,6 +34,7 @@ export function Connection() {
     const timer = setTimeout(() => setLong(true), online.value ? AFTER : 0);
     return () => clearTimeout(timer);
   }, [isGone, online.value]);
+  if (isShut.value) return html`<div class="connection" role="note"><${AlertIcon} /><span>${t("shut")}</span></div>`;
   if (!isGone || !isLong) return null;
   const [icon, text] = online.value ? [AlertIcon, t("away")] : [OfflineIcon, t("offline")];
   return html`

@@ -107,6 +107,7 @@ export default {
   "shortcuts-explained": "Tasten bewirken auch außerhalb von Feldern etwas.",
   "shortcuts-on": "Tastenkürzel sind an",
   "show-shortcuts": "Alle Tastenkürzel zeigen",
+  "shut": "Neues kommt hier nur alle paar Sekunden an: Diese Seite bekommt keine eigene Verbindung. Vielleicht haben andere Tabs von navi sie alle.",
   "sign-in": "Anmelden",
   "sign-in-again": "Deine Anmeldung ist abgelaufen. Was du geschrieben hast, ist noch da.",
   "sign-in-explained": "Melde dich an, um fortzufahren.",

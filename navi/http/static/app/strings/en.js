@@ -437,6 +437,7 @@ export default {
   "show-earlier.other": "Show {count} earlier rows",
   "show-less": "Show less",
   "show-shortcuts": "Show all shortcuts",
+  "shut": "What is new comes here every few seconds only: this page gets no connection of its own. Other tabs of navi may have them all.",
   "sign-in": "Sign in",
   "sign-in-again": "Your login has ended. What you wrote is kept.",
   "sign-in-explained": "Sign in to go on.",

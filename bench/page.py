@@ -1,0 +1,234 @@
+"""``python -m bench.page``: what the page costs in a real browser, on a navi of its own with the demo model.
+
+The time until the first message of a long session is shown, the frames that are late while an answer
+streams into a session, what the page's memory grows by, and the bytes of the first load.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, to_builtins
+from playwright.async_api import Browser, Page
+
+from tests.support.browser import CHROMIUM, NO_CHROMIUM, running_browser
+from tests.support.navi_process import NaviProcess, running_navi
+
+LATE = 34  # ms between two frames: one of 60 a second was left out
+PIECES_A_SECOND = 20
+HOUR = 3600 * PIECES_A_SECOND / 1000  # thousands of pieces
+SAID = "Here is **what** was found, in `a.txt` and elsewhere."
+WAIT = 600_000  # ms
+FIRST_SHOWN = """
+new MutationObserver((_, watch) => {
+  if (!document.querySelector('[role=log] article')) return;
+  watch.disconnect();
+  requestAnimationFrame(() => setTimeout(() => { window.shownAfter = performance.now(); }));
+}).observe(document, { childList: true, subtree: true });
+"""
+WATCH_FRAMES = """() => {
+  window.gaps = [];
+  let before = performance.now();
+  const next = (now) => { window.gaps.push(now - before); before = now; requestAnimationFrame(next); };
+  requestAnimationFrame(next);
+}"""
+
+
+class Size(Struct, frozen=True, kw_only=True):
+    """How much is measured.
+
+    Attributes:
+        rounds: how often a session is opened.
+        long: turns, of two messages each, of the session that is opened.
+        turns: of the session that is streamed into.
+        seconds: of that stream.
+        pieces: that memory is measured with.
+    """
+
+    rounds: int
+    long: int
+    turns: int
+    seconds: float
+    pieces: int
+
+
+FULL = Size(rounds=5, long=2500, turns=150, seconds=60, pieces=4000)
+SHORTEST = Size(rounds=1, long=3, turns=2, seconds=0.5, pieces=40)
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """One line: a figure, and what stands beside it."""
+
+    what: str
+    value: float
+    unit: str
+    beside: dict[str, float] = {}
+
+
+async def measure(browser: Browser, navi: NaviProcess, size: Size) -> list[Measured]:
+    """All the figures."""
+    return [
+        *await _opening(browser, navi, size),
+        await _frames(browser, navi, size),
+        await _memory(browser, navi, size),
+    ]
+
+
+async def _opening(browser: Browser, navi: NaviProcess, size: Size) -> list[Measured]:
+    session_id = await _session(navi, size.long)
+    times: list[float] = []
+    loaded = await _first_load(browser, navi)
+    for _ in range(size.rounds):
+        async with _tab(browser, navi) as (page, _):
+            await page.add_init_script(FIRST_SHOWN)
+            await page.goto(f"/s/{session_id}")
+            await _until(page, "() => window.shownAfter !== undefined")
+            times.append(await page.evaluate("() => window.shownAfter"))
+    return [
+        Measured(
+            what=f"the first message shown of a session of {2 * size.long:,}, nothing cached",
+            value=statistics.median(times),
+            unit="ms",
+            beside={"least": min(times), "most": max(times)},
+        ),
+        Measured(
+            what="the first load, with its headers and what the page asks of navi",
+            value=loaded,
+            unit="bytes",
+        ),
+    ]
+
+
+async def _first_load(browser: Browser, navi: NaviProcess) -> float:
+    sizes: list[float] = []
+
+    def finished(loading: dict[str, Any]) -> None:
+        sizes.append(loading["encodedDataLength"])
+
+    async with _tab(browser, navi) as (page, devtools):
+        devtools.on("Network.loadingFinished", finished)
+        await devtools.send("Network.enable")
+        await page.goto("/")
+        await page.get_by_role("textbox", name="Message").wait_for()
+        await page.wait_for_load_state("networkidle")
+    return sum(sizes)
+
+
+async def _frames(browser: Browser, navi: NaviProcess, size: Size) -> Measured:
+    session_id = await _session(navi, size.turns)
+    pieces = max(2, int(size.seconds * PIECES_A_SECOND))
+    async with _tab(browser, navi) as (page, _):
+        await page.goto(f"/s/{session_id}")
+        await page.get_by_role("article").last.wait_for()
+        await navi.drop(session_id, _stream(pieces, 1 / PIECES_A_SECOND))
+        await page.get_by_role("button", name="Stop").wait_for()
+        await page.evaluate(WATCH_FRAMES)
+        await page.get_by_role("button", name="Send", exact=True).wait_for()
+        gaps: list[float] = await page.evaluate("() => window.gaps")
+    late = [gap for gap in gaps if gap > LATE]
+    return Measured(
+        what=f"frames later than {LATE} ms, {pieces} pieces into {2 * size.turns} messages",
+        value=100 * len(late) / len(gaps),
+        unit="%",
+        beside={"frames": len(gaps), "late": len(late), "longest, ms": max(gaps)},
+    )
+
+
+async def _memory(browser: Browser, navi: NaviProcess, size: Size) -> Measured:
+    session_id = await _session(navi, 2)
+    async with _tab(browser, navi) as (page, devtools):
+        await page.goto(f"/s/{session_id}")
+        await page.get_by_role("article").last.wait_for()
+        heaps: list[float] = []
+        for _ in range(3):  # what is made once is made in the first
+            await navi.say(session_id, _stream(size.pieces, 0.001))
+            await page.get_by_role("button", name="Send", exact=True).wait_for()
+            await devtools.send("HeapProfiler.collectGarbage")
+            usage = await devtools.send("Runtime.getHeapUsage")
+            heaps.append(usage["usedSize"] / 2**20)
+    grown = (heaps[2] - heaps[0]) / 2 / (size.pieces / 1000)
+    return Measured(
+        what="memory after 1,000 pieces more, garbage collected",
+        value=grown,
+        unit="MiB",
+        beside={"the page, MiB": heaps[2], "an hour of 20 a second, MiB": grown * HOUR},
+    )
+
+
+def _stream(pieces: int, pace: float) -> str:
+    words = " ".join(f"word{n}" if n % 60 else "\\n\\n**Next** `word`" for n in range(pieces))
+    return f"!pace {pace}\n!say {words}"
+
+
+async def _session(navi: NaviProcess, turns: int) -> str:
+    session_id = await navi.new_session()
+    async with navi.client() as client:
+        for _ in range(turns):
+            body = {"content": f"!say {SAID}"}
+            answer = await client.post(f"/sessions/{session_id}/messages", json=body)
+            answer.raise_for_status()
+    return session_id
+
+
+@asynccontextmanager
+async def _tab(browser: Browser, navi: NaviProcess) -> AsyncGenerator[tuple[Page, Any], None]:
+    """A tab with nothing cached, and the developer's tools for it."""
+    context = await browser.new_context(
+        base_url=navi.url, viewport={"width": 1200, "height": 800}, locale="en-GB"
+    )
+    context.set_default_timeout(WAIT)
+    try:
+        page = await context.new_page()
+        yield page, await context.new_cdp_session(page)
+    finally:
+        await context.close()
+
+
+async def _until(page: Page, condition: str) -> None:
+    async with asyncio.timeout(WAIT / 1000):
+        while not await page.evaluate(condition):  # noqa: ASYNC110  # it is another process
+            await asyncio.sleep(0.02)
+
+
+async def _main(size: Size) -> list[Measured]:
+    with tempfile.TemporaryDirectory(prefix="navi-bench-") as directory:
+        data = Path(directory) / "data"
+        async with running_navi(data, NAVI_LLM="demo") as navi, running_browser() as browser:
+            return await measure(browser, navi, size)
+
+
+def main() -> int:
+    """Print a line for each figure; the status is 1 where there is no browser."""
+    parser = argparse.ArgumentParser(prog="python -m bench.page", description=__doc__)
+    parser.add_argument(
+        "--shortest", action="store_true", help="whether it runs, not what it costs"
+    )
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if CHROMIUM is None:
+        print(NO_CHROMIUM, file=sys.stderr)
+        return 1
+    started = time.monotonic()
+    figures = asyncio.run(_main(SHORTEST if arguments.shortest else FULL))
+    if arguments.json:
+        print(json.dumps(to_builtins(figures), indent=2))
+    else:
+        for figure in figures:
+            beside = "; ".join(f"{name} {value:,.4g}" for name, value in figure.beside.items())
+            print(
+                f"{figure.what}: {figure.value:,.4g} {figure.unit}{f' ({beside})' * bool(beside)}"
+            )
+    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
