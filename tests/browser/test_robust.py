@@ -47,7 +47,7 @@ async def said(navi: NaviProcess, session_id: str) -> list[list[str]]:
     return [WORDS.findall(message["content"]) for message in messages]
 
 
-async def until(what: Callable[[], Awaitable[bool]], seconds: float = 90) -> None:
+async def until(what: Callable[[], Awaitable[bool]], seconds: float = 180) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(seconds):
         while not await what():  # noqa: ASYNC110  # it is another process
@@ -206,7 +206,7 @@ async def test_a_node_that_is_killed_costs_nothing_that_was_said(
     ):
         session_id = await nodes.a.new_session()
         await page.goto(f"/s/{session_id}")
-        await say(page, stream(200, 0.02))
+        await say(page, stream(200, 0.08))
         await more_words(page, 220)
         # Taken, and the answer is lost; then not taken, and nobody is there any more.
         unanswered = proxy.add("lose_reply", match="w77777", times=1)
@@ -354,7 +354,7 @@ async def test_a_message_that_was_taken_long_ago_is_not_sent_for_ever(
     )
     # A long turn: what was queued before it, and its beginning, are not among the first facts to come.
     tools = '!tool filesystem {"action": "list"}\n' * 12
-    await navi.drop(session_id, f"{tools}!then\n" * 9 + "!sleep 8\n!say Done w2")
+    await navi.drop(session_id, f"{tools}!then\n" * 9 + "!sleep 600\n!say Done w2")
     await navi.until(session_id, "turn_started", after=9)
     await navi.drop(session_id, "!say Queued w3")
 
@@ -367,7 +367,7 @@ async def test_a_message_that_was_taken_long_ago_is_not_sent_for_ever(
     await page.goto(f"/s/{session_id}")
     await expect(page.get_by_role("article", name="You").last).to_contain_text("w3")
     await expect(page.get_by_role("article").filter(has_text="sending")).to_have_count(0)
-    await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    await page.get_by_role("button", name="Stop", exact=True).click()
     assert len(await kept(page, f"outbox.{session_id}")) == 0
 
 
