@@ -1,5 +1,6 @@
 """The frame of the page: the list of sessions, the palette and its keys, places, themes, narrow screens."""
 
+import json
 import re
 
 from playwright.async_api import Locator, Page, expect
@@ -45,7 +46,8 @@ async def test_a_session_is_renamed_pinned_and_deleted_in_the_list(
     await entry.get_by_role("button", name="Pin", exact=True).click()
     pinned = sessions.get_by_role("region", name="Pinned")
     await expect(pinned.get_by_role("link", name="Tea for two", exact=True)).to_be_visible()
-    await entry.get_by_role("button", name="Unpin").click()
+    async with page.expect_response(lambda answer: "false" in (answer.request.post_data or "")):
+        await entry.get_by_role("button", name="Unpin").click()
     await expect(pinned).to_have_count(0)
     row = await navi.get(f"/sessions/{session_id}")
     assert (row["name"], row["pinned"]) == ("Tea for two", False)
@@ -62,3 +64,129 @@ async def test_a_session_is_renamed_pinned_and_deleted_in_the_list(
     await expect(entry).to_have_count(0)
     listed = (await navi.get("/sessions"))["sessions"]
     assert session_id not in [session["id"] for session in listed]
+
+
+async def test_each_session_says_what_goes_on_in_it(page: Page, navi: NaviProcess) -> None:
+    careful = navi.data_dir / "profiles" / "careful"
+    careful.mkdir(parents=True)
+    rules = [{"tool": "filesystem", "then": "ask"}]
+    (careful / "config.json").write_text(json.dumps({"name": "Careful", "approvals": rules}))
+    asking = await navi.post("/sessions", {"name": "Asking", "profile_id": "careful"})
+    busy = await begin(navi, "Busy")
+    spoken = await begin(navi, "Quiet")
+    await page.goto(f"/s/{spoken}")
+    await navi.drop(asking["id"], '!tool filesystem {"action": "list"}')
+    await navi.drop(busy, "!pace 0.05\n!repeat 5000 on and on")
+    sessions = page.get_by_role("navigation", name="Sessions")
+    for group, name, said in (
+        ("Waiting for you", "Asking", "asks you"),
+        ("Running", "Busy", "running"),
+    ):
+        link = sessions.get_by_role("region", name=group).get_by_role("link", name=name, exact=True)
+        await expect(link).to_have_accessible_description(said)
+    await expect(page).to_have_title("(1) Quiet · navi")
+
+    # What was said behind one's back is new until one looks.
+    await page.goto(f"/s/{busy}")
+    await navi.say(spoken, "!say The zebra is here.")
+    quiet = sessions.get_by_role("link", name="Quiet", exact=True)
+    await expect(quiet).to_have_accessible_description("unread")
+    await quiet.click()
+    await expect(quiet).to_have_accessible_description("now")
+    await page.reload()
+    await expect(quiet).to_have_accessible_description("now")
+
+    search = page.get_by_role("searchbox", name="Search sessions")
+    await search.fill("zebra")
+    found = sessions.get_by_role("region", name="What was said").get_by_role("link")
+    await expect(found.filter(has=page.locator("mark"))).to_have_count(2)
+    await search.press("ArrowDown")
+    await expect(found.first).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile(rf"/s/{spoken}#\d+$"))
+    await search.fill("quïet")
+    await expect(quiet).to_be_visible()
+    await search.press("Escape")
+    await expect(sessions.get_by_role("link", name="Busy", exact=True)).to_be_visible()
+    await navi.post(f"/sessions/{busy}/stop")
+    await navi.post(f"/sessions/{asking['id']}/stop")
+
+
+async def test_keys_and_the_palette_reach_everything(page: Page, navi: NaviProcess) -> None:
+    session_id = await begin(navi, "Palette", "hello")
+    await page.goto("/")
+    message = page.get_by_role("textbox", name="Message")
+    await expect(message).to_be_focused()
+    await page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Commands")
+    await expect(palette.get_by_role("searchbox")).to_be_focused()
+    await page.keyboard.type("palet")
+    await expect(palette.get_by_role("option")).to_have_count(1)
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile(f"/s/{session_id}$"))
+    await expect(palette).to_have_count(0)
+    await expect(page.get_by_role("tab", name="Chat")).to_be_visible()
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("view events")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("tab", name="Events", selected=True)).to_be_visible()
+    await page.get_by_role("tab", name="Events").focus()
+    await page.keyboard.press("1")
+    await expect(page.get_by_role("tab", name="Chat", selected=True)).to_be_visible()
+    await message.press("?")  # in a field it is a letter
+    await expect(message).to_have_value("?")
+    await message.fill("")
+    await page.get_by_role("tab", name="Chat").focus()
+    await page.keyboard.press("/")
+    await expect(message).to_be_focused()
+    await expect(message).to_have_value("")
+    await page.get_by_role("tab", name="Chat").focus()
+    await page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts")
+    await keys.get_by_role("checkbox").uncheck()
+    await page.keyboard.press("Escape")
+    await expect(keys).to_have_count(0)
+    await expect(page.get_by_role("tab", name="Chat")).to_be_focused()
+    await page.keyboard.press("?")
+
+    await page.get_by_role("button", name="Menu").click()
+    await page.get_by_role("link", name="Settings").click()
+    await expect(page.get_by_role("heading", level=1, name="Settings")).to_be_visible()
+    await expect(keys).to_have_count(0)
+    await page.get_by_role("radio", name="Dark").check()
+    await expect(page.locator("html")).to_have_css("color-scheme", "dark")
+    await page.get_by_role("combobox", name="Language").select_option("de")
+    await expect(page.get_by_role("heading", level=1, name="Einstellungen")).to_be_visible()
+    await page.reload()
+    await expect(page.get_by_role("radio", name="Dunkel")).to_be_checked()
+    await expect(page.locator("html")).to_have_attribute("lang", "de")
+    await expect(page.locator("html")).to_have_css("color-scheme", "dark")
+    await page.get_by_role("button", name="Zurück").click()
+    await expect(page.get_by_role("button", name="Neue Sitzung")).to_be_visible()
+
+
+async def test_a_narrow_screen_has_a_drawer_and_a_lost_connection_is_told(
+    page: Page, navi: NaviProcess
+) -> None:
+    session_id = await begin(navi, "Narrow", "hello")
+    await page.set_viewport_size({"width": 320, "height": 640})
+    await page.goto(f"/s/{session_id}")
+    button = page.get_by_role("button", name="Sessions")
+    await button.click()
+    await expect(page.get_by_role("searchbox", name="Search sessions")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(button).to_be_focused()
+    await button.click()
+    await page.get_by_role("link", name="Narrow", exact=True).click()
+    await expect(button).to_have_attribute("aria-expanded", "false")
+    width = "document.documentElement.scrollWidth"
+    assert await page.evaluate(width) == 320
+
+    await page.context.set_offline(True)
+    lost = page.get_by_role("alert")
+    await expect(lost).to_contain_text("You are offline.")
+    await page.context.set_offline(False)
+    await expect(lost).to_have_count(0)
+    await page.goto("/s/01990000-0000-7000-8000-000000000bad")
+    await page.get_by_role("button", name="Begin another").click()
+    await expect(page.get_by_role("textbox", name="Message")).to_be_focused()

@@ -42,18 +42,6 @@ async def test_a_new_session_is_what_it_was_asked_to_be(app: RunningApp) -> None
     assert (await app.client.get(f"/sessions/{session['id']}")).json() == session
 
 
-async def test_who_has_the_list_already_is_told_so(app: RunningApp) -> None:
-    session_id = await app.session()
-    tag = {"if-none-match": (await app.client.get("/sessions")).headers["etag"]}
-
-    same = await app.client.get("/sessions", headers=tag)
-    await app.client.patch(f"/sessions/{session_id}", json={"pinned": True})
-    other = await app.client.get("/sessions", headers=tag)
-
-    assert (same.status_code, same.content) == (304, b"")
-    assert (other.status_code, other.json()["sessions"][0]["pinned"]) == (200, True)
-
-
 async def test_a_session_has_the_window_that_its_last_call_reckoned_with(app: RunningApp) -> None:
     session_id = await app.session()
     await app.client.post(f"/sessions/{session_id}/messages", json={"content": "!say Hi"})

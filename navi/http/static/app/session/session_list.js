@@ -27,6 +27,7 @@ let timer = null;
 let reading = null;
 let tag = null; // of the page that was read last
 let count = 0;
+let changing = Promise.resolve();
 const departures = new Map(); // session id: the timer of its deletion
 
 /** Read the list now; what it shows is at most this old. */
@@ -94,8 +95,10 @@ function put(row) {
 /** Change the name of a session, or whether it is pinned; shown at once. Gives what it is then, or false. */
 export async function changeSession(row, change) {
   put({ ...row, ...change });
-  const made = await doing(() => patch(pathOf(row.id), change));
-  put(made || row);
+  // One after the other: what was asked for last counts.
+  const mine = (changing = changing.then(() => doing(() => patch(pathOf(row.id), change))));
+  const made = await mine;
+  if (mine === changing) put(made || row);
   readSessions();
   return made;
 }

@@ -1,7 +1,7 @@
 // The dialogs of the frame, loaded when they are first opened. One is open at a time.
 
 import { complain } from "../announce.js";
-import { createElement, html, signal, useEffect, useRef } from "../html.js";
+import { createElement, html, signal, useLayoutEffect, useRef } from "../html.js";
 import { t } from "../strings.js";
 
 const shown = signal(null);
@@ -14,8 +14,13 @@ async function open(load) {
   }
 }
 
-export const openPalette = () => open(() => import("./palette.js").then((module) => module.Palette));
+const loadPalette = () => import("./palette.js").then((module) => module.Palette);
+
+export const openPalette = () => open(loadPalette);
 export const openShortcuts = () => open(() => import("./shortcut_list.js").then((module) => module.ShortcutList));
+
+// What is written after `Ctrl K` must find the palette there.
+setTimeout(() => loadPalette().catch(() => {}), 2000);
 
 export function Dialogs() {
   return shown.value && createElement(shown.value, { onClose: () => (shown.value = null) });
@@ -24,7 +29,7 @@ export function Dialogs() {
 /** A dialog that is open as long as it is drawn; the focus goes back to where it was. */
 export function Modal({ label, className, onClose, children }) {
   const dialog = useRef();
-  useEffect(() => dialog.current.showModal(), []);
+  useLayoutEffect(() => dialog.current.showModal(), []);
   return html`
     <dialog
       ref=${dialog}

@@ -16,6 +16,7 @@ import { html, useRef, useState } from "../html.js";
 import { addressOf, follow, route } from "../router.js";
 import { hasAccounts, hasLogin, isAdmin, me, signOut } from "../session/me.js";
 import { t } from "../strings.js";
+import { keysOf } from "./keys.js";
 import { openPalette, openShortcuts } from "./dialogs.js";
 
 const ICONS = {
@@ -26,12 +27,16 @@ const ICONS = {
   audit: AuditIcon,
   settings: SettingsIcon,
 };
-const FOR_ADMINS = ["users", "audit"];
 
 /** The places that whoever looks may go to, in the order of the menu. */
 export function placesOffered() {
-  return Object.keys(ICONS).filter((name) => !FOR_ADMINS.includes(name) || (isAdmin.value && hasAccounts.value));
+  // Everybody has tokens and a password there; only admins see the others, and what they did.
+  const isOffered = { users: hasAccounts.value, audit: hasAccounts.value && isAdmin.value };
+  return Object.keys(ICONS).filter((name) => isOffered[name] ?? true);
 }
+
+/** What a place is called to whoever looks. */
+export const placeName = (name) => t(name === "users" && !isAdmin.value ? "place-account" : `place-${name}`);
 
 export function Me() {
   const menu = useRef();
@@ -60,12 +65,12 @@ export function Me() {
             aria-current=${isHere ? "page" : undefined}
             onClick=${(event) => (close(), follow(event, { place }))}
           >
-            <${ICONS[place]} />${t(`place-${place}`)}
+            <${ICONS[place]} />${placeName(place)}
           </a>
         `;
       })}
       <hr />
-      ${entry(t("commands"), CommandsIcon, openPalette, "Ctrl K")}
+      ${entry(t("commands"), CommandsIcon, openPalette, keysOf("commands").join(" "))}
       ${entry(t("shortcuts"), KeyboardIcon, openShortcuts, "?")}
       ${hasLogin.value && entry(t("sign-out"), SignOutIcon, signOut)}
     </div>

@@ -4,8 +4,9 @@ import { html, useId, useLayoutEffect, useMemo, useRef, useState } from "../html
 import { go } from "../router.js";
 import { leaving, sessions } from "../session/session_list.js";
 import { ago, t } from "../strings.js";
-import { Keys, commandsNow } from "./commands.js";
+import { commandsNow } from "./commands.js";
 import { Modal } from "./dialogs.js";
+import { Keys } from "./keys.js";
 import { fits, inOrder, nameOf } from "./session_groups.js";
 
 const RECENT = 5; // sessions that are offered before anything is written
@@ -42,6 +43,7 @@ export function Palette({ onClose }) {
     const next = { ArrowDown: at < last ? at + 1 : 0, ArrowUp: at > 0 ? at - 1 : last }[event.key];
     if (next !== undefined) setAt(Math.max(0, next));
     else if (event.key === "Enter" && entries[at]) choose(entries[at]);
+    else if (event.key === "Escape") choose(null); // a search field would only be emptied by it
     else return;
     event.preventDefault();
   };

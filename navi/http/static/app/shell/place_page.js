@@ -5,6 +5,7 @@ import { effect, html } from "../html.js";
 import { lazy } from "../lazy.js";
 import { go, route } from "../router.js";
 import { t } from "../strings.js";
+import { placeName } from "./me_menu.js";
 import { PageHeader } from "./page_header.js";
 import { useTitle } from "./title.js";
 
@@ -26,7 +27,7 @@ effect(() => {
 
 export function PlacePage() {
   const name = route.value.place;
-  const title = t(`place-${name}`);
+  const title = placeName(name);
   useTitle(title);
   return html`
     <main class="session" key=${name}>

@@ -60,9 +60,14 @@ export function Found({ query, found, named }) {
 
 function Result({ result }) {
   const place = { sessionId: result.session_id, seq: result.seq };
+  const onClick = (event) => {
+    follow(event, place);
+    // A conversation that is open looks where it is sent to; the address alone does not tell it.
+    if (event.defaultPrevented) dispatchEvent(new Event("hashchange"));
+  };
   return html`
     <li class="found">
-      <a href=${addressOf(place)} title=${time(result.at)} onClick=${(event) => follow(event, place)}>
+      <a href=${addressOf(place)} title=${time(result.at)} onClick=${onClick}>
         <b dir="auto">${result.name || t("unnamed")}</b>
         <span dir="auto">${marked(result.snippet, result.matches)}</span>
       </a>

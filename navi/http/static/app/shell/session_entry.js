@@ -2,7 +2,7 @@
 
 import { status } from "../announce.js";
 import { MoreIcon, PencilIcon, PinIcon, PinOffIcon, TrashIcon, UndoIcon } from "../icons.js";
-import { html, memo, signal, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
+import { html, memo, signal, useLayoutEffect, useRef, useState } from "../html.js";
 import { addressOf, follow, go, route } from "../router.js";
 import { isUnread, watched } from "../session/seen.js";
 import { changeSession, deleteSession, keepSession, leaving, waits } from "../session/session_list.js";
@@ -41,7 +41,7 @@ function Entry({ session, isStop }) {
   const state = stateOf(session);
   const stateId = `state-${session.id}`;
   const tabIndex = isStop ? 0 : -1;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (back === session.id) {
       back = null;
       link.current.focus();
@@ -149,7 +149,7 @@ function Renaming({ session }) {
 
 function Leaving({ session }) {
   const button = useRef();
-  useEffect(() => button.current.focus(), []);
+  useLayoutEffect(() => button.current.focus(), []);
   const undo = () => {
     back = session.id;
     keepSession(session.id);

@@ -3,8 +3,8 @@
 import { html } from "../html.js";
 import { chooseShortcuts, shortcuts } from "../preferences.js";
 import { t } from "../strings.js";
-import { Keys, withKeys } from "./commands.js";
 import { Modal } from "./dialogs.js";
+import { Keys, withKeys } from "./keys.js";
 
 export function ShortcutList({ onClose }) {
   return html`

@@ -2,7 +2,8 @@
 
 import { shortcuts } from "../preferences.js";
 import { signedOut } from "../api.js";
-import { commandsNow, isPressed, withKeys, writes } from "./commands.js";
+import { commandsNow } from "./commands.js";
+import { isPressed, withKeys, writes } from "./keys.js";
 
 const WRITES_NOTHING = ["checkbox", "radio", "range", "button"];
 

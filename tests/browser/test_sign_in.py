@@ -1,0 +1,83 @@
+"""Accounts in the page: set up, signed in and out, and a login that ends in the middle of things."""
+
+import re
+from collections.abc import AsyncGenerator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from tests.support.navi_process import NaviProcess, running_navi
+from tests.support.people import PASSWORD
+
+TOO_MANY = 429
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def guarded(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncGenerator[NaviProcess, None]:
+    """A navi with accounts, in which nobody has one yet."""
+    place = tmp_path_factory.mktemp("guarded") / "data"
+    async with running_navi(place, NAVI_LLM="demo", NAVI_AUTH="accounts") as running:
+        yield running
+
+
+async def sign_in(page: Page, password: str = PASSWORD) -> None:
+    await page.get_by_label("Name").fill("Ada")
+    await page.get_by_label("Password").fill(password)
+    await page.get_by_role("button", name="Sign in").click()
+
+
+async def test_people_come_in_stay_where_they_are_and_go(
+    browser: Browser, guarded: NaviProcess
+) -> None:
+    context = await browser.new_context(base_url=guarded.url, locale="en-GB")
+    page = await context.new_page()
+    found = re.search(r"(/setup#token=\S+)", guarded.log)
+    assert found is not None
+    # The first user is made behind the link that the start has printed.
+    await page.goto(found[1])
+    assert "token" not in page.url
+    await page.get_by_label("Name").fill("Ada")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Set up").click()
+    message = page.get_by_role("textbox", name="Message")
+    await message.fill("!say Tea is ready.")
+    await page.get_by_role("button", name="Send", exact=True).click()
+    log = page.get_by_role("log", name="Conversation")
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Tea is ready.")
+    await message.fill("half a thou")
+    here = page.url
+
+    # The login ends elsewhere: the form comes, and then the same place with the draft.
+    await context.request.post("/auth/logout")
+    button = page.get_by_role("button", name="Sign in")
+    await expect(button).to_be_visible()
+    await expect(log).to_have_count(0)
+    await expect(page.get_by_label("Name")).to_have_value("Ada")
+    await sign_in(page, "not the password")
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await expect(page.get_by_label("Password")).to_be_focused()
+    await sign_in(page)
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Tea is ready.")
+    await expect(message).to_have_value("half a thou")
+    assert page.url == here
+
+    # Signing out leaves nothing behind, and too many guesses are told how long to wait.
+    await page.get_by_role("button", name="Ada").click()
+    await expect(page.get_by_role("link", name="Audit log")).to_be_visible()
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(button).to_be_visible()
+    assert "half a thou" not in str(await page.evaluate("JSON.stringify(localStorage)"))
+    wait = page.get_by_text(re.compile(r"Again in \d+ s\."))
+    refused = page.get_by_role("alert")
+    for _ in range(10):
+        async with page.expect_response("**/auth/login") as answered:
+            await sign_in(page, "not the password")
+        await expect(refused).to_be_visible()
+        if (await answered.value).status == TOO_MANY:
+            break
+    await expect(wait).to_be_visible()
+    await expect(button).to_be_disabled()
+    await context.close()
