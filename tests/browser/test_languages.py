@@ -21,7 +21,8 @@ NO_WORDS = re.compile(
 # Everything that is seen or read out, but times, codes and what is called by its own name.
 SAID = """() => {
   const found = [];
-  const skip = "script, style, noscript, time, code, pre, kbd, option[lang], textarea, .said, .markdown";
+  const skip = "script, style, noscript, time, code, pre, kbd, option[lang], textarea, .said, .markdown, "
+    + "[role=cell].event-what, [role=cell] code";
   const walk = (node) => {
     if (node.nodeType === Node.TEXT_NODE) { found.push(node.data); return; }
     if (node.nodeType !== Node.ELEMENT_NODE || node.matches(skip) || !node.checkVisibility()) return;

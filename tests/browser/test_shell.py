@@ -127,6 +127,7 @@ async def test_keys_and_the_palette_reach_everything(page: Page, navi: NaviProce
     await expect(palette).to_have_count(0)
     await expect(page.get_by_role("tab", name="Chat")).to_be_visible()
     await page.keyboard.press("Control+k")
+    await expect(palette.get_by_role("searchbox")).to_be_focused()
     await page.keyboard.type("view events")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("tab", name="Events", selected=True)).to_be_visible()

@@ -14,12 +14,20 @@ async function open(load) {
   }
 }
 
-const loadPalette = () => import("./palette.js").then((module) => module.Palette);
+let Palette = null;
+async function loadPalette() {
+  ({ Palette } = await import("./palette.js"));
+  return Palette;
+}
 
-export const openPalette = () => open(loadPalette);
+/** Open the palette; at once where it is there, so that what is written next stands in it. */
+export function openPalette() {
+  if (Palette) shown.value = Palette;
+  else open(loadPalette);
+}
+
 export const openShortcuts = () => open(() => import("./shortcut_list.js").then((module) => module.ShortcutList));
 
-// What is written after `Ctrl K` must find the palette there.
 setTimeout(() => loadPalette().catch(() => {}), 2000);
 
 export function Dialogs() {

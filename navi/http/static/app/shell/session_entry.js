@@ -17,30 +17,44 @@ setInterval(() => minute.value++, 30_000);
 export const renaming = signal(null);
 
 /** "waiting", "running", "unread" or "quiet". */
-export function stateOf(session) {
+function stateOf(session) {
   if (waits(session)) return "waiting";
   if (session.status === "running") return "running";
   return watched.value !== session.id && isUnread(session) ? "unread" : "quiet";
 }
 
 /**
- * An item of the list.
+ * An item of the list. Everything that can change comes as a property, so that of hundreds of them only
+ * those are drawn again in which something did.
  *
- * `isStop`: whether Tab comes to it; arrows go on from there, so that hundreds of sessions are one stop.
+ * `isStop`: whether Tab comes to it; arrows go on from there, so that all sessions are one stop.
  */
-export const SessionEntry = memo(function SessionEntry({ session, isStop }) {
-  if (leaving.value.has(session.id)) return html`<${Leaving} session=${session} />`;
-  if (renaming.value === session.id) return html`<${Renaming} session=${session} />`;
-  return html`<${Entry} session=${session} isStop=${isStop} />`;
+export const SessionEntry = memo(function SessionEntry({ isLeaving, isRenaming, ...shown }) {
+  if (isLeaving) return html`<${Leaving} session=${shown.session} />`;
+  return isRenaming ? html`<${Renaming} session=${shown.session} />` : html`<${Entry} ...${shown} />`;
 });
 
-function Entry({ session, isStop }) {
+/** The properties of a session's item, as they are now. */
+export function shownOf(session) {
+  const state = stateOf(session);
+  void minute.value;
+  return {
+    session,
+    state,
+    age: state === "quiet" ? ago(session.last_active ?? session.created_at) : null,
+    isCurrent: route.value.sessionId === session.id,
+    isLeaving: leaving.value.has(session.id),
+    isRenaming: renaming.value === session.id,
+  };
+}
+
+function Entry({ session, state, age, isCurrent, isStop }) {
   const [isOpen, setOpen] = useState(false);
   const link = useRef();
   const place = { sessionId: session.id };
-  const state = stateOf(session);
   const stateId = `state-${session.id}`;
   const tabIndex = isStop ? 0 : -1;
+  const at = session.last_active ?? session.created_at;
   useLayoutEffect(() => {
     if (back === session.id) {
       back = null;
@@ -68,7 +82,7 @@ function Entry({ session, isStop }) {
         ref=${link}
         href=${addressOf(place)}
         dir="auto"
-        aria-current=${route.value.sessionId === session.id ? "page" : undefined}
+        aria-current=${isCurrent ? "page" : undefined}
         aria-describedby=${stateId}
         tabindex=${tabIndex}
         onClick=${(event) => follow(event, place)}
@@ -76,7 +90,7 @@ function Entry({ session, isStop }) {
       >
         ${nameOf(session)}
       </a>
-      <span class="entry-state" id=${stateId}><${State} session=${session} state=${state} /></span>
+      <span class="entry-state" id=${stateId}>${age ? html`<time datetime=${at} title=${time(at)}>${age}</time>` : html`<i class="mark" /> ${t(`session-${state}`)}`}</span>
       <button class="plain square entry-more" aria-label=${t("more")} aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
         <${MoreIcon} />
       </button>
@@ -96,13 +110,6 @@ function Entry({ session, isStop }) {
 
 // The session whose link gets the focus when it is drawn again, since the focus was on what stood for it.
 let back = null;
-
-function State({ session, state }) {
-  if (state !== "quiet") return html`<i class="mark" /> ${t(`session-${state}`)}`;
-  void minute.value;
-  const at = session.last_active ?? session.created_at;
-  return html`<time datetime=${at} title=${time(at)}>${ago(at)}</time>`;
-}
 
 function Action({ name, icon, tabIndex, run }) {
   return html`

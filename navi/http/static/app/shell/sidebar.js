@@ -2,7 +2,7 @@
 // search over what was said in them.
 
 import { PinIcon, PlusIcon, SearchIcon } from "../icons.js";
-import { html, useEffect, useMemo, useRef, useSignal } from "../html.js";
+import { html, useEffect, useMemo, useRef, useSignal, useState } from "../html.js";
 import { route } from "../router.js";
 import { reached, sessions } from "../session/session_list.js";
 import { t } from "../strings.js";
@@ -10,7 +10,7 @@ import { DRAWER, closeDrawer, isOpen, isShut } from "./drawer.js";
 import { Me } from "./me_menu.js";
 import { newSession } from "./new_session.js";
 import { Found, useSearch } from "./search.js";
-import { SessionEntry } from "./session_entry.js";
+import { SessionEntry, shownOf } from "./session_entry.js";
 import { groupsOf } from "./session_groups.js";
 import { UsageLine } from "./usage_line.js";
 
@@ -60,20 +60,30 @@ export function Sidebar() {
           />
         </div>
       </header>
-      <div class="entries"><${Sessions} query=${query.value.trim()} stop=${stop.value} /></div>
+      <div class="entries"><${Sessions} key=${query.value ? "some" : "all"} query=${query.value.trim()} stop=${stop.value} /></div>
       <footer><${UsageLine} /><${Me} /></footer>
     </nav>
   `;
 }
 
+const AT_ONCE = 60; // sessions; the others are drawn a part at a time, so that nothing waits for them
+
 function Sessions({ query, stop }) {
+  const [most, setMost] = useState(AT_ONCE);
   const rows = sessions.value;
   const found = useSearch(query);
   const groups = useMemo(() => (rows ? groupsOf(rows, query) : []), [rows, query]);
+  const isMore = rows !== null && rows.length > most;
+  useEffect(() => {
+    if (!isMore) return;
+    const timer = setTimeout(() => setMost(most + AT_ONCE), 30);
+    return () => clearTimeout(timer);
+  }, [isMore, most]);
   if (rows === null) return html`<p class="hint">${t(reached.value ? "loading" : "no-answer")}</p>`;
   if (!query && !rows.length) return html`<p class="hint">${t("no-sessions")}</p>`;
   const shown = groups.flatMap(({ rows: some }) => some);
   const opened = route.value.sessionId;
+  let drawn = 0;
   const first = [stop, opened].find((id) => shown.some((row) => row.id === id)) ?? shown[0]?.id;
   return html`
     ${groups.map(
@@ -81,7 +91,9 @@ function Sessions({ query, stop }) {
         <section key=${name} aria-labelledby=${`group-${name}`}>
           <h2 id=${`group-${name}`}>${name === "pinned" && html`<${PinIcon} />`}${t(`group-${name}`)}</h2>
           <ul>
-            ${some.map((row) => html`<${SessionEntry} key=${row.id} session=${row} isStop=${row.id === first} />`)}
+            ${some
+              .filter(() => drawn++ < most)
+              .map((row) => html`<${SessionEntry} key=${row.id} ...${shownOf(row)} isStop=${row.id === first} />`)}
           </ul>
         </section>
       `,
