@@ -5,12 +5,28 @@ import { t } from "./strings.js";
 
 /** Copy a text, and say so; gives whether it was possible. */
 export async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
+  const isDone = await navigator.clipboard?.writeText(text).then(
+    () => true,
+    () => false,
+  );
+  if (isDone || copiedByHand(text)) {
     status.value = t("copied");
     return true;
-  } catch {
-    complain(t("not-copied")); // browsers only let pages copy that came over https, or from this machine
-    return false;
   }
+  complain(t("not-copied"));
+  return false;
+}
+
+// A page that came over plain HTTP from another machine has no clipboard of its own.
+function copiedByHand(text) {
+  const focused = document.activeElement;
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "hidden";
+  document.body.append(area);
+  area.select();
+  const isDone = document.execCommand("copy");
+  area.remove();
+  focused?.focus();
+  return isDone;
 }

@@ -21,17 +21,20 @@ export {
 
 export const html = htm.bind(createElement);
 
-/** A view that is drawn again only when one of its properties is another object than before. */
-export function memo(view) {
+/** A view that is drawn again only when `isSame(before, after)` says no of its properties. */
+export function memo(view, isSame = sameObjects) {
   return class extends Component {
     shouldComponentUpdate(next) {
-      const before = this.props;
-      const names = Object.keys(next);
-      return names.length !== Object.keys(before).length || names.some((name) => next[name] !== before[name]);
+      return !isSame(this.props, next);
     }
 
     render(props) {
       return createElement(view, props);
     }
   };
+}
+
+function sameObjects(before, after) {
+  const names = Object.keys(after);
+  return names.length === Object.keys(before).length && names.every((name) => after[name] === before[name]);
 }

@@ -7,7 +7,6 @@ import { doing } from "../session/open_session.js";
 import { profiles } from "../session/profiles.js";
 import { readSessions } from "../session/session_list.js";
 import { t } from "../strings.js";
-import { saveAsMarkdown } from "./export_markdown.js";
 
 // `needs`: what there must be. `takes`: what has to be said with it.
 const COMMANDS = [
@@ -18,7 +17,7 @@ const COMMANDS = [
   { name: "rename", needs: "session", takes: "name", run: ({ session, argument }) => rename(session, argument) },
   { name: "profile", takes: "profile", run: ({ chooseProfile, argument }) => chooseProfile(argument) },
   { name: "new", run: () => go({}) },
-  { name: "export", needs: "session", run: ({ session }) => saveAsMarkdown(session) },
+  { name: "export", needs: "session", run: async ({ session }) => (await import("./export_markdown.js")).saveAsMarkdown(session) },
 ];
 
 /** The commands that can be given now. */

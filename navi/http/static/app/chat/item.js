@@ -1,14 +1,16 @@
 // What stands for an item of the conversation (folds/conversation.js), by its kind.
 
 import { html } from "../html.js";
+import { lazy } from "../lazy.js";
 import { Answer } from "./answer.js";
 import { Note } from "./note.js";
 import { PlanCard } from "./plan_card.js";
 import { SubagentCard } from "./subagent_card.js";
-import { SummaryCard } from "./summary_card.js";
 import { TakenIn } from "./taken_in.js";
 import { ToolCard } from "./tool_card.js";
 import { UserMessage } from "./user_message.js";
+
+const SummaryCard = lazy(() => import("./summary_card.js").then((module) => module.SummaryCard), { isQuiet: true });
 
 // Each is drawn again only when what it is given has changed: a turn changes with every event in it, so
 // that no view is given more of it than it shows.

@@ -1,7 +1,43 @@
-// Markdown as nodes.
+// Markdown, which is read by modules that a page without a conversation does not need: until they are here
+// the text stands as it was written.
 
-import { html } from "../html.js";
+import { html, useEffect, useRef, useState } from "../html.js";
+import { onceUnmarked } from "../markdown/words.js";
+import { stylesheet } from "../stylesheet.js";
 
-export function Markdown({ text }) {
-  return html`<div class="markdown said" dir="auto">${text}</div>`;
+let view = null; // that of `document.js`, once it is here
+let loading = null;
+
+/** Load what reads Markdown, before there is any. */
+export function loadMarkdown() {
+  loading ??= load();
+  return loading;
+}
+
+async function load() {
+  // Named together, they come together; what is missing after an update of navi leaves the text as it is.
+  const modules = ["document.js", "block.js", "inline.js", "lex.js"].map((name) => import(`../markdown/${name}`));
+  const look = stylesheet("../../style/markdown.css", import.meta.url);
+  const [drawing] = await Promise.all([...modules, import("../../vendor/marked.js"), look]).catch(() => []);
+  view = drawing?.MarkdownDocument ?? null;
+}
+
+/** A text in Markdown; `isOpen` while it is being written. */
+export function Markdown({ text, isOpen = false }) {
+  const [Drawn, setDrawn] = useState(() => view);
+  const box = useRef();
+  useEffect(() => {
+    if (Drawn) return;
+    let isOver = false;
+    let end = null;
+    loadMarkdown().then(() => {
+      if (view && !isOver) end = onceUnmarked(box.current, () => setDrawn(() => view));
+    });
+    return () => {
+      isOver = true;
+      end?.();
+    };
+  }, []);
+  if (Drawn) return html`<${Drawn} text=${text} isOpen=${isOpen} />`;
+  return html`<div class="markdown"><p class="as-written said" dir="auto" ref=${box}>${String(text ?? "")}</p></div>`;
 }

@@ -3,6 +3,7 @@
 import { close, status, trouble } from "../announce.js";
 import { signedOut } from "../api.js";
 import { html } from "../html.js";
+import { lazy } from "../lazy.js";
 import { route } from "../router.js";
 import { t } from "../strings.js";
 import { Connection } from "./connection.js";
@@ -12,8 +13,9 @@ import { PlacePage } from "./place_page.js";
 import { SessionPage } from "./session_page.js";
 import "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
-import { SignIn } from "./sign_in.js";
 import { StartPage } from "./start_page.js";
+
+const SignIn = lazy(() => import("./sign_in.js").then((module) => module.SignIn), { isQuiet: true });
 
 export function App() {
   if (route.value.setup || signedOut.value) return html`<${SignIn} /><${Lines} />`;

@@ -1,0 +1,80 @@
+// Where links and pictures lead, and what of it is let through: a model may have been told to lie.
+
+import { decoded } from "./lex.js";
+
+const SCHEMES = new Set(["http:", "https:", "mailto:"]);
+// A picture that carries itself; SVG may run, and stays outside.
+const PICTURE = /^data:image\/(?:png|jpeg|webp|gif);base64,[\w+/=\s-]*$/i;
+// A file of the session by its name alone, as tools write of it.
+const FILE = /^(?:\.\/)?([\w][\w .()+-]{0,120}\.\w{1,8})$/;
+const ADDRESS = /(?:[a-z][a-z0-9+.-]*:\/\/|www\.)[^\s/?#]+|^[^\s/?#@]+\.[a-z]{2,}(?=[/?#:]|$)/i;
+
+// They turn the direction of text around, or are not seen.
+const DECEIVING = /[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
+const JOINERS = /[\u200c\u200d]/g;
+
+/** A text without characters that make it look other than it is. */
+export function honest(text) {
+  return text.replace(DECEIVING, "");
+}
+
+/**
+ * Where a link leads: `{href, host}`, or null where it may lead nowhere. `host` is given where the text of
+ * the link does not say, or says otherwise, whom one asks; else it is null.
+ */
+export function linkOf(address, text, sessionId = null) {
+  const written = decoded(address).trim();
+  const file = fileOf(written, sessionId);
+  if (file) return { href: file, host: null };
+  const url = parsed(written);
+  if (!url || !SCHEMES.has(url.protocol)) return null;
+  if (url.protocol === "mailto:") return { href: url.href, host: named(text, decodeURI_(url.pathname)) };
+  return { href: url.href, host: hides(url, text) ? url.host : null };
+}
+
+/** What a picture is: `{kind: "here" | "remote", href, host}`, or null where it can be neither shown nor asked for. */
+export function pictureOf(address, sessionId = null) {
+  const written = decoded(address).trim();
+  if (PICTURE.test(written)) return { kind: "here", href: written };
+  const file = fileOf(written, sessionId);
+  if (file) return { kind: "file", href: file };
+  const url = parsed(written);
+  if (!url || (url.protocol !== "http:" && url.protocol !== "https:")) return null;
+  return { kind: "remote", href: url.href, host: url.host };
+}
+
+function fileOf(written, sessionId) {
+  const name = sessionId && FILE.exec(written)?.[1];
+  return name ? `/sessions/${encodeURIComponent(sessionId)}/files/${encodeURIComponent(name)}` : null;
+}
+
+function parsed(written) {
+  if (/[\u0000-\u001f\u007f]/.test(written)) return null;
+  return URL.canParse(written) ? new URL(written) : null;
+}
+
+/** Whether a link's text makes one believe in another host than its own. */
+function hides(url, text) {
+  // `user@host` is read as `user`; a name in another alphabet as one in ours.
+  if (url.username || url.password || /(?:^|\.)xn--/.test(url.hostname)) return true;
+  const said = ADDRESS.exec(honest(text).replace(JOINERS, "").trim())?.[0];
+  if (!said) return false;
+  const claimed = parsed(/^[a-z][a-z0-9+.-]*:\/\//i.test(said) ? said : `http://${said}`);
+  return !claimed || bare(claimed.host) !== bare(url.host);
+}
+
+const bare = (host) => host.replace(/^www\./, "");
+
+/** The address of a mail, where the text names another one. */
+function named(text, address) {
+  const said = /[^\s<>@]+@[^\s<>@]+/.exec(honest(text))?.[0];
+  return said && said !== address ? address : null;
+}
+
+function decodeURI_(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
