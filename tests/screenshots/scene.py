@@ -19,6 +19,7 @@ PROFILE = {
     "approvals": [{"tool": "filesystem", "match": {"action": "^write$"}, "then": "ask"}],
 }
 QUESTION = "Compare three green teas for the office and write what you find into notes.md."
+THANKS = "Thank you, the Sencha it is."
 PLAN = """\
 1. Ask a researcher about the teas (AGENT: researcher)
 2. Write the comparison down (TOOL: filesystem)
@@ -92,6 +93,8 @@ def model(request: Received) -> Sequence[Part]:
         return (Say(PLAN), _counted(request))
     if purpose != "turn":
         return demo_parts(request)
+    if THANKS in said:
+        return (Think("Nothing else is open."), Sleep(0.2), Say("Enjoy it."), _counted(request))
     results = sum(message["role"] == "tool" for message in messages)
     if QUESTION not in said:
         return (
@@ -132,12 +135,12 @@ async def play(navi: NaviProcess) -> dict[str, str]:
     """Play it; gives the ids of a session that waits for a person and of one that is over."""
     for text in OTHERS:
         other = (await navi.post("/sessions", {"name": text}))["id"]
-        await navi.post(f"/sessions/{other}/messages", {"content": f"!say {text} I look into it."})
+        await navi.post(f"/sessions/{other}/messages", {"content": f"!say I look into it.\n{text}"})
     await navi.post("/memories", {"text": "The office drinks six pots a day."})
     done = await _asked(navi)
     waiting = (await navi.get("/approvals"))["approvals"][0]
     await navi.post(f"/sessions/{done}/approvals/{waiting['call_id']}", {"decision": "allow"})
-    await navi.post(f"/sessions/{done}/messages", {"content": "!say With pleasure."})
+    await navi.post(f"/sessions/{done}/messages", {"content": THANKS})
     return {"done": done, "waiting": await _asked(navi)}
 
 
