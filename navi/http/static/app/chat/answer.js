@@ -17,7 +17,7 @@ export const Answer = memo(({ item, session, isNamed, isInner }) => {
   return html`
     ${thinking}
     <article class="answer" aria-label=${name} aria-busy=${item.isOpen}>
-      <header class=${isNamed ? "" : "hidden"}><h3>${name}</h3></header>
+      <header class=${isNamed ? "" : "hidden"}><h2>${name}</h2></header>
       <${Markdown} text=${item.text} isOpen=${item.isOpen} />
       ${failed}
       ${!item.isOpen &&

@@ -36,7 +36,10 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
   const at = session?.moment.value ?? null;
   const attachments = useAttachments(`files.${place}`, () => sessionFor(session, newProfile));
 
-  useEffect(() => input.current.focus(), []);
+  useEffect(() => {
+    // Who has just deleted a session stands on its "Undo".
+    if (!document.activeElement?.closest(".leaving")) input.current.focus();
+  }, []);
   useGrowing(input, draft);
   useReturned(session, (message) => {
     change(draft.trim() ? `${message.content}\n\n${draft}` : message.content);

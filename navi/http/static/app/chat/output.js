@@ -17,7 +17,7 @@ export function Output({ name, text, isLive = false }) {
   }, [shown, isLive]);
   return html`
     <section class="output">
-      <header><h4>${name}</h4><${CopyButton} text=${text} /></header>
+      <header><h3>${name}</h3><${CopyButton} text=${text} /></header>
       <pre tabindex="0" dir="auto" class=${isWhole ? "whole" : ""} ref=${place}>${shown}</pre>
       ${shown.length < text.length &&
       !isLive &&

@@ -10,7 +10,7 @@ export function Preview({ text }) {
 }
 
 function kindOf(line) {
-  if (line.startsWith("+++") || line.startsWith("---") || line.startsWith("@@")) return "place";
+  if (line.startsWith("+++") || line.startsWith("---") || line.startsWith("@@")) return "hunk";
   if (line.startsWith("+")) return "added";
   return line.startsWith("-") ? "removed" : "same";
 }

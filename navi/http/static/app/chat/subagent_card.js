@@ -32,7 +32,7 @@ export const SubagentCard = memo(({ item, session, isRunning, isAsked }) => {
     >
       ${() => html`
         <section>
-          <h4>${t("task")}</h4>
+          <h3>${t("task")}</h3>
           <p class="said" dir="auto">${item.task}</p>
         </section>
         <div class="inner">
@@ -41,7 +41,7 @@ export const SubagentCard = memo(({ item, session, isRunning, isAsked }) => {
         ${item.result !== undefined &&
         item.result !== item.items.findLast((inner) => inner.kind === "answer")?.text &&
         html`<section>
-          <h4>${t(item.completedNormally ? "result" : "result-early")}</h4>
+          <h3>${t(item.completedNormally ? "result" : "result-early")}</h3>
           <${Markdown} text=${item.result} isOpen=${false} />
         </section>`}
       `}

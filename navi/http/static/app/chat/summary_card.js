@@ -48,7 +48,7 @@ function StandsFor({ item, session }) {
   const shown = isWhole ? lines : lines.slice(-SHOWN);
   return html`
     <section class="stands-for">
-      <h4>${t("stands-for", { count: lines.length })}</h4>
+      <h3>${t("stands-for", { count: lines.length })}</h3>
       ${shown.length < lines.length && html`<button onClick=${() => setWhole(true)}>${t("stands-for-earlier", { count: lines.length - shown.length })}</button>`}
       <dl tabindex="0">
         ${shown.map((line) => html`<div key=${line.seq}><dt>${line.who}</dt><dd class="said" dir="auto">${line.text}</dd></div>`)}

@@ -24,7 +24,7 @@ export const UserMessage = memo(({ item, session }) => {
   return html`
     <article class="user-message" aria-label=${t("you")} data-state=${item.state}>
       <header>
-        <h3>${t("you")}</h3>
+        <h2>${t("you")}</h2>
         <div class="message-actions">
           <${CopyButton} text=${item.content} />
           ${can &&

@@ -70,7 +70,7 @@ const DRAWN = {
     if (!token.ordered) return html`<ul dir="auto">${items}</ul>`;
     return html`<ol start=${token.start === 1 ? undefined : token.start} dir="auto">${items}</ol>`;
   },
-  table: (token, { links, isLive }) => html`<div class="table" tabindex="0" role="region" aria-label=${t("table")}>
+  table: (token, { links, isLive }) => html`<div class="table" tabindex="0" role="group" aria-label=${t("table")}>
     <table>
       <thead>
         <${Row} cells=${token.header} tag="th" links=${links} isLive=${isLive} />

@@ -32,7 +32,7 @@ export function MomentPanel({ session, at }) {
           <span>${t("usage-written", { tokens: tokens(usage.completionTokens) })}</span>
           ${todo.length > 0 && html`<span>${t("todo-progress", { done, all: todo.length })}</span>`}
         </summary>
-        <div class="moment-facts">
+        <div class="moment-facts" tabindex="0">
           <section>
             <h3>${t("todo")}</h3>
             ${todo.length === 0 && html`<p class="fine">${t("todo-none")}</p>`}

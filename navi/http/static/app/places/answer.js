@@ -2,6 +2,7 @@
 
 import { Problem, get } from "../api.js";
 import { html, useCallback, useEffect, useState } from "../html.js";
+import "./look.js";
 import { t } from "../strings.js";
 
 /**

@@ -2,6 +2,7 @@
 
 import { get } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
+import "./look.js";
 import { doing } from "../session/open_session.js";
 import { t, time } from "../strings.js";
 

@@ -49,13 +49,14 @@ function Report({ by, days, report }) {
   const { total } = report;
   const rows = by === "day" ? everyDay(report.rows, days) : mostFirst(report.rows);
   const most = Math.max(1, ...rows.map(sumOf));
+  const isPriced = costOf(total) !== "";
   return html`
     <dl class="figures">
       <div><dt>${t("usage-calls")}</dt><dd>${total.calls}</dd></div>
       <div><dt>${t("usage-failed")}</dt><dd>${total.failed}</dd></div>
       <div><dt>${t("usage-prompt")}</dt><dd>${tokens(total.prompt_tokens)}</dd></div>
       <div><dt>${t("usage-completion")}</dt><dd>${tokens(total.completion_tokens)}</dd></div>
-      ${costOf(total) && html`<div><dt>${t("usage-cost")}</dt><dd>${costOf(total)}</dd></div>`}
+      ${isPriced && html`<div><dt>${t("usage-cost")}</dt><dd>${costOf(total)}</dd></div>`}
     </dl>
     ${total.estimated > 0 && html`<p class="fine">${t("usage-estimated", { count: total.estimated })}</p>`}
     ${rows.length === 0 && html`<p class="empty">${t("usage-none")}</p>`}
@@ -66,7 +67,7 @@ function Report({ by, days, report }) {
           <th scope="col" class="picture"><span class="hidden">${t("usage-share")}</span></th>
           <th scope="col">${t("usage-tokens")}</th>
           <th scope="col">${t("usage-calls")}</th>
-          <th scope="col">${t("usage-cost")}</th>
+          ${isPriced && html`<th scope="col">${t("usage-cost")}</th>`}
         </tr>
       </thead>
       <tbody>
@@ -80,13 +81,16 @@ function Report({ by, days, report }) {
               </td>
               <td>${tokens(sumOf(row))}</td>
               <td>${row.calls}</td>
-              <td>${costOf(row)}</td>
+              ${isPriced && html`<td>${costOf(row)}</td>`}
             </tr>
           `,
         )}
       </tbody>
     </table>
-    <p class="fine legend"><i class="amount prompt"></i> ${t("usage-prompt")} <i class="amount completion"></i> ${t("usage-completion")}</p>
+    <p class="fine amounts">
+      <span><i class="amount prompt"></i>${t("usage-prompt")}</span>
+      <span><i class="amount completion"></i>${t("usage-completion")}</span>
+    </p>
   `;
 }
 

@@ -7,7 +7,7 @@ export function PageHeader({ title, children }) {
   return html`
     <header class="page-header">
       <${DrawerButton} />
-      <h1 dir="auto">${title}</h1>
+      ${title && html`<h1 dir="auto">${title}</h1>`}
       ${children}
     </header>
   `;

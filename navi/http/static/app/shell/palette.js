@@ -63,7 +63,15 @@ export function Palette({ onClose }) {
         }}
         onKeyDown=${onKeyDown}
       />
-      <div id=${id} role="listbox" aria-label=${t("commands")} ref=${list}>
+      <div
+        id=${id}
+        role="listbox"
+        tabindex="0"
+        aria-label=${t("commands")}
+        aria-activedescendant=${entries.length ? optionId(at) : undefined}
+        ref=${list}
+        onKeyDown=${onKeyDown}
+      >
         ${entries.map(
           (entry, index) => html`
             <div

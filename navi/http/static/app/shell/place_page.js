@@ -34,7 +34,7 @@ export function PlacePage() {
       <${PageHeader} title=${title}>
         <button class="plain" onClick=${() => go(before)}><${BackIcon} />${t("back")}</button>
       <//>
-      <div class="place"><${VIEW_OF[name]} key=${name} /></div>
+      <div class="place" tabindex="0"><${VIEW_OF[name]} key=${name} /></div>
     </main>
   `;
 }

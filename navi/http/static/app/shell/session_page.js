@@ -1,7 +1,7 @@
 // A session: its title, its views, and what belongs to all of them.
 
 import { Chat } from "../chat/chat.js";
-import { html, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 import { AlertIcon, SearchIcon } from "../icons.js";
 import { lazy } from "../lazy.js";
 import { MomentBar } from "../moments/moment_bar.js";
@@ -81,6 +81,12 @@ function Tabs() {
 
 function Views({ session }) {
   const { view } = route.value;
+  const before = useRef(view);
+  useLayoutEffect(() => {
+    // What had the focus may have gone with the view that it was in.
+    if (before.current !== view && document.activeElement === document.body) document.getElementById(`tab-${view}`)?.focus();
+    before.current = view;
+  }, [view]);
   return html`
     <section id="view" role="tabpanel" aria-labelledby=${`tab-${view}`} class="view">
       <${VIEW_OF[view]} session=${session} />
