@@ -71,7 +71,7 @@ async def test_who_reads_further_up_is_left_there(page: Page) -> None:
     log = page.get_by_role("log", name="Conversation")
     await expect(log.get_by_role("article", name="Assistant")).to_contain_text("early early")
     await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
-    await say(page, "!pace 0.1\n!repeat 60 late")
+    await say(page, "!pace 0.05\n!repeat 60 late")
     await expect(log.get_by_text("late late late").last).to_be_in_viewport()
 
     await log.hover()
