@@ -66,6 +66,18 @@ async def test_no_word_is_left_where_there_is_another_catalogue(
     script = '!think zz\n!tool filesystem {"action": "list"}\n!then\n!say zz'
     await navi.say(session_id, script)
     await navi.post(f"/sessions/{session_id}/compress")
+
+    # What other tests have left in this navi is none of its words.
+    async def only_this(route: Route) -> None:
+        await route.fulfill(
+            json={"sessions": [await navi.get(f"/sessions/{session_id}")], "next": None}
+        )
+
+    async def nothing(route: Route) -> None:
+        await route.fulfill(json={"memories": []})
+
+    await page.route(re.compile(r"/sessions(\?.*)?$"), only_this)
+    await page.route(re.compile(r"/memories(\?.*)?$"), nothing)
     left: dict[str, list[str]] = {}
 
     async def look(name: str) -> None:

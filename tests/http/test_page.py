@@ -18,7 +18,7 @@ async def test_browsers_get_the_page_and_programs_what_navi_is(app: RunningApp) 
     assert page.headers["content-type"].startswith("text/html")
     assert page.headers["content-security-policy"] == CONTENT_SECURITY
     assert welcome.json()["name"] == "navi"
-    assert page.headers["vary"] == welcome.headers["vary"] == "Accept"
+    assert page.headers["vary"] == welcome.headers["vary"] == "Accept, Accept-Encoding"
 
 
 async def test_the_page_is_the_same_at_every_session(app: RunningApp) -> None:
@@ -42,7 +42,10 @@ async def test_files_are_packed_and_kept_for_ever(app: RunningApp) -> None:
     plain = await app.client.get(main, headers={"accept-encoding": "identity"})
     assert packed.headers["content-encoding"] == "br"
     assert "content-encoding" not in plain.headers
-    assert packed.text == plain.text == (STATIC / "app" / "main.js").read_text()
+    assert packed.text == plain.text
+    whole = (STATIC / "app" / "main.js").read_text()
+    sent = [line for line in whole.splitlines() if not line.startswith("//")]
+    assert packed.text.splitlines() == sent
     assert "immutable" in packed.headers["cache-control"]
     version = main.split("/")[2]
     for missing in (main.replace(version, "0" * 16), main + "x", f"/static/{version}/../app.py"):
@@ -51,10 +54,24 @@ async def test_files_are_packed_and_kept_for_ever(app: RunningApp) -> None:
 
 def test_the_first_load_is_small() -> None:
     assets = Assets()
-    names = [*assets.preloaded, *re.findall(r"/static/\{version\}/([^\"]+)", assets.page)]
-    found = [assets.get(name) for name in set(names)]
-    assert sum(len(asset.gzip) for asset in found if asset) + len(assets.page) < FIRST_LOAD
+    page = assets.page.content.decode()
+    names = set(re.findall(rf"/static/{assets.version}/([^\"]+)", page))
+    found = [assets.get(name) for name in names]
     assert all(found)
+    assert len(assets.page.gzip) + sum(len(asset.gzip) for asset in found if asset) < FIRST_LOAD
+
+
+def test_only_comments_are_left_out_of_what_is_sent() -> None:
+    assets = Assets()
+    for path in (STATIC / "app").rglob("*.js"):
+        asset = assets.get(path.relative_to(STATIC).as_posix())
+        assert asset is not None
+        whole = [line.strip() for line in path.read_text().splitlines()]
+        sent = [line.strip() for line in asset.content.decode().splitlines()]
+        left_out = list(whole)
+        for line in sent:
+            left_out.remove(line)
+        assert all(line.startswith(("//", "/**", "*")) for line in left_out if line), path
 
 
 def test_vendored_modules_are_those_of_the_manifest() -> None:

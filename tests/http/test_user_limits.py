@@ -1,6 +1,7 @@
 """Limits of users on HTTP and on the socket: each with an answer that says when to come again."""
 
 import json
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -56,7 +57,8 @@ async def test_a_request_beyond_the_limit_is_told_when_to_come_again(limited: Ru
 
 async def test_what_is_open_to_all_does_not_count(limited: RunningApp) -> None:
     for _ in range(FEW + 1):
-        for path in sorted(open_paths(ROUTES) - {"/auth/login", "/auth/setup"}):
+        for template in sorted(open_paths(ROUTES) - {"/auth/login", "/auth/setup"}):
+            path = re.sub(r"\{[^}]+\}", "x", template)
             open_to_all = await limited.client.get(path, headers=as_("few-open"))
             assert open_to_all.status_code != 429
     counted = await limited.client.get("/profiles", headers=as_("few-open"))

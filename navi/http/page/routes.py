@@ -1,5 +1,6 @@
 """The page that people open, and the files that it is made of."""
 
+import asyncio
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -9,7 +10,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.params import SkipValidation
 from msgspec import Struct
 
-from navi.http.page.assets import Assets
+from navi.http.page.assets import Asset, Assets
 from navi.http.requests.access import access
 from navi.http.requests.bodies import NO_STORE, answer
 from navi.http.requests.errors import RequestRefused
@@ -58,22 +59,24 @@ def _assets() -> Assets:
 DEPENDENCIES = {"assets": Provide(_assets, sync_to_thread=True)}
 
 
-def _page(assets: Assets) -> Response[bytes]:
-    preloads = "\n".join(
-        f'<link rel="modulepreload" href="/static/{assets.version}/{name}">'
-        for name in assets.preloaded
-    )
-    html = assets.page.replace("{version}", assets.version).replace("{preloads}", preloads)
-    return Response(
-        html.encode(),
-        media_type="text/html",
-        headers={
-            "Cache-Control": NO_STORE,
-            "Content-Security-Policy": CONTENT_SECURITY,
-            "Cross-Origin-Opener-Policy": "same-origin",
-            "Vary": "Accept",
-        },
-    )
+async def _page(request: Request[None, None, Any], assets: Assets) -> Response[bytes]:
+    headers = {
+        "Cache-Control": NO_STORE,
+        "Content-Security-Policy": CONTENT_SECURITY,
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Vary": "Accept, Accept-Encoding",
+    }
+    return await _packed(request, assets.page, headers)
+
+
+async def _packed(
+    request: Request[None, None, Any], asset: Asset, headers: dict[str, str]
+) -> Response[bytes]:
+    accepted = request.headers.get("accept-encoding", "")
+    encoding, content = await asyncio.to_thread(asset.encoded, accepted)
+    if encoding is not None:
+        headers["Content-Encoding"] = encoding
+    return Response(content, media_type=asset.media_type, headers=headers)
 
 
 @get("/", opt=operation(access="open", answers={200: Welcome}))
@@ -82,22 +85,24 @@ async def get_welcome(
 ) -> Response[bytes]:
     """The page for browsers; for programs what this is and where its routes are described."""
     if "text/html" in request.headers.get("accept", ""):
-        return _page(assets)
+        return await _page(request, assets)
     response = answer(Welcome(name="navi", version=services.version))
-    response.headers["Vary"] = "Accept"
+    response.headers["Vary"] = "Accept, Accept-Encoding"
     return response
 
 
 @get("/s/{session_id:str}", opt=access("open"), include_in_schema=False)
-async def get_session_page(session_id: PathText, assets: GivenAssets) -> Response[bytes]:
+async def get_session_page(
+    request: Request[None, None, Any], session_id: PathText, assets: GivenAssets
+) -> Response[bytes]:
     """The page at a session; it asks for what it shows, so there is one of any id."""
-    return _page(assets)
+    return await _page(request, assets)
 
 
 @get("/setup", opt=access("open"), include_in_schema=False)
-async def get_setup_page(assets: GivenAssets) -> Response[bytes]:
+async def get_setup_page(request: Request[None, None, Any], assets: GivenAssets) -> Response[bytes]:
     """The page where the first user is made."""
-    return _page(assets)
+    return await _page(request, assets)
 
 
 @get("/static/{version:str}/{path:path}", opt=access("open"), include_in_schema=False)
@@ -108,11 +113,4 @@ async def get_asset(
     asset = assets.get(path.lstrip("/")) if version == assets.version else None
     if asset is None:
         raise RequestRefused(HTTPStatus.NOT_FOUND, "there is no such file; load the page again")
-    encoding, content = asset.encoded(request.headers.get("accept-encoding", ""))
-    headers = {
-        "Cache-Control": FOR_EVER,
-        "Vary": "Accept-Encoding",
-    }
-    if encoding is not None:
-        headers["Content-Encoding"] = encoding
-    return Response(content, media_type=asset.media_type, headers=headers)
+    return await _packed(request, asset, {"Cache-Control": FOR_EVER, "Vary": "Accept-Encoding"})

@@ -22,11 +22,14 @@ class UserLimits:
         self._app = app
         self._rates = rates
         self._free = frozenset(free)
+        # A path that ends in names, such as a file of the page, is free whatever these are.
+        self._free_below = tuple(path[: path.index("{")] for path in free if "{" in path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is within the limits."""
         principal = cast("Principal | None", scope["user"])
-        if principal is None or scope["path"] in self._free:
+        path = scope["path"]
+        if principal is None or path in self._free or path.startswith(self._free_below):
             await self._app(scope, receive, send)
             return
         try:
