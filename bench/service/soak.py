@@ -330,9 +330,10 @@ class _Report:
             "|---|---|---|---|---|---|---|---|",
         ]
         for name, at, values, rest, bound in self._measures:
-            middle = [
-                f"{value:,.0f}" for value in (values[0], min(values), max(values), values[-1], rest)
-            ]
+            # In a soak of seconds nothing may have been told in the time that counts.
+            told = (values[0], min(values), max(values), values[-1]) if values else ()
+            middle = [*(f"{value:,.0f}" for value in told), f"{rest:,.0f}"]
+            middle = ["none"] * (5 - len(middle)) + middle
             lines.append(
                 f"| {name} | {' | '.join(middle)} | {_slope(at, values):+.2f} "
                 f"| {'' if bound is None else f'{bound:g}'} |"

@@ -38,7 +38,7 @@ async def test_people_come_in_stay_where_they_are_and_go(
     assert found is not None
     # The first user is made behind the link that the start has printed.
     await page.goto(found[1])
-    assert "token" not in page.url
+    await expect(page).not_to_have_url(re.compile("token"))
     await page.get_by_label("Name").fill("Ada")
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Set up").click()

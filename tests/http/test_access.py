@@ -33,7 +33,7 @@ def test_a_route_of_a_session_asks_whose_it_is(handler: BaseRouteHandler) -> Non
     # The two that name their session by hand take who asks, since they load it themselves.
     asks = given & {"readable", "own"} or {"session_id", "principal"} <= given
     # A page that is the same for every id is given nothing to load a session with.
-    assert asks or given == {"session_id", "assets"}
+    assert asks or given == {"request", "session_id", "assets"}
     assert "own" not in given or access_of(handler) in ("chat", "admin")
 
 
