@@ -4,6 +4,7 @@ Comments are for whoever reads the files, and are not sent: they would be a sixt
 """
 
 import gzip
+import posixpath
 import re
 from functools import cached_property
 from hashlib import sha256
@@ -107,15 +108,5 @@ class Assets:
         seen[name] = None
         folder = PurePosixPath(name).parent
         for path in _IMPORT.findall(self._assets[name].content.decode()):
-            self._imports_of(_normal(folder / path), seen)
+            self._imports_of(posixpath.normpath(folder / path), seen)
         return seen
-
-
-def _normal(path: PurePosixPath) -> str:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == "..":
-            parts.pop()
-        elif part != ".":
-            parts.append(part)
-    return "/".join(parts)

@@ -11,7 +11,7 @@ export const language = signal("en");
 export const languages = Object.keys(LANGUAGES);
 
 /** Use a language from now on; English where there is none of that name. */
-export async function speak(name) {
+async function speak(name) {
   const chosen = Object.hasOwn(LANGUAGES, name) ? name : "en";
   catalogue.value = (await LANGUAGES[chosen]()).default;
   language.value = chosen;

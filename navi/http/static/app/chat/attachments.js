@@ -2,6 +2,7 @@
 
 import { pathOf, signedOut } from "../api.js";
 import { html, useRef, useState } from "../html.js";
+import { newId } from "../ids.js";
 import { CrossIcon, FileIcon } from "../icons.js";
 import { keep, kept } from "../kept.js";
 import { t } from "../strings.js";
@@ -44,7 +45,7 @@ export function useAttachments(name, sessionFor) {
     /** Take in files of a button, a drop or a paste; one after the other. */
     add(list) {
       for (const file of list) {
-        const key = crypto.randomUUID();
+        const key = newId();
         set((all) => [...all, { key, name: file.name || t("unnamed-file"), state: "coming", progress: 0 }]);
         queue.current = queue.current.then(() => upload(file, key));
       }
@@ -52,7 +53,7 @@ export function useAttachments(name, sessionFor) {
     /** Name files that the session has already. */
     put(names) {
       const more = names.filter((other) => !here.current.some((file) => file.name === other && file.state === "there"));
-      set((all) => [...all, ...more.map((other) => ({ key: crypto.randomUUID(), name: other, state: "there" }))]);
+      set((all) => [...all, ...more.map((other) => ({ key: newId(), name: other, state: "there" }))]);
     },
     remove(key) {
       here.current.find((file) => file.key === key)?.cancel?.();

@@ -1,7 +1,7 @@
 // Which part of a conversation is drawn: its end, or a piece around where somebody reads, that moves with
 // the reader. However long a session is, a page draws no more than this.
 
-export const STEP = 40; // items that come in at a time
+const STEP = 40; // items that come in at a time
 const MOST = 160; // items drawn at once, unless they came while somebody was reading
 
 /** The end of the conversation, wherever that is. */

@@ -49,7 +49,7 @@ const STEPS = {
     const found = state.waiting.get(data.message_seq);
     if (!found) return state;
     const row = { ...found, turnId: event.turn_id };
-    const messages = state.messages.map((message) => (message.seq === row.seq ? row : message));
+    const messages = state.messages.with(state.messages.findLastIndex((message) => message.seq === row.seq), row);
     return { ...state, waiting: without(state.waiting, row.seq), messages, rows: put(state.rows, event.seq, row) };
   },
   message_withdrawn: (state, event, data) => ({ ...state, waiting: without(state.waiting, data.message_seq) }),
@@ -133,8 +133,8 @@ const seen = (state, key, row) => ({ ...state, rows: put(state.rows, key, row) }
 /** Put a row where its key says: summaries (below 0) before all else, the newest of them first. */
 function put(rows, key, row) {
   const made = { ...row, key, hiddenBy: null };
+  if (!rows.length || rows.at(-1).key < key) return [...rows, made]; // nearly always: the buffer grows at its end
   const index = rows.findIndex((other) => other.key >= key);
-  if (index < 0) return [...rows, made];
   return rows[index].key === key ? rows.with(index, { ...made, hiddenBy: rows[index].hiddenBy }) : rows.toSpliced(index, 0, made);
 }
 

@@ -9,13 +9,13 @@
 // A call has {callId, purpose, model, iteration, firstAt, thinkingUntil, hasThought, usage, estimate}:
 // `parts` gives what it waited, thought and wrote.
 
-export const AGENT = "agent";
+const AGENT = "agent";
 const PLANNING = new Set(["planning", "review"]);
 const ENDS = { turn_completed: "completed", turn_stopped: "stopped", turn_failed: "failed" };
 const TOOL_STATES = { ok: "done", error: "failed" };
 
 /** An event's time in milliseconds, with what it has of microseconds. */
-export function timeOf(at) {
+function timeOf(at) {
   return Date.parse(`${at.slice(0, 23).replace("Z", "")}Z`) + Number(at.slice(23, 26).replace("Z", "") || 0) / 1000;
 }
 

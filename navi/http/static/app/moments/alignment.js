@@ -8,7 +8,7 @@ const WORDS = /\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu;
  * The longest common subsequence of two lists, as what becomes of each: `[{kind: "same", a, b} |
  * {kind: "removed", a} | {kind: "added", b}]`, `a` and `b` being indices, in order, removed before added.
  */
-export function aligned(a, b) {
+function aligned(a, b) {
   let start = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) start++;
   let end = 0;

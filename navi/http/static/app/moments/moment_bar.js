@@ -107,7 +107,7 @@ function useLook(session, at) {
 }
 
 /** Where the next turn begins, or the one before; the ends of the log where there is none. */
-export function turnFrom(facts, seq, way, head) {
+function turnFrom(facts, seq, way, head) {
   const starts = facts.filter(({ type }) => type === "turn_started").map((event) => event.seq);
   const found = way > 0 ? starts.find((start) => start > seq) : starts.findLast((start) => start < seq);
   return found ?? (way > 0 ? head : 0);

@@ -1,8 +1,9 @@
 // What model calls came to: tokens and cost by day, model, session, profile, purpose or user.
 
+import { lastDays } from "../days.js";
 import { html, useState } from "../html.js";
 import { addressOf, follow } from "../router.js";
-import { me } from "../session/me.js";
+import { isAdmin } from "../session/me.js";
 import { profileName } from "../session/profiles.js";
 import { sessions } from "../session/session_list.js";
 import { t, tokens } from "../strings.js";
@@ -10,14 +11,13 @@ import { Missing, useAnswer } from "./answer.js";
 
 const WAYS = ["day", "model", "session", "profile", "purpose", "owner"];
 const SPANS = [7, 30, 90, 365];
-const DAY = 86_400_000;
 const MOST_ROWS = 100;
 
 export function Place() {
   const [by, setBy] = useState("day");
   const [days, setDays] = useState(30);
   const [all, setAll] = useState(false);
-  const query = new URLSearchParams({ by, from: dayOf(Date.now() - (days - 1) * DAY) });
+  const query = new URLSearchParams({ by, from: lastDays(days)[0] });
   if (all) query.set("owner", "all");
   const [answer, again] = useAnswer(`/usage?${query}`);
   return html`
@@ -26,7 +26,7 @@ export function Place() {
         <label>
           ${t("usage-by")}
           <select value=${by} onChange=${({ target }) => setBy(target.value)}>
-            ${WAYS.filter((way) => way !== "owner" || me.value?.role === "admin").map(
+            ${WAYS.filter((way) => way !== "owner" || isAdmin.value).map(
               (way) => html`<option key=${way} value=${way}>${t(`usage-by-${way}`)}</option>`,
             )}
           </select>
@@ -37,7 +37,7 @@ export function Place() {
             ${SPANS.map((count) => html`<option key=${count} value=${count}>${t("days", { count })}</option>`)}
           </select>
         </label>
-        ${me.value?.role === "admin" &&
+        ${isAdmin.value &&
         html`<label class="check"><input type="checkbox" checked=${all} onChange=${({ target }) => setAll(target.checked)} /> ${t("usage-all")}</label>`}
       </div>
       ${answer?.rows ? html`<${Report} by=${by} days=${days} report=${answer} />` : html`<${Missing} answer=${answer} again=${again} />`}
@@ -104,7 +104,6 @@ function Key({ by, name }) {
 }
 
 const sumOf = (row) => row.prompt_tokens + row.completion_tokens;
-const dayOf = (at) => new Date(at).toISOString().slice(0, 10);
 
 function mostFirst(rows) {
   return rows.toSorted((one, other) => sumOf(other) - sumOf(one));
@@ -115,7 +114,8 @@ function everyDay(rows, days) {
   const found = new Map(rows.map((row) => [row.key, row]));
   const none = { calls: 0, failed: 0, prompt_tokens: 0, completion_tokens: 0, estimated: 0 };
   const first = [...found.keys()].sort()[0];
-  return Array.from({ length: days }, (_, ago) => dayOf(Date.now() - ago * DAY))
+  return lastDays(days)
+    .reverse()
     .filter((day) => first !== undefined && day >= first)
     .map((key) => found.get(key) ?? { ...none, key });
 }

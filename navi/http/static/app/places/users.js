@@ -2,7 +2,7 @@
 
 import { ask, patch, post, remove } from "../api.js";
 import { html, useState } from "../html.js";
-import { me } from "../session/me.js";
+import { isAdmin, me } from "../session/me.js";
 import { doing } from "../session/open_session.js";
 import { ago, t, time } from "../strings.js";
 import { Missing, useAnswer } from "./answer.js";
@@ -10,7 +10,7 @@ import { Missing, useAnswer } from "./answer.js";
 export function Place() {
   return html`
     <div class="place-body">
-      ${me.value?.role === "admin" && html`<${Users} />`}
+      ${isAdmin.value && html`<${Users} />`}
       <${Tokens} />
       <${Password} />
     </div>
@@ -130,7 +130,7 @@ function Tokens() {
           <select name="scope">
             <option value="chat">${t("scope-chat")}</option>
             <option value="read">${t("scope-read")}</option>
-            ${me.value?.role === "admin" && html`<option value="admin">${t("scope-admin")}</option>`}
+            ${isAdmin.value && html`<option value="admin">${t("scope-admin")}</option>`}
           </select>
         </label>
         <button>${t("token-add")}</button>

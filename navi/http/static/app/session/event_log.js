@@ -9,11 +9,8 @@ const FIRST = 200; // facts of the end that a session opens with
 const CHUNK = 2000; // facts a request, going back
 const LARGEST = 10_000; // facts a request, where many are wanted
 const DELTAS = new Set(["text_delta", "thinking_delta", "tool_output_delta", "model_waiting"]);
-const OPENS = new Map([
-  ["model_called", "call_id"],
-  ["tool_started", "call_id"],
-]);
 const MISSED = 10_000; // events that are asked for at once where no socket can be had
+const OPENS = new Set(["model_called", "tool_started"]);
 const CLOSES = new Set(["model_replied", "model_call_failed", "tool_finished"]);
 
 export function isDelta(event) {
@@ -42,10 +39,10 @@ export class EventLog {
   }
 
   /** Load the end of the log and follow it from there. */
-  async open({ onEnd, onReady, onRefused } = {}) {
-    const page = await this._page({ limit: FIRST });
-    this._put(page);
-    this._last = this.head.value = page.at(-1)?.seq ?? 0;
+  async open({ onEnd, onReady }) {
+    const { events, from } = await this._page({ limit: FIRST });
+    this._put(events, from);
+    this._last = this.head.value = events.at(-1)?.seq ?? 0;
     await this._reachLastTurn();
     if (this._closed) return;
     // The text of a call that is open was sent before; it is sent again from where the call began.
@@ -61,7 +58,6 @@ export class EventLog {
         this.head.value = Math.max(this.head.value, frame.seq);
         onReady?.(frame);
       },
-      onRefused,
       onEnd,
       onShut: () => this._catchUp(onEnd),
     });
@@ -141,25 +137,25 @@ export class EventLog {
     let from = this.from;
     while (from > seq) {
       const page = await this._page({ before: from + 1, limit: Math.min(Math.max(from - seq, CHUNK), LARGEST) });
-      pages.unshift(page);
-      from = this._reached;
+      pages.unshift(page.events);
+      from = page.from;
     }
-    this._put(pages.flat());
+    this._put(pages.flat(), from);
     this.grown.value++;
   }
 
+  /** A page of facts, and the seq above which it has all of them. */
   async _page(query) {
     const search = new URLSearchParams({ kind: "fact", ...query });
     if (!("before" in query)) search.set("before", String(Number.MAX_SAFE_INTEGER));
     const { events } = await get(`${pathOf(this.sessionId, "events")}?${search}`);
     // Less than was asked for: the log begins here.
-    this._reached = events.length < query.limit ? 0 : events[0].seq - 1;
-    return events;
+    return { events, from: events.length < query.limit ? 0 : events[0].seq - 1 };
   }
 
-  _put(page) {
-    this.facts = [...page, ...this.facts];
-    this.from = this._reached;
+  _put(facts, from) {
+    this.facts = [...facts, ...this.facts];
+    this.from = from;
   }
 
   /**
@@ -183,8 +179,7 @@ export class EventLog {
     const open = new Map();
     for (const event of this.facts) {
       if (event.seq > until) break;
-      const name = OPENS.get(event.type);
-      if (name) open.set(event.data[name], event);
+      if (OPENS.has(event.type)) open.set(event.data.call_id, event);
       else if (CLOSES.has(event.type)) open.delete(event.data.call_id);
     }
     return [...open.values()];

@@ -19,11 +19,11 @@ const SIGNED_OUT = 4401;
  * way, and gives whether somebody answered, and after how many seconds at the earliest to come again.
  */
 export class LiveSocket {
-  constructor(sessionId, { after, onEvent, onReady, onEnd, onRefused, onShut }) {
+  constructor(sessionId, { after, onEvent, onReady, onEnd, onShut }) {
     /** "connecting", "open", "waiting" (to try again), or "shut": only connections are refused. */
     this.state = signal("connecting");
     this._path = `/ws/sessions/${encodeURIComponent(sessionId)}`;
-    this._hooks = { after, onEvent, onReady, onEnd, onRefused, onShut };
+    this._hooks = { after, onEvent, onReady, onEnd, onShut };
     this._tries = 0;
     this._ended = false;
     this._wake = () => this._again();
@@ -89,8 +89,7 @@ export class LiveSocket {
       this._isReady = true;
       this.state.value = "open";
       this._hooks.onReady?.(frame);
-    } else if (frame.type === "error" && !("data" in frame)) this._hooks.onRefused?.(frame);
-    else this._hooks.onEvent(frame);
+    } else if ("seq" in frame) this._hooks.onEvent(frame); // an error is of a frame of ours: all we send is pings
   }
 
   _closed(code) {

@@ -8,6 +8,7 @@
 import { Problem, pathOf, post } from "../api.js";
 import { complain } from "../announce.js";
 import { effect, signal } from "../html.js";
+import { newId } from "../ids.js";
 import { keep, kept, keptNames, onKeptElsewhere } from "../kept.js";
 import { t } from "../strings.js";
 
@@ -18,7 +19,7 @@ const NOT_SIGNED_IN = 401;
 const placeOf = (sessionId, messageId = "") => `outbox.${sessionId}.${messageId}`;
 
 function newMessage({ content, files = [], mode = "queue" }, after = 0) {
-  return { message_id: crypto.randomUUID(), content, files, mode, at: Math.max(Date.now(), after + 1) };
+  return { message_id: newId(), content, files, mode, at: Math.max(Date.now(), after + 1) };
 }
 
 /** Send it; gives the seq of its receipt. */

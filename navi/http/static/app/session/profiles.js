@@ -14,7 +14,7 @@ export function profileName(id) {
   return profiles.value.get(id)?.name || id || "";
 }
 
-export async function readProfiles() {
+async function readProfiles() {
   const answer = await get("/profiles").catch(() => null);
   if (!answer) return;
   profiles.value = new Map(answer.profiles.map((profile) => [profile.id, profile]));

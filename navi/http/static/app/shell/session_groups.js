@@ -1,9 +1,8 @@
 // The order of the list of sessions: what is pinned, waits for a person and runs; then by days.
 
+import { DAY } from "../days.js";
 import { waits } from "../session/session_list.js";
 import { t } from "../strings.js";
-
-const DAY = 86_400_000; // ms
 
 /** The name of a session as people read it. */
 export const nameOf = (session) => session.name || t("unnamed");

@@ -1,6 +1,7 @@
 // What models were asked for today, in a line, with the days before as bars.
 
 import { get } from "../api.js";
+import { lastDays } from "../days.js";
 import { html, useComputed, useEffect, useState } from "../html.js";
 import { addressOf, follow } from "../router.js";
 import { me } from "../session/me.js";
@@ -8,17 +9,14 @@ import { sessions } from "../session/session_list.js";
 import { t, tokens } from "../strings.js";
 
 const DAYS = 7;
-const DAY = 86_400_000; // ms
 const EVERY = 60_000; // ms
 const AFTER = 1500; // ms after a session has used something
 const HEIGHT = 14;
 
 const PLACE = { place: "usage" };
-const dayOf = (at) => new Date(at).toISOString().slice(0, 10);
 
 async function readDays() {
-  const now = Date.now();
-  const days = Array.from({ length: DAYS }, (_, index) => dayOf(now - (DAYS - 1 - index) * DAY));
+  const days = lastDays(DAYS);
   const { rows } = await get(`/usage?by=day&from=${days[0]}&to=${days.at(-1)}`);
   const used = new Map(rows.map((row) => [row.key, row.prompt_tokens + row.completion_tokens]));
   return days.map((day) => used.get(day) ?? 0);

@@ -1,6 +1,6 @@
 // Where the spans of a turn stand in its picture: a lane an actor, in it planning, model calls, tools.
 
-export const HEADING = 22; // pixels, the lane's name
+const HEADING = 22; // pixels, the lane's name
 export const TRACK = 24;
 const PLANNING = 12;
 const SPACE = 10; // between lanes
