@@ -7,7 +7,7 @@ to compare, read anew as a whole in every frame. Only the ratio says something o
 import asyncio
 import sys
 
-from playwright.async_api import Route
+from playwright.async_api import Browser, Route
 
 from navi.http.page.assets import MEDIA_TYPES, STATIC
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, running_browser
@@ -75,20 +75,27 @@ async def _serve(route: Route) -> None:
     await route.fulfill(body=path.read_bytes(), content_type=MEDIA_TYPES[path.suffix])
 
 
-async def measure() -> dict[str, float]:
+async def measure(browser: Browser, text: str, frames: int) -> dict[str, float]:
     """Milliseconds of all frames: ``reads`` and ``draws`` with blocks kept, ``...All`` without."""
-    async with running_browser() as browser:
-        page = await browser.new_page()
+    page = await browser.new_page()
+    try:
         await page.route(f"{HOST}/**", _serve)
         await page.goto(f"{HOST}/")
-        return await page.evaluate(MEASURE, [answer(), PIECES // PIECES_A_FRAME])
+        return await page.evaluate(MEASURE, [text, frames])
+    finally:
+        await page.close()
+
+
+async def _measured(text: str, frames: int) -> dict[str, float]:
+    async with running_browser() as browser:
+        return await measure(browser, text, frames)
 
 
 def main() -> None:
     if CHROMIUM is None:
         sys.exit(NO_CHROMIUM)
-    took = asyncio.run(measure())
     frames = PIECES // PIECES_A_FRAME
+    took = asyncio.run(_measured(answer(), frames))
     print(f"{SIZE:,} characters in {PIECES:,} pieces, {frames} frames; ms of all frames")
     for name, kept, whole in (("reading", "reads", "readsAll"), ("drawing", "draws", "drawsAll")):
         ratio = took[whole] / took[kept]

@@ -20,12 +20,14 @@ from msgspec import Struct, to_builtins
 from playwright.async_api import Browser, Page
 
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, running_browser
+from tests.support.long_session import exported_session
 from tests.support.navi_process import NaviProcess, running_navi
 
 LATE = 34  # ms between two frames: one of 60 a second was left out
 PIECES_A_SECOND = 20
 HOUR = 3600 * PIECES_A_SECOND / 1000  # thousands of pieces
 SAID = "Here is **what** was found, in `a.txt` and elsewhere."
+LONG_SESSION = 100  # no other export of this bench or the tests has this number
 WAIT = 600_000  # ms
 FIRST_SHOWN = """
 new MutationObserver((_, watch) => {
@@ -83,7 +85,7 @@ async def measure(browser: Browser, navi: NaviProcess, size: Size) -> list[Measu
 
 
 async def _opening(browser: Browser, navi: NaviProcess, size: Size) -> list[Measured]:
-    session_id = await _session(navi, size.long)
+    session_id = await _long_session(navi, size.long)
     times: list[float] = []
     loaded = await _first_load(browser, navi)
     for _ in range(size.rounds):
@@ -166,6 +168,17 @@ async def _memory(browser: Browser, navi: NaviProcess, size: Size) -> Measured:
 def _stream(pieces: int, pace: float) -> str:
     words = " ".join(f"word{n}" if n % 60 else "\\n\\n**Next** `word`" for n in range(pieces))
     return f"!pace {pace}\n!say {words}"
+
+
+async def _long_session(navi: NaviProcess, turns: int) -> str:
+    """A session that is taken in from an export: saying all of it would take a quarter of an hour."""
+    session_id, export = await exported_session(LONG_SESSION, turns)
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.write(export)
+        file.flush()
+        taken_in = await navi.command("import", file.name)
+    assert taken_in.status == 0, taken_in.stderr
+    return session_id
 
 
 async def _session(navi: NaviProcess, turns: int) -> str:

@@ -1,5 +1,6 @@
 """The page in a real browser, on a real navi: one of each for all tests of a process."""
 
+import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -40,6 +41,16 @@ async def navi(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[NaviP
     """A navi on embedded servers with the demo model; every test has sessions of its own in it."""
     async with running_navi(tmp_path_factory.mktemp("navi") / "data", NAVI_LLM="demo") as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def careful(navi: NaviProcess) -> str:
+    """A profile that asks before files are touched."""
+    folder = navi.data_dir / "profiles" / "careful"
+    folder.mkdir(parents=True)
+    asks = {"name": "Careful", "approvals": [{"tool": "filesystem", "then": "ask"}]}
+    (folder / "config.json").write_text(json.dumps(asks))
+    return "careful"
 
 
 class Watched:

@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.test_cards import open_session
@@ -13,16 +12,6 @@ from tests.support.navi_process import NaviProcess
 FIRST = json.dumps({"action": "write", "path": "tea.txt", "content": "Assam\n"})
 SECOND = json.dumps({"action": "write", "path": "tea.txt", "content": "Sencha\n"})
 THIRD = json.dumps({"action": "list"})
-
-
-@pytest.fixture(scope="module")
-def careful(navi: NaviProcess) -> str:
-    """A profile that asks before files are touched."""
-    folder = navi.data_dir / "profiles" / "careful"
-    folder.mkdir(parents=True, exist_ok=True)
-    asks = {"name": "Careful", "approvals": [{"tool": "filesystem", "then": "ask"}]}
-    (folder / "config.json").write_text(json.dumps(asks))
-    return "careful"
 
 
 async def test_a_call_is_allowed_changed_and_denied(

@@ -38,3 +38,12 @@ async def test_a_draft_outlives_the_page(page: Page) -> None:
     await page.get_by_role("textbox", name="Message").fill("half a thou")
     await page.reload()
     await expect(page.get_by_role("textbox", name="Message")).to_have_value("half a thou")
+
+
+async def test_one_can_chat_over_plain_http_from_another_machine(page: Page) -> None:
+    # There a browser offers less: no ids made by it, and no clipboard.
+    await page.add_init_script("Object.defineProperty(crypto, 'randomUUID', { value: undefined })")
+    await page.goto("/")
+    await say(page, "!say From afar.")
+    log = page.get_by_role("log", name="Conversation")
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("From afar.")

@@ -1,7 +1,8 @@
-"""``python -m bench.page`` in its shortest form, on the servers of the other tests."""
+"""``python -m bench.page`` and ``bench.markdown`` in their shortest form, on the servers of the other tests."""
 
 from playwright.async_api import Browser
 
+from bench import markdown
 from bench.page import SHORTEST, measure
 from tests.support.navi_process import NaviProcess
 
@@ -16,3 +17,9 @@ async def test_everything_that_the_page_costs_is_measured(
     assert loaded.value > 50_000
     assert late.beside["frames"] > 0
     assert memory.beside["the page, MiB"] > 0
+
+
+async def test_an_answer_that_is_written_is_measured_both_ways(browser: Browser) -> None:
+    took = await markdown.measure(browser, markdown.answer()[:2000], frames=20)
+    assert took.keys() == {"reads", "readsAll", "draws", "drawsAll"}
+    assert all(milliseconds > 0 for milliseconds in took.values())

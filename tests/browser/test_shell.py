@@ -1,6 +1,5 @@
 """The frame of the page: the list of sessions, the palette and its keys, places, themes, narrow screens."""
 
-import json
 import re
 
 from playwright.async_api import Locator, Page, expect
@@ -66,12 +65,10 @@ async def test_a_session_is_renamed_pinned_and_deleted_in_the_list(
     assert session_id not in [session["id"] for session in listed]
 
 
-async def test_each_session_says_what_goes_on_in_it(page: Page, navi: NaviProcess) -> None:
-    careful = navi.data_dir / "profiles" / "careful"
-    careful.mkdir(parents=True)
-    rules = [{"tool": "filesystem", "then": "ask"}]
-    (careful / "config.json").write_text(json.dumps({"name": "Careful", "approvals": rules}))
-    asking = await navi.post("/sessions", {"name": "Asking", "profile_id": "careful"})
+async def test_each_session_says_what_goes_on_in_it(
+    page: Page, navi: NaviProcess, careful: str
+) -> None:
+    asking = await navi.post("/sessions", {"name": "Asking", "profile_id": careful})
     busy = await begin(navi, "Busy")
     spoken = await begin(navi, "Quiet")
     await page.goto(f"/s/{spoken}")

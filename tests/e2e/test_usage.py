@@ -57,6 +57,9 @@ async def cut_off(navi: NaviProcess, words: str) -> str:
     return session_id
 
 
+STOPPED = 4  # of those sessions: it has no turn that anything follows
+
+
 async def everything(navi: NaviProcess) -> list[str]:
     """Sessions with calls of every purpose and every end; the last one is killed in mid-stream."""
     sessions = [await session(navi), await session(navi, "planner"), await session(navi)]
@@ -85,15 +88,33 @@ async def everything(navi: NaviProcess) -> list[str]:
     return [*sessions, forked, stopped, killed]
 
 
+async def is_followed(navi: NaviProcess, session_id: str) -> bool:
+    """Whether the call for memories, the last of what follows a turn, followed the last one."""
+    events = await events_of(navi, session_id)
+    turn = max(event["seq"] for event in events if event["type"] == "turn_completed")
+    asked = {
+        event["data"]["call_id"]
+        for event in events
+        if event["type"] == "model_called" and event["data"]["purpose"] == "memory"
+    }
+    return any(
+        event["type"] == "model_replied" and event["data"]["call_id"] in asked
+        for event in events
+        if event["seq"] > turn
+    )
+
+
 async def settled(navi: NaviProcess, server: CountingServer, sessions: list[str]) -> None:
     """Wait until what follows the turns is done, and nothing is under way."""
     async with asyncio.timeout(120):
         while True:
             states = [await navi.get(f"/sessions/{each}") for each in sessions]
             found = await navi.get("/usage?by=purpose")
-            named = all(state["name"] for state in states if state["id"] != sessions[4])
+            followed = [
+                await is_followed(navi, each) for each in sessions if each != sessions[STOPPED]
+            ]
             quiet = server.at_once == 0 and found["total"]["calls"] == len(server.counted)
-            if named and quiet and all(state["status"] == "idle" for state in states):
+            if all(followed) and quiet and all(state["status"] == "idle" for state in states):
                 return
             await asyncio.sleep(0.05)
 
