@@ -37,6 +37,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """All settings; the public contract lists their names in the environment.
 
     Attributes:
+        nats_port: of the embedded NATS, 0 for any; None for the usual one where that is free.
         llm_chunk_timeout: seconds; None where it was not set, so that a backend may know better.
         context_window: tokens of one call, whatever the servers say; None to ask them.
         model_slots: calls at once that a server is given, likewise.
@@ -57,7 +58,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     data_dir: Path
     database_url: str | None
     nats_url: str | None
-    nats_port: int
+    nats_port: int | None
     llm: Backend
     model: str | None
     embedding_model: str | None
@@ -145,7 +146,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         data_dir=data_dir,
         database_url=read.one("DATABASE_URL", _url("postgresql", "postgres"), default=None),
         nats_url=read.one("NATS_URL", _url("nats", "tls", "ws", "wss"), default=None),
-        nats_port=read.one("NAVI_NATS_PORT", _whole(0, 65535), default=4222),
+        nats_port=read.one("NAVI_NATS_PORT", _whole(0, 65535), default=None),
         llm=read.one("NAVI_LLM", _backend, default="auto"),
         model=read.one("NAVI_MODEL", str, default=None),
         embedding_model=read.one("NAVI_EMBEDDING_MODEL", str, default=None),

@@ -95,7 +95,7 @@ def verify_signature(public_key: str, signature: bytes, message: bytes) -> bool:
 def _make_key(path: Path) -> None:
     """Write a new key whole or not at all; where another process was faster, its key stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (path.parent / KNOWN).mkdir(exist_ok=True)
+    (path.parent / KNOWN).mkdir(mode=0o700, exist_ok=True)
     pem = Ed25519PrivateKey.generate().private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
     )

@@ -2,19 +2,23 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 import structlog
 
 from navi.adapters.embedded.errors import DataDirectoryInUse
 from navi.adapters.embedded.nats import NatsServer
-from navi.adapters.embedded.servers import Addresses, EmbeddedServers
+from navi.adapters.embedded.run_record import RunRecord, read_node_run
+from navi.adapters.embedded.servers import Addresses, EmbeddedServers, open_node_run
 from navi.adapters.system import SystemClock
 from navi.application.followers.relay import Degraded, Relay
 from navi.settings import Settings
 
 log = structlog.get_logger()
+
+Tell: TypeAlias = Callable[[RunRecord], Awaitable[None]]
 
 READERS_SECONDS = 20.0  # what a server that starts waits for commands that read
 READERS_LOOK_SECONDS = 0.1
@@ -34,7 +38,15 @@ async def open_servers(settings: Settings) -> AsyncGenerator[EmbeddedServers | N
 
 
 async def _start_servers(settings: Settings) -> EmbeddedServers:
-    """Own the data directory; waits for a command that holds it for a moment."""
+    """Own the data directory; waits for a command that holds it for a moment.
+
+    Raises:
+        DataDirectoryInUse: another navi has it, or works on it with servers of its own.
+    """
+    node = await asyncio.to_thread(read_node_run, settings.data_dir)
+    if node is not None and settings.database_url is None:
+        # Most likely DATABASE_URL was forgotten; here another, empty log would begin.
+        raise DataDirectoryInUse(settings.data_dir, node)
     clock = SystemClock()
     deadline = clock.monotonic() + READERS_SECONDS
     while True:
@@ -52,6 +64,25 @@ async def _start_servers(settings: Settings) -> EmbeddedServers:
             if is_server or clock.monotonic() > deadline:
                 raise
             await asyncio.sleep(READERS_LOOK_SECONDS)
+
+
+@asynccontextmanager
+async def known_to_commands(
+    settings: Settings, servers: EmbeddedServers | None
+) -> AsyncGenerator[Tell, None]:
+    """How to tell commands on the same data directory where this process is; till the block ends."""
+    if servers is not None:
+        yield servers.record
+        return
+    node = await asyncio.to_thread(open_node_run, settings.data_dir)
+
+    async def tell(run: RunRecord) -> None:
+        await asyncio.to_thread(node.write, run)
+
+    try:
+        yield tell
+    finally:
+        await asyncio.to_thread(node.close)
 
 
 def addresses_of(settings: Settings, servers: EmbeddedServers | None) -> Addresses:

@@ -1,5 +1,6 @@
 """Open the log and its stores: for a server, or for a command beside one or alone."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -7,6 +8,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from navi.adapters.embedded.run_record import read_node_run
 from navi.adapters.embedded.servers import open_or_attach
 from navi.adapters.postgres.accounts import PostgresAccounts
 from navi.adapters.postgres.connect import Pool, open_pool
@@ -160,6 +162,15 @@ async def attached_servers(settings: Settings, *, nats: bool) -> AsyncGenerator[
         yield Attached(
             database_url=settings.database_url,
             nats_url=settings.nats_url if nats else None,
+            is_own=False,
+        )
+        return
+    node = await asyncio.to_thread(read_node_run, settings.data_dir)
+    if node is not None and node.database_url is not None:
+        # Of a navi with servers of its own, which this command was not told of.
+        yield Attached(
+            database_url=settings.database_url or node.database_url,
+            nats_url=(settings.nats_url or node.nats_url) if nats else None,
             is_own=False,
         )
         return

@@ -1,5 +1,6 @@
 """Settings and options that cannot be right."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from navi.adapters.llm.model_settings import ModelSettings, OllamaBackend, OpenA
 from navi.bootstrap.node import secrets_of
 from navi.cli import main
 from navi.cli.menu import COMMANDS
+from navi.cli.service.status import masked_nats
 from navi.settings import read_settings
 
 
@@ -56,6 +58,33 @@ def test_an_address_of_another_machine_is_told_before_anything_is_started(
     assert result.stderr.startswith("navi: NAVI_HOST: ")
     assert result.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_started(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ["serve", "--port", str(port), "--data-dir", str(tmp_path)]
+        result = CliRunner().invoke(main, arguments, env={"NAVI_LLM": "demo"})
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"navi: port {port} of 127.0.0.1 is taken; another one is chosen with --port or NAVI_PORT\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("nats://s3cr3t@nats:4222", "nats://***@nats:4222"),
+        ("nats://me:s3cr3t@nats:4222", "nats://me:***@nats:4222"),
+        ("nats://s/3@cr@nats", "nats://***@nats"),
+        ("nats://nats:4222", "nats://nats:4222"),
+    ],
+    ids=["token", "password", "raw signs", "nothing to mask"],
+)
+def test_an_address_of_nats_is_shown_without_what_lets_in(url: str, shown: str) -> None:
+    assert masked_nats(url) == shown
 
 
 def test_a_bad_address_is_not_repeated_because_it_may_hold_a_password() -> None:

@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-import socket
 from pathlib import Path
 
 import pytest
 
-from tests.support.navi_process import NaviProcess, run_navi, running_navi
+from tests.support.navi_process import NaviProcess, running_navi
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -203,23 +202,6 @@ async def test_the_doctor_finds_nothing_wrong(navi: NaviProcess) -> None:
             "code_exec": "ok",
             "profiles": "ok",
         },
-    )
-
-
-async def test_a_port_that_is_taken_is_told_with_the_way_out(
-    navi: NaviProcess, tmp_path: Path
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        ended = await run_navi(
-            "serve",
-            data_dir=tmp_path,
-            settings={**await addresses_of(navi), "NAVI_PORT": str(port)},
-        )
-
-    assert (ended.status, ended.stderr.splitlines()[-1]) == (
-        1,
-        f"navi: port {port} of 127.0.0.1 is taken; another one is chosen with --port or NAVI_PORT",
     )
 
 

@@ -3,6 +3,7 @@
 EmbeddedServerError
 ├── BinaryNotFound         no Postgres or NATS program for this platform
 ├── CannotChangeUser       started as root, and Postgres refuses to run as root
+├── PortTaken              a port that was named on purpose is not free
 ├── ServerDidNotStart      a server ended, or did not answer in time
 ├── UnsuitableCluster      the data directory belongs to another major version of Postgres
 └── DataDirectoryInUse     another process of navi owns the data directory
@@ -40,6 +41,16 @@ class CannotChangeUser(EmbeddedServerError):
         super().__init__(
             f"Postgres refuses to run as root, and navi cannot start it as another user: {reason}. "
             "Start navi as an ordinary user, or set DATABASE_URL to a Postgres of your own."
+        )
+
+
+class PortTaken(EmbeddedServerError):
+    """Another process listens on the port that was named for a server."""
+
+    def __init__(self, server: str, *, port: int, variable: str) -> None:
+        super().__init__(
+            f"{variable}: port {port} of 127.0.0.1 is taken, and the embedded {server} was to listen "
+            "there; name another one, 0 for any, or leave it unset"
         )
 
 

@@ -1,7 +1,6 @@
 """The embedded NATS with JetStream: on the loopback, behind a random token."""
 
 import asyncio
-import json
 import os
 import secrets
 import signal
@@ -16,9 +15,10 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 
 from navi.adapters.embedded.child import Child, Identity, kill_process_tree, log_tail
-from navi.adapters.embedded.errors import ServerDidNotStart
+from navi.adapters.embedded.errors import PortTaken, ServerDidNotStart
 
 LOOPBACK = "127.0.0.1"
+USUAL_PORT = 4222
 # Of JetStream: a leaf, the server of readers, sends requests to that of another server by name only.
 DOMAIN = "navi"
 MAX_PAYLOAD = "8MB"  # the default of 1 MB is less than a long tool result
@@ -55,13 +55,19 @@ class NatsServer:
         self._leaf_password = secrets.token_hex(24)
 
     @classmethod
-    async def prepare(cls, home: Path, *, program: Path, port: int) -> Self:
-        """The server of ``home`` on the wanted port, or on a free one where that is taken."""
+    async def prepare(cls, home: Path, *, program: Path, port: int | None) -> Self:
+        """The server of ``home`` on the port; None for the usual one, or a free one where that is taken.
+
+        Raises:
+            PortTaken: somebody else listens on the port that was asked for.
+        """
         token = await asyncio.to_thread(_make_home, home)
-        server = cls(home, program=program, token=token, port=port)
+        server = cls(home, program=program, token=token, port=port or 0)
         # First, because a predecessor that is still going down has the port.
         await asyncio.to_thread(server._end_predecessor)
-        server._port = free_port(port)
+        server._port = free_port(USUAL_PORT if port is None else port)
+        if port and server._port != port:
+            raise PortTaken("NATS", port=port, variable="NAVI_NATS_PORT")
         server._leaf_port = free_port(0)
         return server
 
@@ -138,13 +144,13 @@ class NatsServer:
         text = CONFIGURATION.format(
             host=LOOPBACK,
             port=self._port,
-            pid_file=json.dumps(str(self._pid_file)),
+            pid_file=quoted(str(self._pid_file)),
             max_payload=MAX_PAYLOAD,
-            token=json.dumps(self._token),
+            token=quoted(self._token),
             domain=DOMAIN,
             leaf_port=self._leaf_port,
             leaf_password=self._leaf_password,
-            store=json.dumps(str(self._home)),  # NATS makes `jetstream` in it
+            store=quoted(str(self._home)),  # NATS makes `jetstream` in it
         )
         write_private(self._configuration, text)
 
@@ -181,6 +187,13 @@ class NatsServer:
             log_tail=await asyncio.to_thread(log_tail, self._log),
             variable="NATS_URL",
         )
+
+
+def quoted(text: str) -> str:
+    """A string of NATS's configuration, which knows bytes as hex and none of JSON's escapes."""
+    plain = frozenset(range(0x20, 0x7F)) - {ord('"'), ord("\\")}
+    bytes_ = os.fsencode(text)
+    return '"' + "".join(chr(b) if b in plain else f"\\x{b:02x}" for b in bytes_) + '"'
 
 
 def free_port(wanted: int) -> int:

@@ -1,7 +1,17 @@
-"""``run.json`` in the data directory: where a running navi and its servers listen."""
+"""Where a running navi and its servers listen, for other commands on the same data directory.
 
+``run.json`` is that of the process that owns the directory, ``runs/`` holds those of nodes that were given
+their servers: of these there may be several, on several machines.
+"""
+
+import fcntl
 import os
+import socket
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
+from typing import Self
 
 import msgspec
 from msgspec import Struct
@@ -9,20 +19,62 @@ from msgspec import Struct
 from navi.adapters.embedded.lock import is_held
 
 FILE_NAME = "run.json"
+NODES = "runs"
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
-    """What other commands need to attach to the process that owns the data directory."""
+    """What other commands need to attach to a process.
+
+    Attributes:
+        nats_given: whether its NATS was given to it, and not started by it.
+    """
 
     pid: int
     database_url: str | None = None
     nats_url: str | None = None
+    nats_given: bool = False
     http_url: str | None = None
     version: str | None = None
     model_backend: str | None = None
     model_name: str | None = None
     model_window: int | None = None
     model_slots: int | None = None
+
+
+class NodeRun:
+    """The record of a node that was given its servers; locked as long as its process lives."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    def open(cls, data_dir: Path) -> Self:
+        """An empty record; those that dead processes of this machine left are removed. Blocks."""
+        home = data_dir / NODES
+        home.mkdir(mode=0o700, exist_ok=True)
+        for path, run in _node_runs(home):
+            if run is None:
+                path.unlink(missing_ok=True)
+        path = home / f"{_machine()}.{os.getpid()}.json"
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # Another node that starts may have taken it for a dead one's before it was locked.
+            if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:
+                return cls(path, descriptor)
+            os.close(descriptor)
+
+    def write(self, run: RunRecord) -> None:
+        """Write the record in place: the lock is on this very file."""
+        data = msgspec.json.encode(run)
+        os.pwrite(self._descriptor, data, 0)
+        os.ftruncate(self._descriptor, len(data))
+
+    def close(self) -> None:
+        """Remove the record."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._descriptor)
 
 
 def record_run(data_dir: Path, run: RunRecord) -> None:
@@ -37,18 +89,73 @@ def record_run(data_dir: Path, run: RunRecord) -> None:
 
 
 def read_run(data_dir: Path) -> RunRecord | None:
-    """The record of the process that owns the directory now, or None.
+    """The record of the process that owns the directory now, else of a node that works on it; or None.
 
     None also where the owner is just starting: it removes the record of the run before it.
     """
-    if not is_held(data_dir):
-        return None
+    return _owners_run(data_dir) if is_held(data_dir) else read_node_run(data_dir)
+
+
+def read_node_run(data_dir: Path) -> RunRecord | None:
+    """The record of a node of this machine that was given its servers and serves; the latest of several."""
+    found = [run for _, run in _node_runs(data_dir / NODES) if run is not None]
+    serving = [run for run in found if run.http_url is not None]
+    return serving[-1] if serving else None
+
+
+def forget_run(data_dir: Path) -> None:
+    """Remove the record; only the owner of the directory may do so."""
+    (data_dir / FILE_NAME).unlink(missing_ok=True)
+
+
+def _owners_run(data_dir: Path) -> RunRecord | None:
     try:
         return msgspec.json.decode((data_dir / FILE_NAME).read_bytes(), type=RunRecord)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 
-def forget_run(data_dir: Path) -> None:
-    """Remove the record; only the owner of the directory may do so."""
-    (data_dir / FILE_NAME).unlink(missing_ok=True)
+def _node_runs(home: Path) -> Iterator[tuple[Path, RunRecord | None]]:
+    """The records of this machine's nodes, the oldest first; None for one whose process is gone."""
+    paths: list[tuple[float, Path]] = []
+    for path in home.glob(f"{escape(_machine())}.*.json"):
+        try:
+            paths.append((path.stat().st_mtime, path))
+        except FileNotFoundError:
+            continue
+    for _, path in sorted(paths):
+        with _opened(path) as descriptor:
+            if descriptor is None:
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield path, _decoded(descriptor)
+            else:
+                yield path, None
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[int | None, None, None]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _decoded(descriptor: int) -> RunRecord:
+    data = os.pread(descriptor, 1024 * 1024, 0)
+    try:
+        return msgspec.json.decode(data, type=RunRecord)
+    except msgspec.MsgspecError:  # it is just being written
+        return RunRecord(pid=0)
+
+
+def _machine() -> str:
+    """The name of this machine: the directory may be shared by several."""
+    return socket.gethostname().replace("/", "_") or "localhost"

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -21,10 +21,11 @@ from navi.adapters.embedded.lock import DirectoryLock
 from navi.adapters.embedded.nats import NatsServer
 from navi.adapters.embedded.nats_readers import READERS_HOME, NatsReaders
 from navi.adapters.embedded.postgres import PostgresServer
-from navi.adapters.embedded.run_record import RunRecord, forget_run, read_run, record_run
+from navi.adapters.embedded.run_record import NodeRun, RunRecord, forget_run, read_run, record_run
 from navi.race import race
 
-DIRECTORIES = ("postgres", "nats", "files", "profiles", "tools")
+DIRECTORIES = ("files", "profiles", "tools")
+OWN_DIRECTORIES = ("postgres", "nats")  # of the servers
 OWNER_TIMEOUT = 60.0  # seconds for an owner that is just starting to say where its servers are
 GUESTS_TIMEOUT = 60.0  # seconds that a command waits at its end for others that use its servers
 LOOK_SECONDS = 0.02
@@ -90,7 +91,7 @@ class EmbeddedServers:
         *,
         postgres: bool,
         nats: bool,
-        nats_port: int,
+        nats_port: int | None,
         postgres_bin: Path | None = None,
         nats_bin: Path | None = None,
         postgres_settings: Mapping[str, str] | None = None,
@@ -98,7 +99,7 @@ class EmbeddedServers:
         """Own the data directory and start the servers asked for; all answer when this returns.
 
         Args:
-            nats_port: the wanted one; a free one is taken where it is in use.
+            nats_port: 0 for any; None for the usual one, or a free one where that is in use.
             postgres_bin: directory of another Postgres with pgvector, instead of the wheel's.
             postgres_settings: server settings beside the usual ones.
 
@@ -138,34 +139,20 @@ class EmbeddedServers:
             servers.addresses = Addresses(
                 database_url=urls.get("postgres"), nats_url=urls.get("nats")
             )
-            await servers.record()
+            await servers.record(
+                RunRecord(
+                    pid=os.getpid(),
+                    database_url=servers.addresses.database_url,
+                    nats_url=servers.addresses.nats_url,
+                )
+            )
         except BaseException:
             await servers.stop()
             raise
         return servers
 
-    async def record(
-        self,
-        *,
-        http_url: str | None = None,
-        version: str | None = None,
-        model_backend: str | None = None,
-        model_name: str | None = None,
-        model_window: int | None = None,
-        model_slots: int | None = None,
-    ) -> None:
+    async def record(self, run: RunRecord) -> None:
         """Tell other commands where this process is; only the owner may."""
-        run = RunRecord(
-            pid=os.getpid(),
-            database_url=self.addresses.database_url,
-            nats_url=self.addresses.nats_url,
-            http_url=http_url,
-            version=version,
-            model_backend=model_backend,
-            model_name=model_name,
-            model_window=model_window,
-            model_slots=model_slots,
-        )
         await asyncio.to_thread(record_run, self.data_dir, run)
 
     async def stop(self) -> None:
@@ -268,7 +255,7 @@ async def open_or_attach(
     *,
     postgres: bool,
     nats: bool,
-    nats_port: int,
+    nats_port: int | None,
     postgres_bin: Path | None = None,
     nats_bin: Path | None = None,
 ) -> EmbeddedServers:
@@ -331,6 +318,20 @@ def _own(data_dir: Path) -> DirectoryLock | None:
     lock = DirectoryLock.acquire(data_dir)
     if lock is not None:
         forget_run(data_dir)  # of a run that was killed
-        for name in DIRECTORIES:
-            (data_dir / name).mkdir(mode=0o700, exist_ok=True)
+        _make_directories(data_dir, (*OWN_DIRECTORIES, *DIRECTORIES))
     return lock
+
+
+def open_node_run(data_dir: Path) -> NodeRun:
+    """The record of a node that was given its servers, in a data directory that is made where it is missing.
+
+    Blocks.
+    """
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_directories(data_dir, DIRECTORIES)
+    return NodeRun.open(data_dir)
+
+
+def _make_directories(data_dir: Path, names: Sequence[str]) -> None:
+    for name in names:
+        (data_dir / name).mkdir(mode=0o700, exist_ok=True)

@@ -219,7 +219,7 @@ def _make(directory: Path) -> None:
 
 def _try_lock(path: Path) -> int | None:
     with translated():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_durably(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -47,10 +47,11 @@ async def add_nats_login(
 ) -> int:
     """Make the login and print its key on standard output, what it is for on standard error."""
     seed, nkey = new_nkey()
+    is_own = not await asyncio.to_thread(_is_given, settings)
     async with attached_accounts(settings) as accounts:
         try:
             user = await accounts.users.named(name_of_user)
-            if settings.nats_url is not None:
+            if not is_own:
                 # navi cannot add users there, so it keeps nothing that it could revoke.
                 login = NatsLogin(id=RandomIds().uuid(), owner=user.id, nkey=nkey)
             else:
@@ -60,7 +61,6 @@ async def add_nats_login(
         except NotFound as error:
             raise CommandFailed(str(error)) from error
     partitions = settings.log_partitions
-    is_own = settings.nats_url is None
     made = MadeNatsLogin(
         id=login.id if is_own else None,
         seed=seed,
@@ -77,6 +77,12 @@ async def add_nats_login(
     print_line(seed.encode())
     click.echo(_words(made), err=True)
     return HOLDS
+
+
+def _is_given(settings: Settings) -> bool:
+    """Whether the NATS is one that navi was given; blocks."""
+    run = read_run(settings.data_dir)
+    return settings.nats_url is not None or (run is not None and run.nats_given)
 
 
 async def _url_once_served(settings: Settings, login: NatsLogin) -> str | None:

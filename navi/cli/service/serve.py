@@ -10,13 +10,15 @@ import click
 import structlog
 
 from navi import __version__
+from navi.adapters.embedded.errors import DataDirectoryInUse
+from navi.adapters.embedded.run_record import RunRecord, read_run
 from navi.adapters.postgres.examine import examine, name_of, reason_of
 from navi.bootstrap.accounts import proxies_of
 from navi.bootstrap.edge import services_of
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.nats_readers import serving_nats_readers
 from navi.bootstrap.node import Node, open_node
-from navi.bootstrap.servers import addresses_of, open_servers, reviving_nats
+from navi.bootstrap.servers import addresses_of, known_to_commands, open_servers, reviving_nats
 from navi.cli.shared.command import (
     HOLDS,
     CommandFailed,
@@ -32,7 +34,7 @@ from navi.http.app import create_app
 from navi.http.requests.services import Draining
 from navi.http.server.authentication import Identified
 from navi.http.server.connection_limit import raise_file_limit
-from navi.http.server.serve import check_host, is_loopback, serving
+from navi.http.server.serve import CannotListen, check_address, is_loopback, serving
 from navi.settings import Settings
 
 POSTGRES_TIMEOUT = 30.0  # seconds for a given Postgres that is not there yet, as in a new pod
@@ -110,10 +112,13 @@ async def _serve(settings: Settings) -> int:
 
 async def _run(settings: Settings, ending: Ending) -> int:
     raise_file_limit()
-    await check_host(settings.host)
+    await _check_address(settings)
     _check_reach(settings)
     await model_settings(settings)  # what cannot be right is told before servers are started
-    async with open_servers(settings) as servers:
+    async with (
+        open_servers(settings) as servers,
+        known_to_commands(settings, servers) as tell,
+    ):
         addresses = addresses_of(settings, servers)
         assert addresses.database_url is not None  # noqa: S101 - given or embedded
         if settings.database_url is not None:
@@ -134,8 +139,12 @@ async def _run(settings: Settings, ending: Ending) -> int:
             )
             async with serving(app, host=settings.host, port=settings.port) as address:
                 model = await model_in_use(node.models)
-                if servers is not None:
-                    await servers.record(
+                await tell(
+                    RunRecord(
+                        pid=os.getpid(),
+                        database_url=addresses.database_url,
+                        nats_url=addresses.nats_url,
+                        nats_given=settings.nats_url is not None,
                         http_url=address.url,
                         version=__version__,
                         model_backend=model.backend,
@@ -143,6 +152,7 @@ async def _run(settings: Settings, ending: Ending) -> int:
                         model_window=None if model.known is None else model.known.context_window,
                         model_slots=None if model.known is None else model.known.slots,
                     )
+                )
                 click.echo(await _banner(node, address.url, model))
                 await _print_setup_link(node, address.url)
                 await ending.wait()
@@ -150,6 +160,23 @@ async def _run(settings: Settings, ending: Ending) -> int:
                 await node.drain()
                 draining.over.set()
     return HOLDS
+
+
+async def _check_address(settings: Settings) -> None:
+    """Look whether one can listen, before anything is started.
+
+    Raises:
+        CannotListen: the port is taken.
+        DataDirectoryInUse: by a navi that has the very data.
+        NotOurAddress: the host is not this machine's.
+    """
+    try:
+        await check_address(settings.host, settings.port)
+    except CannotListen as error:
+        running = await asyncio.to_thread(read_run, settings.data_dir)
+        if running is not None and running.http_url is not None:
+            raise DataDirectoryInUse(settings.data_dir, running) from error
+        raise
 
 
 async def _wait_for_postgres(database_url: str) -> None:

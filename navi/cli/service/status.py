@@ -81,7 +81,9 @@ async def _status(settings: Settings, *, as_json: bool) -> int:
         print_json(found)
     else:
         readers = await asyncio.to_thread(read_served, settings.data_dir)
-        _print_status(found, model, () if readers is None or not found.running else (readers,))
+        nats = await asyncio.to_thread(_shown_nats, settings, found.nats_url)
+        served = () if readers is None or not found.running else (readers,)
+        _print_status(found, model, nats, served)
     return HOLDS
 
 
@@ -150,7 +152,7 @@ async def _model(settings: Settings, record: RunRecord | None) -> Model:
     return Model(backend=record.model_backend, name=record.model_name, known=known)
 
 
-def _print_status(found: Status, model: Model, served: Sequence[Served]) -> None:
+def _print_status(found: Status, model: Model, nats: str | None, served: Sequence[Served]) -> None:
     lines = (
         ("navi", f"{found.version}, {'running' if found.running else 'not running'}"),
         ("chat", found.http_url or "start it with `navi serve`"),
@@ -158,7 +160,7 @@ def _print_status(found: Status, model: Model, served: Sequence[Served]) -> None
         *(("", text) for text in (model.window_words, model.slots_words) if text is not None),
         ("data", found.data_dir),
         ("Postgres", without_password(found.database_url) or "embedded, not running"),
-        ("NATS", found.nats_url or "embedded, not running"),
+        ("NATS", nats or "embedded, not running"),
         *(("", f"{readers.url}  for the keys of navi tokens add --nats") for readers in served),
         *(("MCP", text) for server in found.mcp_servers for text in _of_server(server)),
     )
@@ -171,6 +173,25 @@ def _of_server(server: McpServerStatus) -> Iterable[str]:
     down = "" if server.reason is None else f", not up: {server.reason}"
     yield one_line(f"{server.name}: {counted(server.tools)}{down}", width=MAX_LINE)
     yield from (one_line(f"left out: {one}", width=MAX_LINE) for one in server.left_out)
+
+
+def _shown_nats(settings: Settings, url: str | None) -> str | None:
+    """The address of NATS for people: of a given one without what lets in, which whoever set it has."""
+    run = read_run(settings.data_dir)
+    given = settings.nats_url is not None or (run is not None and run.nats_given)
+    if url is None or not given:
+        return url
+    return ",".join(masked_nats(server.strip()) for server in url.split(","))
+
+
+def masked_nats(server: str) -> str:
+    """An address of NATS without its password or token; a name alone before the @ is a token."""
+    scheme, separator, rest = server.rpartition("://")
+    who, at, host = rest.rpartition("@")
+    if not at:
+        return server
+    name, colon, _ = who.partition(":")
+    return f"{scheme}{separator}{name if colon else ''}{colon}***@{host}"
 
 
 def without_password(url: str | None) -> str | None:

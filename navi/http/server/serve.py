@@ -113,15 +113,15 @@ def is_loopback(host: str) -> bool:
         return host.lower().removesuffix(".") == "localhost"
 
 
-async def check_host(host: str) -> None:
-    """Look whether a host is an address of this machine, before anything else is started.
+async def check_address(host: str, port: int) -> None:
+    """Look whether one can listen on an address, before anything else is started.
 
     Raises:
-        NotOurAddress: it is not.
+        CannotListen: somebody else does.
+        NotOurAddress: it is not this machine's.
     """
-    with contextlib.suppress(CannotListen):
-        for listener in await _listen(host, 0):
-            listener.close()
+    for listener in await _listen(host, port):
+        listener.close()
 
 
 async def _listen(host: str, port: int) -> list[socket.socket]:

@@ -19,13 +19,21 @@ ROOT = Path(__file__).parents[3]
 
 # What `navi serve` does with the servers, in a process that a test can kill.
 OWNER = """
-import asyncio, signal, sys
+import asyncio, os, signal, sys
 from pathlib import Path
+from navi.adapters.embedded.run_record import RunRecord
 from navi.adapters.embedded.servers import EmbeddedServers
 
 async def main():
     servers = await EmbeddedServers.start(Path(sys.argv[1]), postgres=True, nats=True, nats_port=0)
-    await servers.record(http_url="http://127.0.0.1:8000", version="1")
+    run = RunRecord(
+        pid=os.getpid(),
+        database_url=servers.addresses.database_url,
+        nats_url=servers.addresses.nats_url,
+        http_url="http://127.0.0.1:8000",
+        version="1",
+    )
+    await servers.record(run)
     end = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
     print("ready", flush=True)

@@ -1,4 +1,5 @@
 import socket
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import nats
@@ -7,11 +8,13 @@ from nats.aio.client import Client
 from nats.errors import Error
 from nats.js.api import StreamConfig
 
+from navi.adapters.embedded.errors import PortTaken
+from navi.adapters.embedded.nats import USUAL_PORT
 from navi.adapters.embedded.servers import EmbeddedServers
 from tests.adapters.embedded.servers import nats_process, processes_of, until
 
 
-async def start(data_dir: Path, *, port: int = 0) -> EmbeddedServers:
+async def start(data_dir: Path, *, port: int | None = 0) -> EmbeddedServers:
     return await EmbeddedServers.start(data_dir, postgres=False, nats=True, nats_port=port)
 
 
@@ -69,12 +72,32 @@ async def test_nobody_gets_in_without_the_token(tmp_path: Path) -> None:
         assert (tmp_path / "nats" / name).stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_free_port_where_the_wanted_one_is_taken(tmp_path: Path) -> None:
+async def test_a_free_port_where_the_usual_one_is_taken(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        with suppress(OSError):  # then somebody else has it
+            stack.enter_context(socket.create_server(("127.0.0.1", USUAL_PORT)))
+        async with await start(tmp_path, port=None) as servers:
+            assert not url_of(servers).endswith(f":{USUAL_PORT}")
+            await publish(url_of(servers), b"7")
+
+
+async def test_a_port_that_was_named_and_is_taken_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         wanted = taken.getsockname()[1]
-        async with await start(tmp_path, port=wanted) as servers:
-            assert not url_of(servers).endswith(f":{wanted}")
-            await publish(url_of(servers), b"7")
+        with pytest.raises(PortTaken, match=f"NAVI_NATS_PORT: port {wanted} of 127.0.0.1 is taken"):
+            await start(tmp_path, port=wanted)
+
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["Büro", "机 器", 'a"b\\c$d'], ids=["umlaut", "han", "signs"])
+async def test_the_path_of_the_data_may_have_any_letters(tmp_path: Path, name: str) -> None:
+    data_dir = tmp_path / name
+    async with await start(data_dir) as servers:
+        await publish(url_of(servers), b"7")
+
+    assert (data_dir / "nats" / "jetstream").is_dir()
+    assert processes_of(data_dir) == []
 
 
 async def test_the_wanted_port_where_it_is_free(tmp_path: Path) -> None:

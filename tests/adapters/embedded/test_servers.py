@@ -45,7 +45,7 @@ async def test_a_reading_command_owns_the_servers_where_nobody_does(used_dir: Pa
 
     assert processes_of(used_dir) == []
     assert is_held(used_dir) is False
-    assert read_run(used_dir) is None
+    assert await asyncio.to_thread(read_run, used_dir) is None
 
 
 async def test_commands_that_start_together_share_one_owner(used_dir: Path) -> None:
