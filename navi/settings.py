@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 _NO_HOST = re.compile(r"[^\w.:%-]")
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBERS = re.compile(r"[\d.]+")  # an address and no name: names are not all numbers (RFC 3696, 2)
 
 REFUSED_SUFFIXES = (
@@ -42,6 +43,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         context_window: tokens of one call, whatever the servers say; None to ask them.
         model_slots: calls at once that a server is given, likewise.
         compression_threshold: share of the context window, 0 to 1.
+        tools_env: names of variables that own tools may see.
         auth: how people are told apart.
         proxy_header: in which a proxy names the user, in lower case.
         proxy_peers: networks whose word is taken for who and where a client is; None where not set.
@@ -87,6 +89,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     failpoints: tuple[Failpoint, ...]
     profiles_dir: Path
     tools_dir: Path
+    tools_env: tuple[str, ...]
     code_exec: CodeExec
     code_packages_dir: Path | None
     skills_dir: Path
@@ -184,6 +187,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         failpoints=read.one("NAVI_FAILPOINTS", parse_failpoints, default=()),
         profiles_dir=read.one("NAVI_PROFILES_DIR", Path, default=data_dir / "profiles"),
         tools_dir=read.one("NAVI_TOOLS_DIR", Path, default=data_dir / "tools"),
+        tools_env=read.one("NAVI_TOOLS_ENV", _variables, default=()),
         code_exec=read.one("NAVI_CODE_EXEC", _code_exec, default="auto"),
         code_packages_dir=read.one("NAVI_CODE_PACKAGES_DIR", Path, default=None),
         skills_dir=read.one("NAVI_SKILLS_DIR", Path, default=data_dir / "skills"),
@@ -342,6 +346,14 @@ def _is_address(text: str) -> bool:
 def _web_allow(text: str) -> str:
     parse_allowed(text)  # says which entry is none; the process of a call reads it again
     return text
+
+
+def _variables(text: str) -> tuple[str, ...]:
+    names = tuple(text.split())
+    for name in names:
+        if _VARIABLE.fullmatch(name) is None:
+            raise ValueError(f"{name!r} is no name of a variable; they are parted by blanks")
+    return names
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -260,6 +260,7 @@ async def open_node(
                 ),
                 own_tools=settings.tools_dir,
                 environment=environment,
+                variables=settings.tools_env,
                 sources=(CodeTools(sandbox), ssh, SkillTools(skills), mcp_servers),
             )
         )

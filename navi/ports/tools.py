@@ -188,6 +188,10 @@ class ToolSource(Protocol):
 class ToolBox(Protocol):
     """The tools this process offers."""
 
+    async def look(self) -> None:
+        """See what has changed: the other methods answer from what was found then."""
+        ...
+
     def all(self) -> tuple[Tool, ...]: ...
 
     def find(self, name: str) -> Tool | None: ...

@@ -83,17 +83,18 @@ def test_a_file_that_came_went_or_changed_since_the_start_is_named() -> None:
     changed = replace(FORECAST, description="For a week.")
 
     assert tool_findings((), (TODO, FORECAST), (TODO,)) == [
-        warned("weather.py: the running navi does not offer forecast until it is started again")
+        warned(
+            "weather.py: the running navi does not offer forecast, started with other settings "
+            "or another version"
+        )
     ]
     assert tool_findings((), (TODO,), (TODO, FORECAST)) == [
-        warned(
-            "weather.py: the running navi offers forecast, which is not there any more, "
-            "until its next start"
-        )
+        warned("weather.py: the running navi offers forecast, which is not there now")
     ]
     assert tool_findings((), (TODO, changed), (TODO, FORECAST)) == [
         warned(
-            "weather.py: the running navi offers forecast as it was at its start, not as it is now"
+            "weather.py: the running navi offers forecast as it was when it was last loaded there, "
+            "not as it is now"
         )
     ]
 

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from navi.adapters.tools.filesystem import FilesystemTool
 from navi.adapters.tools.memory import MemoryTool, Remembering
-from navi.adapters.tools.own_tools.own_tools import OwnTools, ToolTimeouts
+from navi.adapters.tools.own_tools.own_tools import OwnTools
+from navi.adapters.tools.own_tools.pool import ToolTimeouts
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.scratchpad import ScratchpadTool
 from navi.adapters.tools.spawn_agent import SpawnAgentTool
@@ -70,6 +71,7 @@ class Tools:
         *,
         own_tools: Path,
         environment: Mapping[str, str],
+        variables: Sequence[str] = (),
         more: Sequence[Tool] = (),
         sources: Sequence[ToolSource] = (),
         timeouts: ToolTimeouts | None = None,
@@ -79,6 +81,7 @@ class Tools:
         Args:
             own_tools: directory of the user's own tools; it may be missing.
             environment: the server's; own tools get the few variables of it that programs need.
+            variables: those of it that own tools get besides.
             more: tools beside the built-in ones.
             sources: of tools that come and go.
             timeouts: how long own tools may take.
@@ -91,13 +94,13 @@ class Tools:
         self._own = OwnTools(
             own_tools,
             environment=environment,
+            variables=variables,
             taken=tuple(self._tools),
             timeouts=timeouts or ToolTimeouts(),
         )
 
     async def __aenter__(self) -> Self:
-        own = await self._own.__aenter__()
-        self._tools.update({tool.description.name: tool for tool in own.tools})
+        await self._own.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -105,8 +108,12 @@ class Tools:
 
     @property
     def problems(self) -> tuple[LoadProblem, ...]:
-        """Files of own tools that were left out, and why."""
+        """Files of own tools, and functions in them, that were left out, and why."""
         return self._own.problems
+
+    async def look(self) -> None:
+        """Load own tools again where their files have changed."""
+        await self._own.look()
 
     def all(self) -> tuple[Tool, ...]:
         """The tools in the order in which they are offered: those that stay first."""
@@ -115,16 +122,15 @@ class Tools:
     def unavailable(self) -> tuple[UnavailableTool, ...]:
         """The tools that this process should offer and cannot."""
         missing = (one for source in self._sources for one in source.unavailable())
-        return (*self._unavailable, *missing)
+        left_out = (UnavailableTool(name=p.file, reason=p.error) for p in self.problems)
+        return (*self._unavailable, *left_out, *missing)
 
     def find(self, name: str) -> Tool | None:
         """The tool of that name."""
         return self._now().get(name)
 
     def _now(self) -> Mapping[str, Tool]:
+        there = self._tools | {tool.description.name: tool for tool in self._own.tools}
         tools = (tool for source in self._sources for tool in source.tools())
         come = {tool.description.name: tool for tool in tools}
-        return {
-            **self._tools,
-            **{name: tool for name, tool in come.items() if name not in self._tools},
-        }
+        return there | {name: tool for name, tool in come.items() if name not in there}

@@ -39,10 +39,15 @@ class WorkerProcess:
         self._writer = writer
 
     @classmethod
-    async def start(cls, module: str, environment: Mapping[str, str]) -> Self:
+    async def start(
+        cls, module: str, environment: Mapping[str, str], *, prints_to: int = 2
+    ) -> Self:
         """Run a module as a process with this environment and nothing else from the server.
 
         The module is given the number of its end of a socket and the server's process id.
+
+        Args:
+            prints_to: descriptor of what it prints to; by default it is for the person who runs the server.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -50,9 +55,8 @@ class WorkerProcess:
                 process = await asyncio.create_subprocess_exec(
                     *command_of(module, str(theirs.fileno()), str(os.getpid())),
                     stdin=asyncio.subprocess.DEVNULL,
-                    # What is printed there is for the person who runs the server.
-                    stdout=2,
-                    stderr=2,
+                    stdout=prints_to,
+                    stderr=prints_to,
                     env=dict(environment),
                     pass_fds=(theirs.fileno(),),
                     # A group of its own: killed with all it started, untouched by Ctrl-C.

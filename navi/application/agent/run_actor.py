@@ -72,6 +72,7 @@ async def run_actor(
     while record.runner() == run.runner:
         if recorder.halt.is_set() and not record.halt.is_set():
             return None
+        await agent.tools.look()
         profile = await profile_of_actor(record, agent.profiles, subagent_id)
         turn = record.session.turn  # as it is now: reading the profile took time
         if turn is None:

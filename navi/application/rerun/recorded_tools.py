@@ -82,6 +82,9 @@ class RecordedTools:
         self._gate = gate
         self._spawn = spawn
 
+    async def look(self) -> None:
+        """The recording does not change."""
+
     def all(self) -> tuple[Tool, ...]:
         """The tools that the actor of this task is offered next, or was offered last."""
         recording = self._gate.recording
@@ -125,6 +128,9 @@ class BesideTools:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
+
+    async def look(self) -> None:
+        """The recording does not change."""
 
     def all(self) -> tuple[Tool, ...]:
         """What the next call offered."""

@@ -309,11 +309,13 @@ async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
             ports,
             own_tools=settings.tools_dir,
             environment=environment(),
+            variables=settings.tools_env,
             sources=(CodeTools(sandbox), ssh, SkillTools(skills)),
         ) as tools,
     ):
         problems, loaded = tools.problems, tuple(tool.description for tool in tools.all())
-        unavailable = tools.unavailable()
+        left_out = {problem.file for problem in problems}
+        unavailable = [one for one in tools.unavailable() if one.name not in left_out]
     running = await find_running(settings)
     offered = None if running is None else await offered_tools(running.http_url)
     missing = unavailable_findings(unavailable)
@@ -330,6 +332,7 @@ async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
     return [
         *await asyncio.to_thread(price_findings, settings.prices_file),
         *tool_findings(problems, loaded, own),
+        *variable_findings(settings.tools_env, environment()),
         *missing,
         *mcp_findings(of_servers),
         *await _profiles(settings, {one.name for one in there}),
@@ -389,6 +392,15 @@ def unavailable_findings(unavailable: Sequence[UnavailableTool]) -> Sequence[Fin
     ]
 
 
+def variable_findings(names: Sequence[str], environment: Mapping[str, str]) -> Sequence[Finding]:
+    """Which variables that own tools are to see are not there."""
+    return [
+        Finding(name="tools", state="warn", text=f"NAVI_TOOLS_ENV names {name}, which is not set")
+        for name in names
+        if name not in environment
+    ]
+
+
 def tool_findings(
     problems: Sequence[LoadProblem],
     loaded: Sequence[ToolDescription],
@@ -398,7 +410,7 @@ def tool_findings(
 
     Args:
         loaded: from the files as they are now.
-        offered: by the running navi, which loaded them at its start; None where none runs.
+        offered: by the running navi, which goes on with the last that it could load; None where none runs.
     """
     findings = [Finding(name="tools", state="fail", text=f"{p.file}: {p.error}") for p in problems]
     if offered is None:
@@ -418,10 +430,12 @@ def _how_it_differs(
     name: str, now: Mapping[str, ToolDescription], then: Mapping[str, ToolDescription]
 ) -> str:
     if name not in then:
-        return f"the running navi does not offer {name} until it is started again"
+        return f"the running navi does not offer {name}, started with other settings or another version"
     if name not in now:
-        return f"the running navi offers {name}, which is not there any more, until its next start"
-    return f"the running navi offers {name} as it was at its start, not as it is now"
+        return f"the running navi offers {name}, which is not there now"
+    return (
+        f"the running navi offers {name} as it was when it was last loaded there, not as it is now"
+    )
 
 
 class NothingRemembered:

@@ -76,6 +76,7 @@ class ToolList(Struct, frozen=True, kw_only=True):
 async def get_profiles(services: Given) -> Response[bytes]:
     """The profiles, broken ones too."""
     await require_log(services)
+    await services.tools.look()
     entries = await services.profiles.all()
     there = {
         *(tool.description.name for tool in services.tools.all()),
@@ -94,6 +95,7 @@ async def get_profiles(services: Given) -> Response[bytes]:
 async def get_tools(services: Given) -> Response[bytes]:
     """The tools that sessions may be offered."""
     await require_log(services)
+    await services.tools.look()
     described = (tool.description for tool in services.tools.all())
     return answer(
         ToolList(

@@ -176,6 +176,39 @@ async def parallel(context) -> str:
     while not (Path("call_0").exists() and Path("call_1").exists()):
         await asyncio.sleep(0.01)
     return "both ran at once"
+
+
+async def fail_below() -> str:
+    print("looking")
+    os.write(1, b"it up")
+    _look_up()
+
+
+def _look_up() -> None:
+    raise ValueError("no such city")
+
+
+async def chatter() -> str:
+    for number in range(5_000):
+        print(number)
+
+
+async def numbers() -> dict:
+    from datetime import date
+
+    return {1: (2.5, None), "at": date(2026, 1, 2)}
+
+
+async def nothing() -> None:
+    pass
+
+
+async def strange() -> object:
+    return object()
+
+
+async def raw() -> bytes:
+    return b"x"
 """
 
 BROKEN = {
@@ -187,5 +220,6 @@ BROKEN = {
     "twice.py": "async def forecast(): ...",
     "star.py": "async def f(*names): ...",
     "typed.py": "async def g(x: object(), y: Missing): ...",
+    "half.py": "async def bad(*names): ...\nasync def good(): ...",
     "marked.py": "SAFE_TO_REPEAT = {'h', 'gone'}\nasync def h(): ...",
 }

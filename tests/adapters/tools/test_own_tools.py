@@ -6,8 +6,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
-from navi.adapters.tools.own_tools.own_tools import ToolTimeouts
+from navi.adapters.tools.own_tools.pool import ToolTimeouts
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.domain.vocabulary.events import Json, JsonObject
@@ -16,14 +17,16 @@ from tests.adapters.tools.own_tools_examples import BROKEN, HOSTILE, WEATHER
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import SESSION, context_in
 
+PARENT = "tools"
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "DATABASE_URL": "secret"}
 
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("tools")
+    directory = tmp_path_factory.mktemp(PARENT, numbered=False)
     (directory / "weather.py").write_text(WEATHER)
     (directory / "hostile.py").write_text(HOSTILE)
+    assert directory.name == PARENT
     (directory / "_private.py").write_text("async def hidden(): ...")
     return directory
 
@@ -137,6 +140,20 @@ async def test_no_secret_of_the_server_is_passed_on(tools: Tools, tmp_path: Path
     assert (await run(tools, "environment", tmp_path)).output == "LANG,PATH"
 
 
+async def test_variables_that_are_named_are_passed_on(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import os\nNAMES = ('WEATHER_KEY', 'OTHER', 'NOT_SET')\n"
+        "async def mine(): return [os.environ.get(name) for name in NAMES]"
+    )
+    environment = {"WEATHER_KEY": "k", "OTHER": "o"}
+    variables = ("WEATHER_KEY", "NOT_SET")
+
+    async with Tools(
+        ToolPorts(), own_tools=tmp_path, environment=environment, variables=variables
+    ) as tools:
+        assert (await run(tools, "mine", tmp_path)).output == '["k",null,null]'
+
+
 async def test_a_module_keeps_its_state_from_call_to_call(tools: Tools, tmp_path: Path) -> None:
     assert [(await run(tools, "count", tmp_path)).output for _ in range(3)] == ["1", "2", "3"]
 
@@ -212,14 +229,6 @@ async def test_a_call_has_a_longest_time(examples: Path, tmp_path: Path) -> None
                 "it may be called again",
             ),
         ),
-        (
-            "crash",
-            ToolResult(
-                outcome="unknown",
-                output="the process of the tool ended: it was ended by SIGSEGV; "
-                "what it has done by then is not known",
-            ),
-        ),
         ("leave", ToolResult(outcome="error", output="SystemExit: bye (line 47 of hostile.py)")),
         (
             "fail",
@@ -240,7 +249,8 @@ async def test_a_call_has_a_longest_time(examples: Path, tmp_path: Path) -> None
             ),
         ),
         ("dirty", ToolResult(outcome="ok", output="a\ufffdb\ufffdc")),
-        ("circular", ToolResult(outcome="ok", output="[[...]]")),
+        ("numbers", ToolResult(outcome="ok", output='{"1":[2.5,null],"at":"2026-01-02"}')),
+        ("nothing", ToolResult(outcome="ok", output="null")),
     ],
 )
 async def test_whatever_a_tool_does_its_call_has_a_clear_result(
@@ -248,6 +258,84 @@ async def test_whatever_a_tool_does_its_call_has_a_clear_result(
 ) -> None:
     assert await run(tools, name, tmp_path) == result
     assert (await run(tools, "process", tmp_path)).outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("circular", "list: "), ("strange", "type object"), ("raw", "bytes: decode them")],
+)
+async def test_a_result_that_is_neither_text_nor_json_is_an_error_that_says_what_was_expected(
+    tools: Tools, tmp_path: Path, name: str, why: str
+) -> None:
+    result = await run(tools, name, tmp_path)
+
+    assert result.outcome == "error"
+    assert why in result.output
+    assert "a tool returns a str, or numbers, lists, dicts and dataclasses" in result.output
+
+
+async def test_what_a_call_that_goes_wrong_printed_last_and_where_it_was_stand_in_its_result(
+    tools: Tools, tmp_path: Path
+) -> None:
+    with capture_logs() as logs:
+        failed = await run(tools, "fail_below", tmp_path)
+
+    assert failed == ToolResult(
+        outcome="error",
+        output="ValueError: no such city (line 127 of hostile.py)\n\n"
+        "It was raised at:\n"
+        f"  line 123 of {PARENT}/hostile.py, in fail_below: _look_up()\n"
+        f'  line 127 of {PARENT}/hostile.py, in _look_up: raise ValueError("no such city")\n\n'
+        "It printed last:\nlooking\nit up",
+    )
+    assert {
+        "event": "own_tool_printed",
+        "log_level": "info",
+        "tool": "fail_below",
+        "text": "it up",
+    } in logs
+    [told] = [entry for entry in logs if entry["event"] == "own_tool_failed"]
+    assert told["tool"] == "fail_below"
+    assert told["traceback"].startswith("Traceback (most recent call last):\n  File ")
+    assert "line 123, in fail_below" in told["traceback"]
+    assert "worker.py" not in told["traceback"]
+
+    crashed = await run(tools, "crash", tmp_path)
+
+    assert crashed.outcome == "unknown"
+    assert "it was ended by SIGSEGV; what it has done by then is not known" in crashed.output
+    assert "It printed last:" in crashed.output
+    assert "Fatal Python error" in crashed.output
+
+
+async def test_a_tool_that_prints_without_end_is_logged_in_part_and_counted(
+    tools: Tools, tmp_path: Path
+) -> None:
+    with capture_logs() as logs:
+        await run(tools, "chatter", tmp_path)
+        failed = await run(tools, "fail_below", tmp_path)
+
+    printed = [entry for entry in logs if entry.get("tool") == "chatter"]
+    assert len(printed) == 201
+    assert printed[-1]["event"] == "own_tool_printed_more"
+    assert printed[-1]["lines"] == 4_800
+    assert failed.output.endswith("It printed last:\nlooking\nit up")
+
+
+async def test_all_faults_of_arguments_are_named_at_once(tools: Tools, tmp_path: Path) -> None:
+    wrong = await run(tools, "forecast", tmp_path, place={}, days="soon", unit="K")
+    with_names = named(tools, "forecast").check({"city": "Delft", "days": "soon", "unit": "K"})
+
+    assert wrong == ToolResult(
+        outcome="error",
+        output="argument place.city: is missing; "
+        "argument days: expected int, got str; argument unit: invalid enum value 'K'; allowed: C, F",
+    )
+    assert with_names == (
+        "argument city: is not an argument of this tool; "
+        "there are: place, days, unit, tags, extra, note; argument place: is missing; "
+        "argument days: expected int, got str; argument unit: invalid enum value 'K'; allowed: C, F"
+    )
 
 
 async def test_a_huge_output_is_kept_whole_as_a_file(tools: Tools, tmp_path: Path) -> None:
@@ -312,7 +400,14 @@ async def test_files_that_do_not_load_are_named_and_left_out(tmp_path: Path) -> 
 
     errors = {problem.file: problem.error for problem in problems}
     assert set(errors) == {*BROKEN, "bytes.py"}
-    assert offered == {"built-in", "a_weather.py"}
+    assert offered == {"built-in", "a_weather.py", "marked.py", "half.py"}
+    assert {p.file for p in problems if not p.whole} == {
+        "taken.py",
+        "twice.py",
+        "star.py",
+        "marked.py",
+        "half.py",
+    }
     assert problems >= {
         LoadProblem(file="ends.py", error="loading it ended the process: it exited with status 1"),
         LoadProblem(file="exits.py", error="SystemExit: 3 (line 2 of exits.py)"),
@@ -320,25 +415,24 @@ async def test_files_that_do_not_load_are_named_and_left_out(tmp_path: Path) -> 
         LoadProblem(
             file="taken.py",
             error="filesystem: a built-in tool has this name; rename the function",
+            whole=False,
         ),
         LoadProblem(
             file="twice.py",
             error="forecast: a_weather.py has a tool of this name; rename one of them",
+            whole=False,
         ),
         LoadProblem(
-            file="marked.py", error="SAFE_TO_REPEAT names 'gone', which is no tool of this file"
+            file="marked.py",
+            error="SAFE_TO_REPEAT names 'gone', which is no tool of this file",
+            whole=False,
+        ),
+        LoadProblem(
+            file="half.py",
+            error="bad: *names cannot be described to a model; name each parameter",
+            whole=False,
         ),
     }
-
-
-async def test_an_edited_file_is_loaded_at_the_next_start_only(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text("import os\nasync def mine(): return 'old'\nasync def end(): os._exit(1)")
-
-    async with Tools(ToolPorts(), own_tools=tmp_path, environment=ENVIRONMENT) as tools:
-        file.write_text("async def mine(): return 'new'")
-        await run(tools, "end", tmp_path)  # so that another process has to start
-        assert (await run(tools, "mine", tmp_path)).output == "old"
 
 
 async def test_without_own_tools_no_process_is_started(tmp_path: Path) -> None:

@@ -5,13 +5,15 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import Meta, Struct
 
 from navi.adapters.tools.arguments import schema_of
+from navi.adapters.tools.own_tools.docstrings import parse_docstring
+from navi.adapters.tools.own_tools.helpers import keep_lines
 from navi.adapters.tools.own_tools.wire import Source
 from navi.domain.tools.tool_output import clean_text
 from navi.domain.vocabulary.events import Json, JsonObject
@@ -40,11 +42,17 @@ class NotATool(Exception):
     """A function or file cannot be offered; the message is for the user who wrote it."""
 
 
-def load_functions(source: Source) -> tuple[OwnFunction, ...]:
+class LoadedFile(Struct, frozen=True, kw_only=True):
+    """The tools of a file, and what in it cannot be offered, in words."""
+
+    functions: tuple[OwnFunction, ...]
+    problems: tuple[str, ...]
+
+
+def load_functions(source: Source) -> LoadedFile:
     """Run a file and take its public async functions.
 
     Raises:
-        NotATool: something in it cannot be offered.
         BaseException: whatever the file itself raises.
     """
     name = "own_tools_" + re.sub(r"\W", "_", source.file.removesuffix(".py"))
@@ -52,6 +60,7 @@ def load_functions(source: Source) -> tuple[OwnFunction, ...]:
     module.__file__ = source.path
     # Dataclasses and type hints look their module up by its name.
     sys.modules[name] = module
+    keep_lines(source.path, source.text)
     code = compile(source.text, source.path, "exec")
     exec(code, module.__dict__)  # noqa: S102 - running the user's own files is what this is for
     functions = {
@@ -61,27 +70,37 @@ def load_functions(source: Source) -> tuple[OwnFunction, ...]:
         and inspect.iscoroutinefunction(value)
         and value.__module__ == name  # not what the file imported
     }
-    safe = _safe_to_repeat(module, functions)
-    return tuple(
-        _tool(key, function, safe_to_repeat=key in safe, source=source)
-        for key, function in functions.items()
-    )
+    problems: list[str] = []
+    safe = _safe_to_repeat(module, functions, problems)
+    tools: list[OwnFunction] = []
+    for key, function in functions.items():
+        try:
+            tools.append(_tool(key, function, safe_to_repeat=key in safe, source=source))
+        except NotATool as error:
+            problems.append(str(error))
+    return LoadedFile(functions=tuple(tools), problems=tuple(problems))
 
 
-def _safe_to_repeat(module: types.ModuleType, functions: dict[str, Function]) -> set[str]:
+def _safe_to_repeat(
+    module: types.ModuleType, functions: dict[str, Function], problems: list[str]
+) -> set[str]:
     names: object = getattr(module, SAFE_TO_REPEAT, ())
     if isinstance(names, str) or not isinstance(names, set | frozenset | tuple | list):
-        raise NotATool(f"{SAFE_TO_REPEAT} is not a set of names")
-    for name in cast(set[object], names):
-        if name not in functions:
-            raise NotATool(f"{SAFE_TO_REPEAT} names {name!r}, which is no tool of this file")
+        problems.append(f"{SAFE_TO_REPEAT} is not a set of names")
+        return set()
+    problems.extend(
+        f"{SAFE_TO_REPEAT} names {name!r}, which is no tool of this file"
+        for name in cast(set[object], names)
+        if name not in functions
+    )
     return set(cast(set[str], names))
 
 
 def _tool(name: str, function: Function, *, safe_to_repeat: bool, source: Source) -> OwnFunction:
     if _NAME.fullmatch(name) is None:
         raise NotATool(f"{name}: a tool's name has 1 to 64 of A-Z, a-z, 0-9 and _")
-    arguments, takes_context = _arguments(name, function)
+    description, described = parse_docstring(clean_text(inspect.getdoc(function) or ""))
+    arguments, takes_context = _arguments(name, function, described)
     try:
         parameters = _schema(name, arguments)
     except TypeError as error:
@@ -95,7 +114,7 @@ def _tool(name: str, function: Function, *, safe_to_repeat: bool, source: Source
         takes_context=takes_context,
         description=ToolDescription(
             name=name,
-            description=clean_text(inspect.getdoc(function) or ""),
+            description=description,
             parameters=parameters,
             safe_to_repeat=safe_to_repeat,
             source=source.file,
@@ -112,7 +131,9 @@ def _schema(name: str, arguments: type[Struct]) -> JsonObject:
         raise NotATool(f"{name}: a default is not a JSON value: {error}") from error
 
 
-def _arguments(name: str, function: Function) -> tuple[type[Struct], bool]:
+def _arguments(
+    name: str, function: Function, described: Mapping[str, str]
+) -> tuple[type[Struct], bool]:
     parameters = dict(inspect.signature(function).parameters)
     takes_context = parameters.pop(CONTEXT, None) is not None
     hints = _hints(name, function)
@@ -122,7 +143,7 @@ def _arguments(name: str, function: Function) -> tuple[type[Struct], bool]:
             raise NotATool(f"{name}: *{key} cannot be described to a model; name each parameter")
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise NotATool(f"{name}: {key} is positional only; arguments come by name")
-        hint = _described(hints.get(key, Any))
+        hint = _described(hints.get(key, Any), described.get(key))
         if parameter.default is parameter.empty:
             fields.append((key, hint, msgspec.NODEFAULT))
         elif parameter.default is None:
@@ -155,11 +176,13 @@ def _hints(name: str, function: Function) -> dict[str, Any]:
         raise NotATool(f"{name}: an annotation cannot be understood: {error}") from error
 
 
-def _described(hint: Any) -> Any:
-    """``Annotated[str, "the city"]`` says what the parameter is, as it does elsewhere."""
-    if typing.get_origin(hint) is not Annotated:
-        return hint
-    inner, *notes = typing.get_args(hint)
+def _described(hint: Any, said: str | None) -> Any:
+    """``Annotated[str, "the city"]`` says what the parameter is, else the docstring does."""
+    inner, notes = hint, ()
+    if typing.get_origin(hint) is Annotated:
+        inner, *notes = typing.get_args(hint)
+    if said is not None:
+        inner = Annotated[inner, Meta(description=said)]
     for note in notes:
         if isinstance(note, str):
             inner = Annotated[inner, Meta(description=clean_text(note))]

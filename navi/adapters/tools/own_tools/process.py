@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Self
 
+from navi.adapters.tools.own_tools.printed import Printed
 from navi.adapters.tools.own_tools.wire import (
     MAX_ANSWER_BYTES,
     CallEnded,
@@ -16,6 +17,9 @@ from navi.adapters.tools.own_tools.wire import (
 )
 from navi.adapters.tools.worker_process import ProcessEnded, WorkerProcess
 
+START_SECONDS = 30.0  # for Python to start and to import what runs the tools
+LAST_LINES_SECONDS = 0.5  # for what was printed to be read, once nothing more will be
+
 
 class FileEndedProcess(Exception):
     """Loading a file took the process with it, or did not come to an end."""
@@ -27,15 +31,31 @@ class FileEndedProcess(Exception):
 
 
 class OwnToolsProcess:
-    """A started process; whoever has it calls ``end``."""
+    """A started process; whoever has it calls ``end``.
 
-    def __init__(self, process: WorkerProcess) -> None:
+    Attributes:
+        version: of the files that it runs.
+    """
+
+    def __init__(self, process: WorkerProcess, printed: Printed, *, version: int) -> None:
+        self.version = version
         self._process = process
+        self._printed = printed
+        self._reading = asyncio.create_task(printed.read())
 
     @classmethod
-    async def start(cls, environment: Mapping[str, str]) -> Self:
+    async def start(cls, environment: Mapping[str, str], *, version: int) -> Self:
         """Start a process with this environment and nothing else from the server."""
-        return cls(await WorkerProcess.start("navi.adapters.tools.own_tools.worker", environment))
+        printed = Printed()
+        try:
+            process = await WorkerProcess.start(
+                "navi.adapters.tools.own_tools.worker", environment, prints_to=printed.descriptor
+            )
+        except BaseException:
+            printed.close()
+            raise
+        printed.started()
+        return cls(process, printed, version=version)
 
     @property
     def alive(self) -> bool:
@@ -53,7 +73,7 @@ class OwnToolsProcess:
         try:
             await self._process.send(request)
             while True:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(START_SECONDS if file is None else seconds):
                     message = await self._receive()
                 match message:
                     case FileLoading():
@@ -63,8 +83,10 @@ class OwnToolsProcess:
                     case CallEnded():
                         pass  # nobody has called anything yet
         except TimeoutError as error:
+            if file is None:
+                raise ProcessEnded("it did not start") from error
             why = f"loading it took longer than {seconds:g} s"
-            raise FileEndedProcess(file or "", why) from error
+            raise FileEndedProcess(file, why) from error
         except ProcessEnded as error:
             if file is None:
                 raise
@@ -91,9 +113,17 @@ class OwnToolsProcess:
         """
         await self._process.send(StopTool())
 
+    async def last_lines(self, call: CallTool) -> str:
+        """What it printed last, in a call that is over one way or another."""
+        call_id = call.call_id if self.alive else None
+        return await self._printed.last(call_id, seconds=LAST_LINES_SECONDS)
+
     async def end(self) -> None:
         """Kill it with all it started, and wait until it is gone."""
         await self._process.end()
+        await asyncio.wait({self._reading}, timeout=LAST_LINES_SECONDS)
+        self._reading.cancel()  # what has detached itself may hold the other end
+        await asyncio.wait({self._reading})
 
     async def _receive(self) -> FromProcess:
         return await self._process.receive(FromProcess, limit=MAX_ANSWER_BYTES)

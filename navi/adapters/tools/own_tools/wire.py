@@ -10,24 +10,39 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024  # from the process: output is cut there, des
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """A file of own tools as it was when the server started."""
+    """A file of own tools as it was when it was read."""
 
     file: str
     path: str
     text: str
 
 
+class Helper(Struct, frozen=True, kw_only=True):
+    """A module beside the files of own tools that they may import; no tools are looked for in it."""
+
+    module: str
+    path: str
+    text: str
+    package: bool
+
+
 class LoadProblem(Struct, frozen=True, kw_only=True):
-    """Why a file of own tools was left out."""
+    """Why a file of own tools, or something in it, was left out.
+
+    Attributes:
+        whole: nothing of the file could be loaded.
+    """
 
     file: str
     error: str
+    whole: bool = True
 
 
 class LoadTools(Struct, frozen=True, kw_only=True, tag=True):
     """First message to a process: what it runs, and names that it must not use."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...] = ()
+    helpers: tuple[Helper, ...] = ()
     taken: tuple[str, ...]
 
 
@@ -65,14 +80,16 @@ class CallEnded(Struct, frozen=True, kw_only=True, tag=True):
     """A call ended.
 
     Attributes:
+        traceback: of what it raised, for the log; empty where it raised nothing.
         cancelled: the tool did not heed the stop and was cancelled.
         reusable: nothing of the call goes on in the process.
     """
 
     outcome: ToolOutcome
     output: str
-    truncated: bool
-    cancelled: bool
+    truncated: bool = False
+    traceback: str = ""
+    cancelled: bool = False
     reusable: bool
 
 

@@ -5,22 +5,27 @@ Started as a program with the number of a socket and the server's process id.
 
 import asyncio
 import faulthandler
+import io
 import os
 import signal
 import socket
 import sys
-import traceback
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.adapters.tools.arguments import in_words, parse_arguments
+from navi.adapters.tools.arguments import parse_arguments, problem_with
 from navi.adapters.tools.descendants import descendants
 from navi.adapters.tools.frames import receive, send
 from navi.adapters.tools.kept_outputs import bound_and_keep
-from navi.adapters.tools.own_tools.loading import NotATool, OwnFunction, load_functions
+from navi.adapters.tools.own_tools.failures import in_one_line, long_traceback, short_traceback
+from navi.adapters.tools.own_tools.helpers import offer_helpers
+from navi.adapters.tools.own_tools.loading import OwnFunction, load_functions
+from navi.adapters.tools.own_tools.printed import end_mark, file_mark, tool_mark
+from navi.adapters.tools.own_tools.results import NotJson, as_text
 from navi.adapters.tools.own_tools.wire import (
     MAX_FRAME_BYTES,
     CallEnded,
@@ -33,12 +38,9 @@ from navi.adapters.tools.own_tools.wire import (
     ToProcess,
 )
 from navi.adapters.tools.program import die_with
-from navi.domain.tools.tool_output import clean_text
-from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import JsonObject, ToolOutcome
 
 HEED_SECONDS = 0.35  # between telling a tool to stop and cancelling it
-MAX_ERROR_CHARACTERS = 4_000
 
 
 class OwnToolContext(Struct, frozen=True, kw_only=True):
@@ -59,7 +61,10 @@ def main() -> None:
     # A tool that blocks this process would otherwise outlive a server that was killed.
     die_with(server, by=signal.SIGKILL)
     os.set_inheritable(descriptor, False)  # a program that a tool starts must not hold it
-    faulthandler.enable()
+    faulthandler.enable(all_threads=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
     asyncio.run(_serve(socket.socket(fileno=descriptor)))
 
 
@@ -96,29 +101,46 @@ async def _receive(reader: asyncio.StreamReader) -> ToProcess:
 async def _load(request: LoadTools, writer: asyncio.StreamWriter) -> dict[str, OwnFunction]:
     tools: dict[str, OwnFunction] = {}
     problems: list[LoadProblem] = []
+    offer_helpers(request.helpers)
+    own_files = {one.path for one in (*request.sources, *request.helpers)}
     for source in request.sources:
         await send(writer, FileLoading(file=source.file))
+        _mark(file_mark(source.file))
         try:
-            found = load_functions(source)
-            for tool in found:
-                _check_free(tool.description.name, request.taken, tools)
-        except NotATool as error:
-            problems.append(LoadProblem(file=source.file, error=str(error)))
+            loaded = load_functions(source)
         except BaseException as error:  # noqa: BLE001 - the user's file may raise anything, SystemExit too
-            problems.append(LoadProblem(file=source.file, error=_told(error, source.path)))
-        else:
-            tools.update({tool.description.name: tool for tool in found})
+            problems.append(LoadProblem(file=source.file, error=in_one_line(error, own_files)))
+            continue
+        faults = list(loaded.problems)
+        for tool in loaded.functions:
+            name = tool.description.name
+            if (fault := _taken(name, request.taken, tools)) is not None:
+                faults.append(fault)
+            else:
+                tools[name] = tool
+        problems.extend(LoadProblem(file=source.file, error=fault, whole=False) for fault in faults)
+    _mark(end_mark(""))
     descriptions = tuple(tool.description for tool in tools.values())
     await send(writer, ToolsLoaded(tools=descriptions, problems=tuple(problems)))
     return tools
 
 
-def _check_free(name: str, taken: tuple[str, ...], tools: dict[str, OwnFunction]) -> None:
+def _taken(name: str, taken: tuple[str, ...], tools: dict[str, OwnFunction]) -> str | None:
     if name in taken:
-        raise NotATool(f"{name}: a built-in tool has this name; rename the function")
+        return f"{name}: a built-in tool has this name; rename the function"
     if name in tools:
         other = tools[name].description.source
-        raise NotATool(f"{name}: {other} has a tool of this name; rename one of them")
+        return f"{name}: {other} has a tool of this name; rename one of them"
+    return None
+
+
+def _mark(mark: bytes) -> None:
+    """Write between the lines that are printed which tool or file prints them."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BaseException):  # the tool may have put anything there
+            stream.flush()
+    with suppress(OSError):
+        os.write(2, mark)
 
 
 async def _run(
@@ -128,12 +150,11 @@ async def _run(
     if tool is None:
         return CallEnded(
             outcome="error",
-            output="its file could be loaded when the server started, but not now",
-            truncated=False,
-            cancelled=False,
+            output="its file could be loaded before, but not now",
             reusable=False,
         )
     stop = asyncio.Event()
+    _mark(tool_mark(call.tool))
     task = asyncio.create_task(_answer(call, tool, stop))
     await asyncio.wait({task, incoming}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
@@ -143,27 +164,35 @@ async def _run(
             # Its clean-up runs; if that takes too long as well, the server kills the process.
             task.cancel()
             await asyncio.wait({task})
-    outcome, output = ("unknown", "") if task.cancelled() else task.result()
+    _mark(end_mark(call.call_id))
+    answer = _Answer(outcome="unknown", output="") if task.cancelled() else task.result()
     bounded = await asyncio.to_thread(
-        bound_and_keep, output, call_id=call.call_id, workspace=Path(call.workspace)
+        bound_and_keep, answer.output, call_id=call.call_id, workspace=Path(call.workspace)
     )
     left_over = asyncio.all_tasks() - {incoming, asyncio.current_task()}
     return CallEnded(
-        outcome=outcome,
+        outcome=answer.outcome,
         output=bounded.text,
         truncated=bounded.truncated,
+        traceback=answer.traceback,
         cancelled=task.cancelled(),
         reusable=not left_over,
     )
 
 
-async def _answer(
-    call: CallTool, tool: OwnFunction, stop: asyncio.Event
-) -> tuple[ToolOutcome, str]:
-    try:
-        arguments = parse_arguments(tool.arguments, call.arguments)
-    except BadInput as bad:
-        return "error", in_words(bad, tool.description.parameters)
+class _Answer(Struct, frozen=True, kw_only=True):
+    """What a tool gave; ``traceback`` of what it raised."""
+
+    outcome: ToolOutcome
+    output: str
+    traceback: str = ""
+
+
+async def _answer(call: CallTool, tool: OwnFunction, stop: asyncio.Event) -> _Answer:
+    problem = problem_with(tool.arguments, tool.description.parameters, call.arguments)
+    if problem is not None:
+        return _Answer(outcome="error", output=problem)
+    arguments = parse_arguments(tool.arguments, call.arguments)
     values = {name: getattr(arguments, name) for name in tool.arguments.__struct_fields__}
     if tool.takes_context:
         values["context"] = OwnToolContext(
@@ -178,27 +207,17 @@ async def _answer(
     try:
         os.chdir(call.workspace)  # where a relative path of the tool's belongs
         result = await tool.function(**values)
-        return "ok", result if isinstance(result, str) else str(result)
+        return _Answer(outcome="ok", output=as_text(result))
+    except NotJson as error:
+        return _Answer(outcome="error", output=str(error))
     except BaseException as error:
         if stop.is_set() and isinstance(error, asyncio.CancelledError):
             raise
-        return "error", _told(error, tool.path)
-
-
-def _told(error: BaseException, path: str) -> str:
-    """An exception in one line, with the line of the user's file that it came through."""
-    try:
-        text = str(error)
-    except BaseException:  # noqa: BLE001 - __str__ is the user's code as well
-        text = "(its message cannot be shown)"
-    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == path
-    ]
-    where = f" (line {lines[-1]} of {Path(path).name})" if lines else ""
-    return clean_text(message[:MAX_ERROR_CHARACTERS]) + where
+        return _Answer(
+            outcome="error",
+            output=in_one_line(error, {tool.path}) + short_traceback(error, tool.path),
+            traceback=long_traceback(error, tool.path),
+        )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,158 @@
+"""Own tools are loaded again when their files change; what is broken leaves what was good."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from navi.adapters.tools.own_tools.pool import ToolTimeouts
+from navi.adapters.tools.own_tools.wire import LoadProblem
+from navi.adapters.tools.toolbox import ToolPorts, Tools
+from navi.ports.tools import ToolResult, UnavailableTool
+from tests.support.tool_context import context_in
+
+GOES_ON = "; its last good version goes on"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "one.py").write_text("async def one(): return 'one'")
+    (folder / "two.py").write_text(
+        "from _more import deep\nimport _helpers\nasync def two(): return _helpers.SAID + deep.SAID"
+    )
+    (folder / "_helpers.py").write_text("SAID = 'two'")
+    (folder / "_more").mkdir()
+    (folder / "_more" / "deep.py").write_text("SAID = '!'")
+    return folder
+
+
+@pytest.fixture
+async def tools(folder: Path) -> AsyncGenerator[Tools, None]:
+    timeouts = ToolTimeouts(reload=120.0, load=20.0)
+    async with Tools(
+        ToolPorts(), own_tools=folder, environment={"PATH": "/bin"}, timeouts=timeouts
+    ) as tools:
+        assert tools.problems == ()
+        yield tools
+
+
+async def run(tools: Tools, name: str, workspace: Path) -> str | None:
+    tool = tools.find(name)
+    return None if tool is None else (await tool.run({}, context_in(workspace))).output
+
+
+async def test_an_edited_a_new_and_a_removed_file_count_from_the_next_look_on(
+    tools: Tools, folder: Path, tmp_path: Path
+) -> None:
+    assert await run(tools, "one", tmp_path) == "one"
+    (folder / "one.py").write_text('async def one(x: int = 1):\n    """Anew."""\n    return x')
+    (folder / "three.py").write_text("async def three(): return 'three'")
+    (folder / "two.py").unlink()
+
+    await tools.look()
+
+    assert [await run(tools, name, tmp_path) for name in ("one", "two", "three")] == [
+        "1",
+        None,
+        "three",
+    ]
+    one = tools.find("one")
+    assert one is not None
+    assert one.description.description == "Anew."
+
+
+async def test_a_file_that_breaks_leaves_its_last_good_version_and_says_so(
+    tools: Tools, folder: Path, tmp_path: Path
+) -> None:
+    (folder / "one.py").write_text("async def one(: return 'broken'")
+    (folder / "two.py").write_text("async def two(): return 'new'")
+
+    await tools.look()
+
+    assert (await run(tools, "one", tmp_path), await run(tools, "two", tmp_path)) == ("one", "new")
+    error = "SyntaxError: invalid syntax (one.py, line 1)" + GOES_ON
+    assert tools.problems == (LoadProblem(file="one.py", error=error),)
+    assert UnavailableTool(name="one.py", reason=error) in tools.unavailable()
+
+    (folder / "one.py").write_text("async def one(): return 'mended'")
+    await tools.look()
+
+    assert (await run(tools, "one", tmp_path), tools.problems) == ("mended", ())
+
+
+async def test_a_helper_counts_like_its_file_and_one_that_breaks_leaves_both_as_they_were(
+    tools: Tools, folder: Path, tmp_path: Path
+) -> None:
+    assert await run(tools, "two", tmp_path) == "two!"
+    (folder / "_helpers.py").write_text("SAID = 'other'")
+    await tools.look()
+    assert await run(tools, "two", tmp_path) == "other!"
+
+    (folder / "_helpers.py").write_text("SAID = 1 / 0")
+    (folder / "one.py").write_text("async def one(): return 'new'")
+    await tools.look()
+
+    assert await run(tools, "two", tmp_path) == "other!"
+    assert await run(tools, "one", tmp_path) == "new"
+    [problem] = tools.problems
+    assert problem == LoadProblem(
+        file="two.py",
+        error="ZeroDivisionError: division by zero (line 1 of _helpers.py)" + GOES_ON,
+    )
+
+
+async def test_a_call_under_way_ends_with_the_version_it_began_with(
+    tools: Tools, folder: Path, tmp_path: Path
+) -> None:
+    (folder / "one.py").write_text(
+        "import asyncio, pathlib\n"
+        "async def one():\n"
+        "    pathlib.Path('running').touch()\n"
+        "    while not pathlib.Path('go').exists(): await asyncio.sleep(0.01)\n"
+        "    return 'old'"
+    )
+    await tools.look()
+    running = asyncio.create_task(run(tools, "one", tmp_path))
+    while not await asyncio.to_thread((tmp_path / "running").exists):  # noqa: ASYNC110  # another process makes it
+        await asyncio.sleep(0.01)
+
+    (folder / "one.py").write_text("async def one(): return 'new'")
+    await tools.look()
+
+    assert await run(tools, "one", tmp_path) == "new"
+    (tmp_path / "go").touch()
+    assert await running == "old"
+
+
+async def test_a_file_that_hangs_holds_up_nobody_for_long(folder: Path, tmp_path: Path) -> None:
+    timeouts = ToolTimeouts(reload=0.01)
+    async with Tools(
+        ToolPorts(), own_tools=folder, environment={"PATH": "/bin"}, timeouts=timeouts
+    ) as tools:
+        (folder / "hangs.py").write_text("while True: pass")
+
+        async with asyncio.timeout(15):  # half of what the file may take
+            await tools.look()
+            await tools.look()
+
+        assert await run(tools, "one", tmp_path) == "one"
+
+
+async def test_a_module_that_python_has_is_no_helper(tmp_path: Path) -> None:
+    (tmp_path / "_thread.py").write_text("")
+    (tmp_path / "mine.py").write_text("import _thread\nasync def mine(): return _thread.__name__")
+
+    async with Tools(ToolPorts(), own_tools=tmp_path, environment={"PATH": "/bin"}) as tools:
+        tool = tools.find("mine")
+        assert tool is not None
+        assert await tool.run({}, context_in(tmp_path)) == ToolResult(
+            outcome="ok", output="_thread"
+        )
+        assert tools.problems == (
+            LoadProblem(
+                file="_thread.py", error="Python itself has a module of this name; rename it"
+            ),
+        )
