@@ -8,14 +8,14 @@ import { Preview } from "./preview.js";
 /** The question, while it waits; the focus goes to `after` when it is answered here. */
 export function Approval({ item, session, after }) {
   const isAsked = item.approval && !item.approval.decision && item.state === "waiting";
-  const hadFocus = useRef(false);
+  const isAnsweredHere = useRef(false);
   useEffect(() => {
-    if (isAsked || !hadFocus.current) return;
-    hadFocus.current = false;
+    if (isAsked || !isAnsweredHere.current) return;
+    isAnsweredHere.current = false;
     after?.current?.focus();
   }, [isAsked]);
   if (!isAsked) return null;
-  return html`<${Question} item=${item} session=${session} onAnswer=${() => (hadFocus.current = true)} />`;
+  return html`<${Question} item=${item} session=${session} onAnswer=${(isSent) => (isAnsweredHere.current = isSent)} />`;
 }
 
 function Question({ item, session, onAnswer }) {
@@ -31,10 +31,11 @@ function Question({ item, session, onAnswer }) {
   const decide = async (decision) => {
     setBusy(true);
     setProblem(null);
+    onAnswer(true); // before the response: the event of the decision may come first
     try {
       await post(pathOf(session.id, "approvals", item.callId), decision);
-      onAnswer();
     } catch (error) {
+      onAnswer(false);
       if (!(error instanceof Problem)) throw error;
       setProblem(error.status === 0 ? t("no-answer") : error.message);
     } finally {
