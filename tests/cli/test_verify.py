@@ -1,16 +1,28 @@
 """What ``navi verify`` finds where somebody has changed history behind navi's back."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from navi.adapters.in_memory.heads_bus import InMemoryHeadsBus
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.signing import verify_signature
+from navi.application.audit import verify_log as verify_log_module
 from navi.application.audit.sign_heads import SignHeads
-from navi.application.audit.verify_log import verify_log, verify_session
+from navi.application.audit.verify_log import (
+    Found,
+    Sought,
+    Stretch,
+    look_through,
+    verify_log,
+    verify_session,
+)
+from navi.bootstrap import verification
+from navi.bootstrap.verification import looking
 from navi.domain.log.hash_chain import digest_of, hash_of
 from navi.domain.log.heads import HeadsCheck, SignedHead, decode_head
 from navi.domain.log.verdict import Damage, Verdict
@@ -49,8 +61,28 @@ async def found(dsn: str, statement: str, *, session_id: SessionId | None = None
         await connection.close()
     async with PostgresEventLog.open(dsn, allow_unsafe_durability=True) as event_log:
         if session_id is None:
-            return await verify_log(event_log)
+            return await verified_both_ways(event_log)
         return await verify_session(event_log, session_id)
+
+
+async def verified_both_ways(
+    event_log: PostgresEventLog, signed: Callable[[], HeadsCheck | None] = lambda: None
+) -> Verdict:
+    """The verdict of a log, which is the same whether it is looked through at once or in pieces."""
+    at_once = await verify_log(event_log, signed())
+
+    async def in_pieces(
+        stretches: Sequence[Stretch], sought: Sought
+    ) -> AsyncGenerator[Found, None]:
+        for stretch in stretches:
+            for after in range(stretch.after, stretch.until):
+                piece = Stretch(partition=stretch.partition, after=after, until=after + 1)
+                yield await look_through(event_log, piece, sought)
+
+    pieced = await verify_log(event_log, signed(), look=in_pieces)
+    assert replace(pieced, problems=()) == replace(at_once, problems=())
+    assert sorted(map(repr, pieced.problems)) == sorted(map(repr, at_once.problems))
+    return at_once
 
 
 def verdict(*problems: Damage, sessions: int = 2, events: int = 6) -> Verdict:
@@ -327,10 +359,36 @@ async def test_what_was_appended_after_the_heads_is_as_good(
 
 async def with_heads(dsn: str, heads: list[bytes]) -> Verdict:
     async with PostgresEventLog.open(dsn, allow_unsafe_durability=True) as event_log:
-        signed = HeadsCheck(
-            heads,
-            log_id=event_log.log_id,
-            verify=verify_signature,
-            trusted={signer_of().public_key},
+        return await verified_both_ways(
+            event_log,
+            lambda: HeadsCheck(
+                heads,
+                log_id=event_log.log_id,
+                verify=verify_signature,
+                trusted={signer_of().public_key},
+            ),
         )
-        return await verify_log(event_log, signed)
+
+
+async def test_a_long_log_is_looked_through_in_processes(
+    database: str,
+    log: PostgresEventLog,
+    two: tuple[SessionId, SessionId],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection = await asyncpg.connect(database)
+    await connection.execute("update navi.event set at = at + '1 s' where position = 5")
+    await connection.close()
+    monkeypatch.setattr(verify_log_module, "STRETCH_ROWS", 2)
+    monkeypatch.setattr(verification, "WORTH_STRETCHES", 1)
+    looked_at: list[int] = []
+
+    @contextmanager
+    def progress(events: int) -> Generator[Callable[[int], None]]:
+        assert events == 6
+        yield looked_at.append
+
+    verified = await verify_log(log, look=looking(database, log, progress))
+
+    assert verified == verdict(Damage(session_id=two[1], seq=2, reason=UNCHAINED))
+    assert looked_at == [2, 2, 2]

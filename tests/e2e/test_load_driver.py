@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+import math
 import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from bench import growth
 from bench.__main__ import ROWS
+from bench.growth import Grown
 from bench.service.viewer import OutOfOrder, Viewer
+from tests.support.navi_process import NaviProcess
 
 RUN_SECONDS = 240
 
@@ -70,6 +74,19 @@ async def test_a_few_seconds_of_soak_break_nothing(tmp_path: Path) -> None:
 
     assert b"Broken: 0." in out
     assert len(msgspec.json.decode(samples.read_bytes())["samples"]) > 0
+
+
+async def test_what_a_grown_log_costs_is_measured(navi: NaviProcess) -> None:
+    async with navi.client() as client:
+        status = (await navi.command("status", "--json")).json
+        grown = Grown(navi, client, status["database_url"])
+        await grown.fill(growth.SHORTEST.small, until=math.inf)
+        await grown.caught_up()
+
+        rows = await growth.measure(grown, grown, growth.SHORTEST) + await growth.keeping(grown)
+
+    assert len(rows) == len(growth.MEASURES) + 4
+    assert all(row.value > 0 for row in rows)
 
 
 FRAMES = (b'{"type":"ready","seq":0}', b'{"seq":1,"type":"x","data":{}}', b'{"seq":2,"type":"turn_completed","data":{}}')  # fmt: skip

@@ -1,6 +1,9 @@
 """``navi verify``: verify the log, one session of it, or an export."""
 
 import asyncio
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -12,6 +15,7 @@ from navi.adapters.signing import known_keys, open_signer
 from navi.adapters.signing import verify_signature as verify_signature
 from navi.application.audit.verify_log import verify_log, verify_session
 from navi.bootstrap.store import attached_store
+from navi.bootstrap.verification import looking
 from navi.cli.audit.transfer import warn_of_stranger
 from navi.cli.shared.command import (
     DOES_NOT_HOLD,
@@ -79,11 +83,22 @@ async def _verify_stored(settings: Settings, what: str | None, heads: Path | Non
                 err=True,
             )
         if what is None:
-            return await verify_log(store.log, signed, texts=store.texts)
+            look = looking(store.database_url, store.log, _progress)
+            return await verify_log(store.log, signed, texts=store.texts, look=look)
         session_id = session_of(what)
         if await store.log.head(session_id) == 0 and not signed.knows(session_id):
             raise NotFound(f"no session {session_id}")
         return await verify_session(store.log, session_id, signed, texts=store.texts)
+
+
+@contextmanager
+def _progress(events: int) -> Generator[Callable[[int], None]]:
+    """A bar on standard error, where that is a terminal."""
+    hidden = not sys.stderr.isatty()
+    with click.progressbar(
+        length=events, label="events", file=sys.stderr, hidden=hidden, show_pos=True
+    ) as bar:
+        yield bar.update
 
 
 async def _verify_export(settings: Settings, file: Path, heads: Path | None) -> Verdict:

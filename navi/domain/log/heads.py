@@ -104,6 +104,13 @@ class HeadsCheck:
         reason = f"seq {before + 1} to {signed} are not what was signed at {at}"
         return Damage(session_id=session_id, seq=before + 1, reason=reason)
 
+    def marked(self) -> dict[SessionId, frozenset[int]]:
+        """The seqs of each session whose hashes were signed; `see` needs no others but the last."""
+        return {
+            session_id: frozenset(seq for seq, _, _ in marks)
+            for session_id, marks in self._marks.items()
+        }
+
     def missing(
         self, ends: Mapping[SessionId, int], *, only: SessionId | None = None
     ) -> Iterator[Damage]:

@@ -1,0 +1,92 @@
+"""Look through a long log in several processes: verifying it takes the processor, not the disk."""
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, aclosing
+from multiprocessing import get_context
+
+from navi.adapters.postgres.log.event_log import PostgresEventLog
+from navi.application.audit.verify_log import (
+    Found,
+    LookThrough,
+    Sought,
+    Stretch,
+    look_through,
+)
+
+WORTH_STRETCHES = (
+    4  # a process of its own takes a second to start, which is what two stretches take
+)
+AHEAD = 2  # stretches a process that wait or are done before their turn: what is held in memory
+
+# With how many events there are, gives what takes how many more of them were verified.
+Progress = Callable[[int], AbstractContextManager[Callable[[int], None]]]
+
+
+def looking(database_url: str, log: PostgresEventLog, progress: Progress) -> LookThrough:
+    """A look at all stretches of a log, on all processors where it is long, which ``progress`` shows."""
+
+    async def look(stretches: Sequence[Stretch], sought: Sought) -> AsyncGenerator[Found, None]:
+        sizes = [stretch.until - stretch.after for stretch in stretches]
+        at_work = (here if len(stretches) < WORTH_STRETCHES else in_processes)(stretches, sought)
+        with progress(sum(sizes)) as advance:
+            async with aclosing(at_work) as all_found:
+                for size in sizes:
+                    found = await anext(all_found)
+                    advance(size)
+                    yield found
+
+    async def here(stretches: Sequence[Stretch], sought: Sought) -> AsyncGenerator[Found, None]:
+        for stretch in stretches:
+            yield await look_through(log, stretch, sought)
+
+    async def in_processes(
+        stretches: Sequence[Stretch], sought: Sought
+    ) -> AsyncGenerator[Found, None]:
+        processes = min(len(stretches), os.cpu_count() or 1)
+        pool = await asyncio.to_thread(_pool, processes, database_url, sought)
+        waiting: deque[asyncio.Future[Found]] = deque()
+        try:
+            for stretch in stretches:
+                submitted = await asyncio.to_thread(pool.submit, _look, stretch)  # may start one
+                waiting.append(asyncio.wrap_future(submitted))
+                if len(waiting) >= AHEAD * processes:
+                    yield await waiting.popleft()
+            while waiting:
+                yield await waiting.popleft()
+        finally:
+            for future in waiting:
+                future.cancel()
+            await asyncio.to_thread(pool.shutdown, cancel_futures=True)
+
+    return look
+
+
+_given: tuple[str, Sought] | None = None  # in a process of the pool
+
+
+def _pool(processes: int, database_url: str, sought: Sought) -> ProcessPoolExecutor:
+    given = (database_url, sought)
+    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin, initargs=given)
+
+
+def _begin(database_url: str, sought: Sought) -> None:
+    global _given  # noqa: PLW0603 - a process of the pool is given it once, not with each stretch
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all: the command ends the pool
+    _given = (database_url, sought)
+
+
+def _look(stretch: Stretch) -> Found:
+    assert _given is not None  # noqa: S101 - the initializer has run
+    return asyncio.run(_look_through(*_given, stretch))
+
+
+async def _look_through(database_url: str, sought: Sought, stretch: Stretch) -> Found:
+    async with PostgresEventLog.open(
+        database_url, partitions=1, allow_unsafe_durability=True
+    ) as log:
+        return await look_through(log, stretch, sought)
