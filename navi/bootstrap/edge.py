@@ -5,6 +5,7 @@ from functools import partial
 
 from navi import __version__
 from navi.adapters.files.price_file import PriceFile
+from navi.adapters.files.workspace_files import FolderWorkspaceFiles
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.system import SystemClock
@@ -36,6 +37,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         take_message=compose_take_message(node.services, node.agent.sessions, node.uploads),
         memories=node.services.memories,
         uploads=node.uploads,
+        workspace_files=FolderWorkspaceFiles(node.settings.files_dir),
         profiles=node.profiles,
         context_windows=ContextWindows(node.profiles, node.models.servers, SystemClock()),
         compression=compress_settings(node.settings),

@@ -21,6 +21,12 @@ MAX_UPLOADS = 500  # in a session at one time: the list of them is part of its s
 MEBIBYTE = 1024 * 1024
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
+PICTURE_BYTES = 12  # in which a picture says what it is
+_BEGINNINGS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+)
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 # Of its own and not the module's: that reads the machine's files, and would say different things there.
@@ -51,6 +57,13 @@ class Upload(Struct, frozen=True, kw_only=True):
 def is_picture(name: str) -> bool:
     """Whether a file is a picture of a kind that models are shown, by its name."""
     return name.casefold().endswith(PICTURE_SUFFIXES)
+
+
+def picture_type(beginning: bytes) -> str | None:
+    """The media type of a picture, by its first ``PICTURE_BYTES``; None of what is none of these kinds."""
+    if beginning[:4] == b"RIFF" and beginning[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for begin, kind in _BEGINNINGS if beginning.startswith(begin)), None)
 
 
 def path_of(name: str) -> str:

@@ -41,6 +41,7 @@ from navi.http.api.sessions import (
 from navi.http.api.tools_and_profiles import get_profiles, get_tools
 from navi.http.api.usage import get_usage
 from navi.http.api.users import add_user, change_user, get_users, remove_user
+from navi.http.api.workspace import download_workspace_file, get_picture, get_workspace
 from navi.http.doors.agui.run_agent import run_agent
 from navi.http.doors.openai.routes import complete_chat, get_model, get_models
 from navi.http.live.stream_events import stream_events
@@ -89,6 +90,9 @@ ROUTES = (
     upload_files,
     get_files,
     download_file,
+    get_workspace,
+    download_workspace_file,
+    get_picture,
     get_memories,
     add_memory,
     change_memory,

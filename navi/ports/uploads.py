@@ -44,6 +44,10 @@ class OpenUpload(Protocol):
     @property
     def size_bytes(self) -> int: ...
 
+    async def beginning(self, count: int) -> bytes:
+        """The first bytes, whatever was read of it."""
+        ...
+
     def chunks(self) -> AsyncGenerator[bytes, None]:
         """The next bytes, in parts of some hundred KiB, to the end."""
         ...

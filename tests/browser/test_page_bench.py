@@ -11,10 +11,11 @@ async def test_everything_that_the_page_costs_is_measured(
     browser: Browser, navi: NaviProcess
 ) -> None:
     figures = await measure(browser, navi, SHORTEST)
-    assert [figure.unit for figure in figures] == ["ms", "bytes", "%", "MiB"]
-    shown, loaded, late, memory = figures
+    assert [figure.unit for figure in figures] == ["ms", "bytes", "%", "%", "MiB"]
+    shown, loaded, scrolled, late, memory = figures
     assert shown.value > 0
     assert loaded.value > 50_000
+    assert scrolled.beside["frames"] > 0
     assert late.beside["frames"] > 0
     assert memory.beside["the page, MiB"] > 0
 

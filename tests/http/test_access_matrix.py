@@ -97,6 +97,9 @@ DECISIONS: dict[str, Decision] = {
     "upload_files": "changes session",
     "get_files": "reads session",
     "download_file": "reads session",
+    "get_workspace": "reads session",
+    "download_workspace_file": "reads session",
+    "get_picture": "reads session",
     "get_memories": "anybody",
     "add_memory": "chat",
     "change_memory": "own thing",
@@ -175,6 +178,7 @@ async def things(app: RunningApp, people: People) -> dict[str, str]:
         "profile_id": "assistant",
         "version": PAGE_VERSION,
         "path": "app/main.js",
+        "shown_seq": "1",
     }
 
 

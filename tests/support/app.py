@@ -9,6 +9,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from navi.adapters.files.price_file import PriceFile
+from navi.adapters.files.workspace_files import FolderWorkspaceFiles
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.system import SystemClock
@@ -176,6 +177,7 @@ async def running_app(
             take_message=node.take_message,
             memories=node.memories,
             uploads=node.uploads,
+            workspace_files=FolderWorkspaceFiles(files),
             profiles=node.agent.profiles.files,
             context_windows=ContextWindows(node.agent.profiles.files, node.servers, SystemClock()),
             compression=CompressSettings(

@@ -45,13 +45,15 @@ function faultsOf(events) {
   const state = events.reduce(turnSpans.apply, turnSpans.initial());
   return state.turns.flatMap((turn) => {
     const spans = spansOf(turn, state.at);
-    const { lanes } = lanesOf(spans, 0);
+    const { lanes, links } = lanesOf(spans, 0);
     const bars = lanes.flatMap((lane) => lane.bars);
     const faults = bars.flatMap(({ span, top }, index) =>
       bars.slice(index + 1).some(({ span: other, top: beside }) => top === beside && span.from < other.until && other.from < span.until)
         ? [`${span.key} overlaps`]
         : [],
     );
+    const begun = spans.filter(({ kind, parent }) => kind === "subagent" && bars.some(({ span }) => span.key === parent));
+    if (links.length !== begun.length || links.some(({ top, bottom }) => top >= bottom)) faults.push("a subagent is not tied to what began it");
     if (bars.length + lanes.length - 1 !== spans.length) faults.push("a span has no bar");
     const busy = spans.filter(({ kind }) => kind === "call" || kind === "tool");
     const until = turn.until ?? Math.max(turn.from, ...spans.map((span) => span.until));

@@ -185,6 +185,10 @@ class OpenFile:
         self._file = os.fdopen(descriptor, "rb", buffering=0)
         self.size_bytes = os.fstat(descriptor).st_size
 
+    async def beginning(self, count: int) -> bytes:
+        """As ``OpenUpload.beginning``."""
+        return await finished(os.pread, self._file.fileno(), count, 0)
+
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """As ``OpenUpload.chunks``."""
         # One that grows meanwhile must not become longer than was announced.

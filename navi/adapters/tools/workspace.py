@@ -55,6 +55,7 @@ class DirectoryEntry(Struct, frozen=True, kw_only=True):
     path: str
     kind: str  # "file", "directory", or "other" for links, pipes, devices
     size: int
+    changed: float  # seconds since the epoch
 
 
 class Listing(Struct, frozen=True, kw_only=True):
@@ -119,7 +120,7 @@ class Workspace:
             with self._directory(parts[:-1]) as directory:
                 status = os.stat(parts[-1], dir_fd=directory, follow_symlinks=False)
             if stat.S_ISREG(status.st_mode):
-                yield DirectoryEntry(path="/".join(parts), kind="file", size=status.st_size)
+                yield _described("/".join(parts), status)
                 return
         waiting = ["/".join(parts)]
         seen = 0
@@ -416,8 +417,13 @@ def _check_regular(status: os.stat_result, path: str) -> None:
 
 
 def _entry(path: str, item: os.DirEntry[str]) -> DirectoryEntry:
-    status = item.stat(follow_symlinks=False)
-    return DirectoryEntry(path=path, kind=_kind_of(status.st_mode), size=status.st_size)
+    return _described(path, item.stat(follow_symlinks=False))
+
+
+def _described(path: str, status: os.stat_result) -> DirectoryEntry:
+    return DirectoryEntry(
+        path=path, kind=_kind_of(status.st_mode), size=status.st_size, changed=status.st_mtime
+    )
 
 
 def _kind_of(mode: int) -> str:

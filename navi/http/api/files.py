@@ -1,10 +1,8 @@
 """Routes of uploads: upload, list and download files."""
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
 from http import HTTPStatus
-from urllib.parse import quote
 
 import msgspec
 from litestar import Response, get, post
@@ -15,28 +13,32 @@ from navi.application.reading.read_session import read_session
 from navi.application.uploads.manage_uploads import StoredFile
 from navi.domain.uploads import Upload, refused_suffix, too_much
 from navi.domain.vocabulary.errors import NaviError
-from navi.domain.vocabulary.events import JsonObject
 from navi.http.api.form_files import FRAME_BYTES, FileBegins, FileData, FileEnds, FormBody
+from navi.http.api.sent_files import (
+    ANY_BYTES,
+    BYTES,
+    has_already,
+    headers_of,
+    not_modified,
+    sent,
+)
 from navi.http.requests.access import Caller, ReadableSession
 from navi.http.requests.bodies import answer
 from navi.http.requests.errors import Edge, RequestRefused
 from navi.http.requests.operation import AT, operation
 from navi.http.requests.services import Given, PathText
 from navi.http.requests.validation import seq_in, session_of, yes_or_no_in
-from navi.ports.uploads import OpenUpload
 from navi.projections.sessions import Sessions
 
-_BYTES = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}
 _FORM = {
     "multipart/form-data": {
         "schema": {
             "type": "object",
-            "properties": {"file": {"type": "array", "items": _BYTES, "minItems": 1}},
+            "properties": {"file": {"type": "array", "items": BYTES, "minItems": 1}},
             "required": ["file"],
         }
     }
 }
-_ANY_BYTES: JsonObject = {"*/*": {"schema": _BYTES}}
 
 
 class FileAnswer(Struct, frozen=True, kw_only=True):
@@ -119,7 +121,7 @@ async def get_files(request: Edge, readable: ReadableSession, services: Given) -
 @get(
     "/sessions/{session_id:str}/files/{name:str}",
     opt=operation(
-        access="read", answers={200: None, 304: None}, answer_content=_ANY_BYTES, errors=(404,)
+        access="read", answers={200: None, 304: None}, answer_content=ANY_BYTES, errors=(404,)
     ),
 )
 async def download_file(
@@ -128,41 +130,19 @@ async def download_file(
     """The bytes of an upload."""
     kept = await services.uploads.open(readable.id, name)
     headers = _headers(kept)
-    if headers.get("ETag") in _tags(request.headers.get("if-none-match", "")):
+    if has_already(request, headers):
         await kept.file.close()
-        return Response(b"", status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    headers["Content-Length"] = str(kept.file.size_bytes)
-    # As a header and not as `media_type`: Litestar would say of every text that it is UTF-8.
-    headers["Content-Type"] = kept.upload.media_type
-    return Stream(_bytes_of(kept.file), headers=headers)
-
-
-async def _bytes_of(file: OpenUpload) -> AsyncGenerator[bytes, None]:
-    try:
-        async for chunk in file.chunks():
-            yield chunk
-    finally:
-        await file.close()
+        return not_modified(headers)
+    return sent(kept.file, headers)
 
 
 def _headers(kept: StoredFile) -> dict[str, str]:
-    """What keeps a browser from running the file as a page of ours (nosniff is on every answer)."""
     upload = kept.upload
-    plain = "".join(c if c.isascii() and c not in '"\\%' else "_" for c in upload.name)
-    name = f"filename=\"{plain}\"; filename*=UTF-8''{quote(upload.name, safe='')}"
-    headers = {
-        "Content-Disposition": f"attachment; {name}",
-        "Content-Security-Policy": "sandbox; default-src 'none'",
-        "Cache-Control": "private, no-cache",
-    }
     # A tool of the user's own may have changed the file: then it is not what the log says.
-    if kept.file.size_bytes == upload.size_bytes:
-        headers["ETag"] = f'"{upload.sha256}"'
-    return headers
-
-
-def _tags(if_none_match: str) -> frozenset[str]:
-    return frozenset(tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
+    is_it = kept.file.size_bytes == upload.size_bytes
+    return headers_of(
+        upload.name, tag=upload.sha256 if is_it else None, media_type=upload.media_type
+    )
 
 
 def _list(uploads: tuple[Upload, ...]) -> FileList:

@@ -30,6 +30,7 @@ from navi.ports.profiles import Profiles
 from navi.ports.read_models import ReadModels
 from navi.ports.text_store import TextStore
 from navi.ports.tools import OfferedTools
+from navi.ports.workspace_files import WorkspaceFiles
 
 NOBODY = Owner("nobody")  # no user's id: those are UUIDs, or `local`
 
@@ -81,6 +82,7 @@ class Services(Struct, frozen=True, kw_only=True):
     take_message: TakeMessage
     memories: ManageMemories
     uploads: ManageUploads
+    workspace_files: WorkspaceFiles
     profiles: Profiles
     context_windows: ContextWindows
     compression: CompressSettings

@@ -38,7 +38,7 @@ def routes_in(handlers: Iterable[BaseRouteHandler]) -> tuple[Route, ...]:
     """The HTTP routes of the API among some handlers, a method and a path each."""
     return tuple(
         Route(
-            path=path.replace(":str}", "}"),
+            path=path.replace(":str}", "}").replace(":path}", "}"),
             method=str(method).lower(),
             handler=handler,
         )

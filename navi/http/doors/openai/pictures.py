@@ -5,13 +5,13 @@ import binascii
 from collections.abc import Iterable
 
 from navi.application.doors.take_message import Picture
-from navi.domain.uploads import refused_suffix
+from navi.domain.uploads import picture_type, refused_suffix
 from navi.domain.vocabulary.errors import BadInput
 from navi.http.doors.openai.wire import ContentPart, ImageUrl
 
 PICTURE = "image_url"  # the type of such a part
 
-_BEGINNINGS = ((b"\x89PNG\r\n\x1a\n", ".png"), (b"\xff\xd8\xff", ".jpg"), (b"GIF8", ".gif"))
+_SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 
 
 def picture_in(place: str, part: ContentPart, *, refused: Iterable[str] = ()) -> Picture:
@@ -33,16 +33,11 @@ def picture_in(place: str, part: ContentPart, *, refused: Iterable[str] = ()) ->
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise BadInput(place, f"is not base64: {error}") from error
-    suffix = _suffix_of(data)
-    if suffix is None:
+    kind = picture_type(data)
+    if kind is None:
         raise BadInput(place, "is no PNG, JPEG, WebP or GIF")
+    suffix = _SUFFIXES[kind]
     name = f"picture{suffix}"
     if refused_suffix(name, refused) is not None:
         raise BadInput(place, f"is refused: files that end in {suffix} are not taken here")
     return Picture(name=name, data=data)
-
-
-def _suffix_of(data: bytes) -> str | None:
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return ".webp"
-    return next((suffix for begin, suffix in _BEGINNINGS if data.startswith(begin)), None)

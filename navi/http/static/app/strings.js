@@ -66,6 +66,13 @@ export function tokens(count) {
   return `${decimal(value, value < 100 ? 1 : 0)}${unit}`;
 }
 
+/** A number of bytes as people read it: 940 B, 15.7 kB, 1.2 MB. */
+export function size(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  const [value, unit] = bytes < 1e6 ? [bytes / 1e3, "kB"] : [bytes / 1e6, "MB"];
+  return `${decimal(value, value < 100 ? 1 : 0)} ${unit}`;
+}
+
 /** A duration as people read it: 35 ms, 1.2 s, 3 min 20 s. The units are the same in all languages here. */
 export function duration(milliseconds) {
   const ms = Math.max(0, Math.round(milliseconds));

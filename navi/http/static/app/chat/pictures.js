@@ -1,42 +1,66 @@
-// Pictures and files of a session: those that messages name, and those that were shown to a model.
+// Pictures and files of a session: those that messages name, those that were shown to a model, and those
+// that tools made. A picture opens large.
 
 import { pathOf } from "../api.js";
 import { html, useState } from "../html.js";
 import { FileIcon } from "../icons.js";
+import { lazy } from "../lazy.js";
 import { t } from "../strings.js";
 
 const PICTURES = /\.(png|jpe?g|webp|gif)$/i;
-const UPLOADS = "uploads/"; // where the session's files lie in its workspace
 
-/** What a tool put before the model; what lies elsewhere than among the session's files by its name. */
+const Large = lazy(() => import("./picture_dialog.js").then((module) => module.PictureDialog), { isQuiet: true });
+
+/** What a tool put before the model, as the model got it, whatever became of the file. */
 export function Pictures({ session, pictures }) {
   return html`
     <ul class="files">
-      ${pictures.map((picture) => {
-        const name = picture.path.startsWith(UPLOADS) ? picture.path.slice(UPLOADS.length) : null;
-        return html`<li key=${picture.sha256}>
-          ${name && !name.includes("/")
-            ? html`<${File} session=${session} name=${name} />`
-            : html`<span class="file"><${FileIcon} /> ${t("picture-shown", { path: picture.path, width: picture.width, height: picture.height })}</span>`}
-        </li>`;
-      })}
+      ${pictures.map(
+        ({ seq, path, width, height }) => html`<li key=${seq}>
+          <${Picture}
+            name=${path}
+            address=${pathOf(session.id, "pictures", String(seq))}
+            original=${addressIn(session, path)}
+            about=${t("picture-shown", { width, height })}
+          />
+        </li>`,
+      )}
     </ul>
   `;
 }
 
 /** The files that a message names. */
 export function Files({ session, names }) {
-  return html`<ul class="files">${names.map((name) => html`<li key=${name}><${File} session=${session} name=${name} /></li>`)}</ul>`;
+  return html`<ul class="files">
+    ${names.map((name) => html`<li key=${name}><${File} name=${name} address=${pathOf(session.id, "files", name)} /></li>`)}
+  </ul>`;
 }
 
-function File({ session, name }) {
+/** The address of a file of the session's directory. */
+export function addressIn(session, path) {
+  return pathOf(session.id, "workspace", ...path.split("/"));
+}
+
+/** A file: a picture to look at, anything else to be had; `about` stands beside its name. */
+export function File({ name, address, about }) {
+  const file = name.split("/").at(-1);
+  if (PICTURES.test(name)) return html`<${Picture} name=${name} address=${address} original=${address} about=${about} />`;
+  return html`<a class="file" href=${address} download=${file} title=${name}><${Name} name=${name} about=${about} /></a>`;
+}
+
+function Picture({ name, address, original, about }) {
   const [isMissing, setMissing] = useState(false);
-  const address = pathOf(session.id, "files", name);
+  const [isLarge, setLarge] = useState(false);
+  if (isMissing) return html`<span class="file"><${Name} name=${name} about=${about} /></span>`;
   return html`
-    <a class="file" href=${address} download=${name} title=${name}>
-      ${PICTURES.test(name) && !isMissing
-        ? html`<img src=${address} alt=${name} loading="lazy" onError=${() => setMissing(true)} />`
-        : html`<${FileIcon} /> <span dir="auto">${name}</span>`}
-    </a>
+    <button class="plain file" title=${name} aria-haspopup="dialog" onClick=${() => setLarge(true)}>
+      <img src=${address} alt=${name} loading="lazy" onError=${() => setMissing(true)} />
+    </button>
+    ${isLarge &&
+    html`<${Large} name=${name} address=${address} original=${original} about=${about} onClose=${() => setLarge(false)} />`}
   `;
+}
+
+function Name({ name, about }) {
+  return html`<${FileIcon} /> <span dir="auto">${name}</span> ${about && html`<span class="fine">${about}</span>`}`;
 }

@@ -1,6 +1,7 @@
 // A call of a tool: one line from waiting to done, that opens.
 
 import { html, memo, useRef } from "../html.js";
+import { lazy } from "../lazy.js";
 import { t } from "../strings.js";
 import { aboutTool } from "./about_tool.js";
 import { Approval, Decision } from "./approval.js";
@@ -9,6 +10,8 @@ import { Elapsed } from "./elapsed.js";
 import { Output } from "./output.js";
 import { Pictures } from "./pictures.js";
 import { StateShape, StateWord } from "./state_words.js";
+
+const MadeFiles = lazy(() => import("./made_files.js").then((module) => module.MadeFiles), { isQuiet: true });
 
 export const ToolCard = memo(({ item, session, isAsked = true }) => {
   const head = useRef();
@@ -28,7 +31,7 @@ export const ToolCard = memo(({ item, session, isAsked = true }) => {
         ${item.images?.length > 0 && html`<${Pictures} session=${session} pictures=${item.images} />`}
       `}
     >
-      ${() => html`<${Opened} item=${item} />`}
+      ${() => html`<${Opened} item=${item} session=${session} />`}
     <//>
   `;
 });
@@ -39,14 +42,23 @@ export function TimeOf({ item }) {
   return item.state === "running" && html`<${Elapsed} from=${item.from} />`;
 }
 
-function Opened({ item }) {
+function Opened({ item, session }) {
   const isRunning = item.state === "running";
   return html`
     <${Decision} approval=${item.approval} />
     <${Arguments} args=${item.arguments} />
     ${item.output && html`<${Output} name=${t(isRunning ? "output" : "result")} text=${String(item.output)} isLive=${isRunning} />`}
     ${item.isTruncated && html`<p class="fine">${t("result-cut")}</p>`}
+    ${mayMakeFiles(item) && html`<${MadeFiles} item=${item} session=${session} />`}
   `;
+}
+
+// What navi's own tools do is known; those of others may write whatever they like.
+const MAKE_NONE = new Set(["memory", "scratchpad", "skill", "ssh", "switch_profile", "todo", "view_image", "web_fetch", "web_search"]);
+
+function mayMakeFiles({ name, from, until, arguments: args }) {
+  if (from === null || until === null || MAKE_NONE.has(name)) return false;
+  return name !== "filesystem" || args?.action === "write" || args?.action === "append";
 }
 
 /** Arguments as they are: what has several lines as text, all else as JSON. */

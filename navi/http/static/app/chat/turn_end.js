@@ -12,11 +12,26 @@ const KINDS = new Set([
 /** The end of a turn; of the last one of a session with a way to go on. */
 export const TurnEnd = memo(({ turn, session, isLast }) => {
   if (turn.status === "failed") return html`<${Failed} turn=${turn} session=${session} isLast=${isLast} />`;
-  if (turn.status === "stopped") return html`<p class="turn-end fine">${t("stopped")}</p>`;
-  if (turn.limitReached) return html`<p class="turn-end fine">${t("limit-reached")}</p>`;
-  if (turn.isTruncated) return html`<p class="turn-end fine">${t("answer-cut")}</p>`;
-  return null;
+  const words = CUT_SHORT.find(({ is }) => is(turn))?.words;
+  return words && html`<${CutShort} words=${words} session=${session} isLast=${isLast} />`;
 });
+
+// The ends after which there may be more to say.
+const CUT_SHORT = [
+  { is: (turn) => turn.status === "stopped", words: "stopped" },
+  { is: (turn) => turn.limitReached, words: "limit-reached" },
+  { is: (turn) => turn.isTruncated, words: "answer-cut" },
+];
+
+function CutShort({ words, session, isLast }) {
+  const canGoOn = isLast && session.moment.value === null && session.outbox.messages.value.length === 0;
+  return html`
+    <div class="turn-end fine">
+      <p>${t(words)}</p>
+      ${canGoOn && html`<button onClick=${() => session.outbox.send({ content: t("go-on-said") })}>${t("go-on")}</button>`}
+    </div>
+  `;
+}
 
 function Failed({ turn, session, isLast }) {
   const message = turn.items.findLast((item) => item.kind === "user");

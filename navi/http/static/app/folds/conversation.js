@@ -263,7 +263,7 @@ const STEPS = {
       resultSeq: event.seq,
     })),
   image_shown: (state, event, data) =>
-    changeTool(state, event, data, (item) => ({ ...item, images: [...(item.images ?? []), data] })),
+    changeTool(state, event, data, (item) => ({ ...item, images: [...(item.images ?? []), { ...data, seq: event.seq }] })),
 
   subagent_started(state, event, data) {
     const change = (item) => ({

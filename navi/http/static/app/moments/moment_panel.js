@@ -42,7 +42,7 @@ export function MomentPanel({ session, at }) {
                   <li key=${item.id} data-status=${item.status}>
                     <span aria-hidden="true">${MARKS[item.status] ?? "·"}</span>
                     <span dir="auto">${item.text}</span>
-                    <span class="fine">${t(`todo-${item.status}`)}</span>
+                    <span class="fine">${t(`state-${item.status}`)}</span>
                   </li>
                 `,
               )}

@@ -1,13 +1,16 @@
-// Where the spans of a turn stand in its picture: a lane an actor, in it planning, model calls, tools.
+// Where the spans of a turn stand in its picture: a lane an actor, in it planning, model calls, tools, and
+// what ties a lane to the tool that began it.
 
 const HEADING = 22; // pixels, the lane's name
 export const TRACK = 24;
 const PLANNING = 12;
 const SPACE = 10; // between lanes
+export const LIFE = 4; // from the top of a lane to the line that is its subagent's life
 
 /**
  * The lanes of placed spans (`spansOf`): `{lanes: [{actor, span, top, height, bars: [{span, top, height}]}],
- * height}`. Bars that overlap in time stand below each other; a tool stands where its approval stood.
+ * links: [{span, top, bottom}], height}`. Bars that overlap in time stand below each other; a tool stands
+ * where its approval stood. A link runs from a tool down to the lane of the subagent `span` that it began.
  */
 export function lanesOf(spans, top) {
   const actors = [null, ...spans.filter(({ kind }) => kind === "subagent").map(({ actor }) => actor)];
@@ -32,7 +35,12 @@ export function lanesOf(spans, top) {
     lanes.push({ actor, span, top, height: below - top, bars });
     top = below + SPACE;
   }
-  return { lanes, height: top };
+  return { lanes, links: linksOf(lanes), height: top };
+}
+
+function linksOf(lanes) {
+  const ends = new Map(lanes.flatMap(({ bars }) => bars.map((bar) => [bar.span.key, bar.top + bar.height])));
+  return lanes.flatMap(({ span, top }) => (span && ends.has(span.parent) ? [{ span, top: ends.get(span.parent), bottom: top + LIFE }] : []));
 }
 
 /** Tools, each with the wait for its approval. */

@@ -4,7 +4,7 @@
 import { parts } from "../folds/turn_spans.js";
 import { html, memo, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../html.js";
 import { duration, t } from "../strings.js";
-import { TRACK, lanesOf } from "./lanes.js";
+import { LIFE, TRACK, lanesOf } from "./lanes.js";
 import { foldedScale, marks } from "./scale.js";
 import { sentence, spanName } from "./span_words.js";
 
@@ -49,7 +49,7 @@ export function Picture({ turn, spans, names, zoom, onZoom, chosen, onPoint, onP
 
   const inner = Math.max(width * zoom, 1);
   const scale = useMemo(() => scaleOf(turn, spans, inner), [turn, spans, inner]);
-  const { lanes, height } = useMemo(() => lanesOf(spans, AXIS), [spans]);
+  const { lanes, links, height } = useMemo(() => lanesOf(spans, AXIS), [spans]);
   const order = lanes.flatMap((lane) => [...(lane.span ? [lane.span] : []), ...lane.bars.map(({ span }) => span)]);
   const focusable = order.some(({ key }) => key === chosen) ? chosen : order[0]?.key;
   const onKeyDown = (event) => {
@@ -98,6 +98,7 @@ export function Picture({ turn, spans, names, zoom, onZoom, chosen, onPoint, onP
             `,
           )}
           ${lanes.map((lane) => html`<rect key=${lane.actor} class="lane" x="0" y=${lane.top} width=${inner} height=${lane.height} />`)}
+          ${links.map(({ span, top, bottom }) => html`<path key=${span.key} class="link" d=${linkOf(span, scale, top, bottom)} />`)}
           ${scale.segments.filter(({ isFolded }) => isFolded).map(
             ({ from, until, left, right }) => html`
               <g key=${from} class="fold">
@@ -146,7 +147,7 @@ const Life = memo((properties) => {
   return html`
     <g ...${handles(properties)}>
       <rect class="touch" x=${left} y=${y} width=${Math.max(right - left, TRACK)} height="22" />
-      <path d=${`M${left} ${y + 4}v12M${left} ${y + 20}H${right}`} />
+      <path d=${`M${left} ${y + LIFE}v12M${left} ${y + 20}H${right}`} />
     </g>
   `;
 });
@@ -197,6 +198,12 @@ function Name({ bar, name, scale, y }) {
 function marksOf(scale, from) {
   const folds = scale.segments.filter(({ isFolded }) => isFolded).map(({ left, right }) => (left + right) / 2);
   return marks(scale, from).filter((at) => folds.every((middle) => Math.abs(scale.x(at) - middle) > FOLD_NAME));
+}
+
+/** From the tool that began a subagent down to its lane, and from there back up, once it has ended. */
+function linkOf(span, scale, top, bottom) {
+  const [left, right] = [scale.x(span.from), scale.x(span.until)];
+  return `M${left} ${top}V${bottom}${span.isOpen ? "" : `M${right} ${bottom + 16}V${top}`}`;
 }
 
 function zigzag(x, top, bottom) {
