@@ -58,6 +58,7 @@ from navi.application.session.deletion import await_deletion
 from navi.application.uploads.expire_uploads import ExpireUploads
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.bootstrap.accounts import account_services
+from navi.bootstrap.first_start import put_examples
 from navi.bootstrap.log_ports import log_ports, relay_stream
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.store import Store, open_store
@@ -205,6 +206,7 @@ async def open_node(
     assert addresses.database_url is not None  # noqa: S101 - given or embedded
     assert addresses.nats_url is not None  # noqa: S101 - likewise
     failpoints.arm(settings.failpoints)
+    await asyncio.to_thread(put_examples, tools=settings.tools_dir, profiles=settings.profiles_dir)
     clock, ids = SystemClock(), RandomIds()
     node_id = NodeId(ids.uuid())
     async with AsyncExitStack() as stack:

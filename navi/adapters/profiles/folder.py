@@ -23,6 +23,7 @@ BUILT_IN_SOURCE = "built-in"
 FILES = ("config.json", "system.md", "subagent.md")
 MAX_FILE_BYTES = 512 * 1024
 MAX_PROFILES = 1_000
+NO_PROFILE = (".", "_")  # what the names of folders that are none begin with
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -51,7 +52,7 @@ class FolderProfiles:
 
     async def get(self, profile_id: str) -> Profile | None:
         """The profile, in its last good version; None where there is none."""
-        if _ID.fullmatch(profile_id) is None:
+        if _ID.fullmatch(profile_id) is None or profile_id.startswith(NO_PROFILE):
             return None
         entry = await asyncio.to_thread(self._entry, profile_id)
         profile = entry.profile if entry is not None else None
@@ -145,4 +146,4 @@ def _folders(directory: Path) -> list[str]:
         found = [path.name for path in directory.iterdir() if path.is_dir()]
     except OSError:  # missing, or not to be read: then there are the built-in ones
         return []
-    return sorted(name for name in found if not name.startswith((".", "_")))[:MAX_PROFILES]
+    return sorted(name for name in found if not name.startswith(NO_PROFILE))[:MAX_PROFILES]

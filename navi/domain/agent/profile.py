@@ -38,19 +38,35 @@ class ApprovalRule(
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of ``config.json``; all of them may be left out.
 
+    What is said of them here stands in ``docs/profiles.md``, too.
+
     Attributes:
-        model: a name, or names to fall back along, in order; None is the service's own model.
-        num_ctx: context window in tokens; None is the service's own.
-        max_iterations: model calls with tools a turn may make.
-        max_answer_tokens: of one model call of a turn, thinking and tool calls too; None for what the
-            window leaves.
-        max_tokens_per_turn: of all calls of a turn, its subagents' too; no call is made beyond.
-        max_tokens_per_session: of all calls of a session, likewise; no message is taken beyond.
-        enabled_tools: names of the tools that the model is offered; None for all.
-        subagent_tools: the same for subagents; empty for ``enabled_tools``.
-        approvals: rules on tool calls; the first one that fits counts.
-        goal_anchoring_interval: iterations between two reminders of the goal.
-        anti_stall_threshold: iterations without progress before the model is told.
+        name: what people read; without it the folder's name
+        description: what it is for; agents that may call it as a subagent, or switch to it, read this
+        model: a name, or names to fall back along, in order; null is the service's own model
+        temperature: how freely the model chooses; null leaves it to the server
+        num_ctx: context window in tokens; null is the service's own
+        max_iterations: model calls with tools that a turn may make
+        max_answer_tokens: of one model call of a turn, thinking and tool calls too; null for what the
+            window leaves
+        max_tokens_per_turn: of all calls of a turn, its subagents' too; no call is made beyond
+        max_tokens_per_session: of all calls of a session, likewise; no message is taken beyond
+        system_prompt: what the agent is told; `system.md` where it is empty
+        subagent_system_prompt: what it is told as a subagent; `subagent.md` where it is empty, and without that the system prompt
+        enabled_tools: names of the tools that the model is offered; null for all
+        subagent_tools: the same for subagents; null or empty for `enabled_tools`
+        approvals: rules on tool calls; the first one that fits counts
+        planning_enabled: make a plan before the work, where the task needs one
+        planning_phase2_enabled: have the plan examined before it is made, in a call more
+        subagent_planning_enabled: plan as a subagent, too
+        think_enabled: let a thinking model think
+        iteration_budget_enabled: tell the model how many of its iterations are left
+        goal_anchoring_enabled: remind it of the goal and of what is open
+        goal_anchoring_interval: iterations between two such reminders
+        anti_stall_enabled: tell it where nothing has got on
+        anti_stall_threshold: iterations without progress before it is told
+        step_validation_enabled: an item of the to-do list is done only with a word on how that was checked
+        adaptive_replan_enabled: ask it for another plan where a step has failed
     """
 
     name: Annotated[str, Meta(max_length=200)] = ""
