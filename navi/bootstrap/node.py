@@ -61,6 +61,7 @@ from navi.bootstrap.accounts import account_services
 from navi.bootstrap.first_start import put_examples
 from navi.bootstrap.log_ports import log_ports, relay_stream
 from navi.bootstrap.models import model_settings
+from navi.bootstrap.shared_files import sharing_files
 from navi.bootstrap.store import Store, open_store
 from navi.bootstrap.traces import trace_export
 from navi.bootstrap.web import web_access
@@ -114,6 +115,15 @@ class Node(Struct, frozen=True, kw_only=True):
     async def running(self) -> AsyncGenerator[None, None]:
         """Join the cluster and run the background tasks; at the end drain and leave."""
         await self.store.nodes.join(self.id)
+        try:
+            # Its mark goes when the node has left: else it would look like one with other files.
+            async with sharing_files(self.settings, self.store.nodes, self.id), self._following():
+                yield
+        finally:
+            await self._leave()
+
+    @asynccontextmanager
+    async def _following(self) -> AsyncGenerator[None, None]:
         followers = [
             asyncio.create_task(self.projector.run(), name="projector"),
             asyncio.create_task(self._take_over(), name="take over"),

@@ -78,6 +78,7 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
         MenuEntry("projections", "upkeep.projections", "Look after the read models."),
         MenuEntry("publish", "upkeep.upkeep", "Fill a NATS stream again from the log."),
         MenuEntry("erase", "upkeep.erase", "Take the words out of a session, for good."),
+        MenuEntry("restored", "upkeep.restored", "Acknowledge that an older state was put back."),
         MenuEntry(
             "prune", "upkeep.prune", "Take away text that only showed replies in the making."
         ),

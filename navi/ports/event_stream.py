@@ -1,9 +1,9 @@
 """The log on a message bus."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Protocol
 
-from navi.domain.vocabulary.ids import EventId
+from navi.domain.vocabulary.ids import EventId, Owner, SessionId
 from navi.ports.event_log import Recorded
 
 
@@ -51,6 +51,15 @@ class EventStream(Protocol):
         Raises:
             BusUnavailable: NATS does not answer; again.
             StreamRefused: NATS will not.
+        """
+        ...
+
+    async def erase_session(
+        self, partition: int, *, owner: Owner, session_id: SessionId, types: Set[str], before: int
+    ) -> None:
+        """Erase a session's messages of those types below position ``before``; they stay as gaps.
+
+        As many as there are at once; raises as `erase`.
         """
         ...
 

@@ -1,6 +1,6 @@
 """Administration of the event log: which sessions there are, restore, erase, prune."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -122,8 +122,13 @@ class LogErasure(PartitionedLog, LogRegistry, Protocol):
         """
         ...
 
-    async def texts_in_use(self, hashes: Sequence[str], *, besides: SessionId) -> frozenset[str]:
-        """Which of those hashes of kept texts stand in model calls of any other session."""
+    async def texts_in_use(
+        self, hashes: Sequence[str], *, besides: Collection[SessionId]
+    ) -> frozenset[str]:
+        """Which of those hashes of kept texts stand in model calls of any other session.
+
+        Reads every model call of the log: asked once for many.
+        """
         ...
 
 

@@ -1,5 +1,6 @@
 """Signatures of exports and of the log's heads, and where heads are kept."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from navi.domain.log.heads import SignedHead
@@ -35,6 +36,17 @@ class HeadsJournal(Protocol):
 
     async def read(self, offset: int) -> tuple[tuple[bytes, ...], int]:
         """Some of the lines from an offset on, and the offset behind them; itself at the end."""
+        ...
+
+    async def size(self) -> int:
+        """Bytes of all lines."""
+        ...
+
+    async def begin_anew(self, lines: Sequence[bytes]) -> bool:
+        """Put these lines in the place of all that stand, durably; those are kept once more, aside.
+
+        Nothing happens, and False, where lines of another log stand there, too.
+        """
         ...
 
 

@@ -194,6 +194,13 @@ class HeadsInMemory:
     async def read(self, offset: int) -> tuple[tuple[bytes, ...], int]:
         return tuple(self._lines[offset:]), len(self._lines)
 
+    async def size(self) -> int:
+        return sum(map(len, self._lines))
+
+    async def begin_anew(self, lines: Sequence[bytes]) -> bool:
+        self._lines[:] = lines
+        return True
+
 
 async def written_anew(connection: Database, session_id: SessionId, seq: int) -> None:
     """Change what an event says, and all digests and hashes from there on: the chain holds again."""

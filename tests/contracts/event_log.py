@@ -366,9 +366,10 @@ class EventLogContract:
         await log.append(batch(one, 0, created(), called(system=a, tail=b)))
         await log.append(batch(another, 0, created(), called(system=c, tail=b)))
 
-        assert await other.texts_in_use([a, b, c], besides=one) == {b, c}
-        assert await other.texts_in_use([a], besides=another) == {a}
-        assert await other.texts_in_use([], besides=another) == frozenset()
+        assert await other.texts_in_use([a, b, c], besides=[one]) == {b, c}
+        assert await other.texts_in_use([a], besides=[another]) == {a}
+        assert await other.texts_in_use([a], besides=[one, another]) == frozenset()
+        assert await other.texts_in_use([], besides=[another]) == frozenset()
 
     async def test_a_pruned_delta_keeps_its_place_and_loses_its_text(
         self, logs: tuple[LogBackend, LogBackend]

@@ -77,6 +77,31 @@ class EventStreamContract:
         await stream.publish(0, ROWS[5:])
         assert await stream.open(0) == 7
 
+    async def test_a_session_is_erased_by_its_types_up_to_a_position(
+        self, stream: EventStream
+    ) -> None:
+        await stream.open(0)
+        await stream.publish(0, ROWS[:5])
+        first = ROWS[0]
+        gone = {row.position for row in ROWS[:4] if row.session_id == first.session_id}
+
+        for _ in range(2):
+            await stream.erase_session(
+                0,
+                owner=first.owner,
+                session_id=first.session_id,
+                types={row.type for row in ROWS} | {"text_delta"},
+                before=5,
+            )
+
+        assert gone
+        assert await stream.open(0) == 5
+        assert [await stream.event_at(0, n) for n in range(1, 6)] == [
+            None if row.position in gone else row.id for row in ROWS[:5]
+        ]
+        await stream.publish(0, ROWS[5:])
+        assert await stream.open(0) == 7
+
     async def test_nothing_can_be_erased_from_no_stream(self, stream: EventStream) -> None:
         await stream.erase(0, [1])
 

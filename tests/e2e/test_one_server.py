@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.navi_process import NaviProcess, running_navi
+from tests.support.navi_process import NaviProcess, run_navi, running_navi
+from tests.support.two_nodes import share_files
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -193,6 +194,10 @@ async def test_the_doctor_finds_nothing_wrong(navi: NaviProcess) -> None:
             "migrations": "ok",
             "read models": "ok",
             "sessions": "ok",
+            "rights": "ok",
+            "heads": "ok",
+            "files": "ok",
+            "stream": "ok",
             "NATS": "ok",
             "JetStream": "ok",
             "model": "warn",
@@ -208,6 +213,7 @@ async def test_the_doctor_finds_nothing_wrong(navi: NaviProcess) -> None:
 async def test_a_second_node_takes_over_the_turns_of_one_that_was_killed(
     navi: NaviProcess, tmp_path: Path
 ) -> None:
+    await asyncio.to_thread(share_files, navi.data_dir / "files", tmp_path / "data")
     async with running_navi(tmp_path / "data", **await addresses_of(navi)) as other:
         session_id = await navi.new_session()
         await other.drop(session_id, "!sleep 0.5\n!say hello")
@@ -222,9 +228,20 @@ async def test_a_second_node_takes_over_the_turns_of_one_that_was_killed(
     assert (verified.status, verified.json["problems"]) == (0, [])
 
 
+async def test_a_node_with_other_files_is_refused(navi: NaviProcess, tmp_path: Path) -> None:
+    ended = await run_navi("serve", data_dir=tmp_path, settings=await addresses_of(navi))
+
+    assert (ended.status, ended.stdout) == (1, "")
+    assert ended.stderr.splitlines()[-1] == (
+        f"navi: {tmp_path / 'files'} is not the files directory of 1 other node of this database: all "
+        "nodes need the same one, on a file system that they share"
+    )
+
+
 async def test_without_nats_chat_goes_on(navi: NaviProcess, tmp_path: Path) -> None:
     settings = {**await addresses_of(navi), "NATS_URL": "nats://127.0.0.1:1"}
 
+    await asyncio.to_thread(share_files, navi.data_dir / "files", tmp_path / "data")
     async with running_navi(tmp_path / "data", **settings) as alone:
         ready = await alone.get("/health/ready")
         outcome = await alone.say(await alone.new_session(), "!say hello")

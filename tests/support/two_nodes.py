@@ -45,11 +45,23 @@ async def fresh_service(
         await postgres.drop_database(dsn)
 
 
+def share_files(files: Path, *data_dirs: Path) -> None:
+    """Give data directories the same files directory, as nodes of one service have to have."""
+    files.mkdir(parents=True, exist_ok=True)
+    for data_dir in data_dirs:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        if not (data_dir / "files").is_symlink():
+            (data_dir / "files").symlink_to(files)
+
+
 @asynccontextmanager
 async def running_nodes(
     directory: Path, *settings: Mapping[str, str]
 ) -> AsyncGenerator[tuple[NaviProcess, ...], None]:
     """Nodes while the block runs, one for each of the settings, started side by side."""
+    await asyncio.to_thread(
+        share_files, directory / "files", *(directory / f"node{n}" for n in range(len(settings)))
+    )
     nodes = [NaviProcess(directory / f"node{n}", each) for n, each in enumerate(settings)]
     async with AsyncExitStack() as stack:
         for node in nodes:

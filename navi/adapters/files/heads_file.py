@@ -1,9 +1,13 @@
-"""``heads.jsonl`` in the data directory: an append-only file of signed heads, synced line by line."""
+"""``heads.jsonl`` in the data directory: an append-only file of signed heads, synced line by line.
+
+Where it has grown long, another one is begun that names all sessions once; the one before it is kept as
+``heads.1.jsonl``.
+"""
 
 import asyncio
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,13 +40,38 @@ class HeadsFile:
     async def read(self, offset: int) -> tuple[tuple[bytes, ...], int]:
         return await asyncio.to_thread(self._read, offset)
 
+    async def size(self) -> int:
+        return await asyncio.to_thread(self._size)
+
+    async def begin_anew(self, lines: Sequence[bytes]) -> bool:
+        return await asyncio.to_thread(self._begin_anew, lines)
+
     def _last(self) -> tuple[SignedHead, bytes] | None:
         self._mend()
-        lines = deque((line for line in heads_of(self._path) if self._log_id in line), maxlen=100)
-        for line in reversed(lines):
-            with suppress(ValueError):  # what somebody wrote into the file is for `navi verify`
-                return decode_head(line), line
-        return None
+        return last_head(self._path, self._log_id.decode())
+
+    def _size(self) -> int:
+        return self._path.stat().st_size if self._path.exists() else 0
+
+    def _begin_anew(self, lines: Sequence[bytes]) -> bool:
+        if any(self._log_id not in line for line in heads_of(self._path)):
+            return False  # of another log, which nobody signs here now: its lines would be lost
+        draft, before = self._path.with_suffix(".draft"), earlier(self._path)
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        # At no moment is there no file: whoever is killed here leaves both names on the old one.
+        before.unlink(missing_ok=True)
+        os.link(self._path, before)
+        draft.replace(self._path)
+        directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+        return True
 
     def _append(self, line: bytes) -> None:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -77,6 +106,31 @@ class HeadsFile:
         if self._path.exists() and self._path.stat().st_size > whole:
             log.warning("heads_file_mended", bytes=self._path.stat().st_size - whole)
             os.truncate(self._path, whole)
+
+
+def last_head(path: Path, log_id: str) -> tuple[SignedHead, bytes] | None:
+    """The last line of a log in a file, read and as it stands; None where there is none."""
+    named = log_id.encode()
+    lines = deque(
+        (line for line in heads_of(path) if named in line and line.endswith(b"\n")), maxlen=100
+    )
+    for line in reversed(lines):
+        with suppress(ValueError):  # what somebody wrote into the file is for `navi verify`
+            return decode_head(line), line
+    return None
+
+
+def earlier(path: Path) -> Path:
+    """The file of heads before this one."""
+    return path.with_suffix(f".1{path.suffix}")
+
+
+def all_heads(path: Path) -> Iterator[bytes]:
+    """The lines of the file of heads before this one, where there is one, and of this one."""
+    before = earlier(path)
+    if before.exists() and not (path.exists() and before.samefile(path)):
+        yield from heads_of(before)
+    yield from heads_of(path)
 
 
 def heads_of(path: Path) -> Iterator[bytes]:

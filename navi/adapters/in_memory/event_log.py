@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec.structs import asdict, replace
@@ -219,12 +219,14 @@ class InMemoryEventLog:
     async def sessions_of(self, owner: Owner) -> tuple[SessionId, ...]:
         return tuple(sorted(id_ for id_, rows in self._sessions.items() if rows[-1].owner == owner))
 
-    async def texts_in_use(self, hashes: Sequence[str], *, besides: SessionId) -> frozenset[str]:
+    async def texts_in_use(
+        self, hashes: Sequence[str], *, besides: Collection[SessionId]
+    ) -> frozenset[str]:
         return frozenset(
             hash_
             for type_ in (ModelCalled.TYPE, ImageShown.TYPE)
             for row in self._rows_of(type_)
-            if row.session_id != besides
+            if row.session_id not in besides
             for hash_ in hashes
             if hash_.encode() in row.data
         )

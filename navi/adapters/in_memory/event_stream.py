@@ -1,12 +1,12 @@
 """Event streams in memory that can be deleted, rolled back and made unreachable."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from msgspec import Struct, field
 
 from navi.domain.log.subjects import format_position
 from navi.domain.vocabulary.errors import BusSilent, BusUnavailable, StreamMoved
-from navi.domain.vocabulary.ids import EventId
+from navi.domain.vocabulary.ids import EventId, Owner, SessionId
 from navi.ports.event_log import Recorded
 
 
@@ -62,6 +62,21 @@ class InMemoryEventStream:
         for position in positions:
             if stream.first <= position <= stream.last:
                 stream.rows[position - stream.first] = None
+
+    async def erase_session(
+        self, partition: int, *, owner: Owner, session_id: SessionId, types: Set[str], before: int
+    ) -> None:
+        self._reach()
+        stream = self._streams.get(partition, _Stream(first=1))
+        stream.rows[:] = [
+            None
+            if row is not None
+            and (row.owner, row.session_id) == (owner, session_id)
+            and row.type in types
+            and row.position < before
+            else row
+            for row in stream.rows
+        ]
 
     async def recreate(self, partition: int, *, first_position: int) -> None:
         self._reach()

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import nats.errors
 from msgspec import Struct
 
@@ -11,16 +12,31 @@ from navi.domain.vocabulary.errors import BusUnavailable
 CONNECT_SECONDS = 6.0
 ANSWER_SECONDS = 2.0
 LOOK_SECONDS = 0.02
+_NOT_FOR_US = frozenset({10039, 10076})  # "not enabled for account", "not enabled"; of errors.json
 
 
 class ExaminedNats(Struct, frozen=True, kw_only=True):
-    """A NATS that answers."""
+    """A NATS that answers.
+
+    Attributes:
+        jetstream: whether it has JetStream, for the account that we are.
+        remedy: what to do where it has none.
+    """
 
     version: str
     jetstream: bool
+    remedy: str | None = None
 
 
-async def examine(url: str) -> ExaminedNats:
+class _Error(Struct, frozen=True):
+    err_code: int = 0
+
+
+class _Answer(Struct, frozen=True):
+    error: _Error | None = None
+
+
+async def examine(url: str, *, connect_seconds: float = CONNECT_SECONDS) -> ExaminedNats:
     """What there is at this address.
 
     Raises:
@@ -28,7 +44,7 @@ async def examine(url: str) -> ExaminedNats:
     """
     async with connect(url, name="navi doctor") as connection:
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with asyncio.timeout(connect_seconds):
                 while connection.trouble is not None:  # noqa: ASYNC110 - a value, looked at a few times
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
@@ -37,7 +53,12 @@ async def examine(url: str) -> ExaminedNats:
             found = client.connected_server_version
             version = f"{found.major}.{found.minor}.{found.patch}"
             try:
-                await client.request("$JS.API.INFO", timeout=ANSWER_SECONDS)
+                answer = await client.request("$JS.API.INFO", timeout=ANSWER_SECONDS)
             except (nats.errors.NoRespondersError, nats.errors.TimeoutError):
-                return ExaminedNats(version=version, jetstream=False)
+                remedy = "start nats-server with --jetstream and a --store_dir"
+                return ExaminedNats(version=version, jetstream=False, remedy=remedy)
+            error = msgspec.json.decode(answer.data, type=_Answer).error
+            if error is not None and error.err_code in _NOT_FOR_US:
+                remedy = "switch it on for the account of NATS_URL (jetstream: enabled)"
+                return ExaminedNats(version=version, jetstream=False, remedy=remedy)
             return ExaminedNats(version=version, jetstream=True)

@@ -12,6 +12,8 @@ from navi.domain.log.subjects import HEADS_STREAM, HEADS_SUBJECT, MESSAGE_ID_HEA
 from navi.domain.vocabulary.errors import BusUnavailable
 
 ANSWER_SECONDS = 5.0
+# Lines are begun anew, with all sessions, far more often than this fills.
+MAX_BYTES = 128 * 1024 * 1024
 
 # The server's error codes, as in its errors.json.
 _NO_STREAM = 10059
@@ -30,15 +32,27 @@ class _Message(Struct, frozen=True):
 class _Answer(Struct, frozen=True):
     error: _Error | None = None
     message: _Message = _Message()
+    config: dict[str, Any] | None = None
 
 
 class HeadsStream:
-    """``HeadsBus`` on JetStream; the stream is made where it is missing, and kept for ever."""
+    """``HeadsBus`` on JetStream; the stream is made where it is missing, and keeps the last lines."""
 
     def __init__(self, connection: NatsConnection) -> None:
         self._connection = connection
+        self._bounded = False
+
+    async def _bound(self) -> None:
+        """Bound a stream that was made without a bound; what its operator has chosen stays."""
+        answer = await self._ask("INFO", {})
+        config = answer.config
+        if config is not None and config.get("max_bytes", -1) == -1:
+            await self._ask("UPDATE", {**config, "max_bytes": MAX_BYTES})
+        self._bounded = True
 
     async def last(self) -> bytes | None:
+        if not self._bounded:
+            await self._bound()
         answer = await self._ask("MSG.GET", {"last_by_subj": HEADS_SUBJECT})
         if answer.error is not None and answer.error.err_code == _NO_STREAM:
             created = await self._ask("CREATE", _CONFIG)
@@ -81,6 +95,7 @@ _CONFIG: dict[str, object] = {
     "retention": "limits",
     "storage": "file",
     "discard": "old",
+    "max_bytes": MAX_BYTES,
     "num_replicas": 1,
     "allow_direct": True,
 }

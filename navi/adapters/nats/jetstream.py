@@ -8,7 +8,7 @@ answer each, measured in ``bench/relay.py``).
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NoReturn
 
 import msgspec
@@ -26,7 +26,7 @@ from navi.domain.log.subjects import (
     stream_subjects,
 )
 from navi.domain.vocabulary.errors import BusUnavailable, StreamMoved, StreamRefused
-from navi.domain.vocabulary.ids import EventId
+from navi.domain.vocabulary.ids import EventId, Owner, SessionId
 from navi.ports.event_log import Recorded
 
 EXPECTED_HEADER = "Nats-Expected-Last-Sequence"
@@ -153,6 +153,32 @@ class JetStream:
             async with asyncio.TaskGroup() as tasks:
                 for position in there[start : start + ERASED_AT_ONCE]:
                     tasks.create_task(self._erase_one(partition, position))
+
+    async def erase_session(
+        self, partition: int, *, owner: Owner, session_id: SessionId, types: Set[str], before: int
+    ) -> None:
+        info = await self._ask("INFO", partition)
+        if info.error is not None and info.error.err_code == _NO_STREAM:
+            return
+        self._accept(partition, info)
+        self._check_owner(partition, info)
+        subjects = sorted(
+            event_subject(
+                partition=partition,
+                partitions=self._partitions,
+                owner=owner,
+                session_id=session_id,
+                type=type_,
+            )
+            for type_ in types
+        )
+        # Message by message each would wait for the disk: 8 ms, 7 s for a session of 850 events.
+        async with asyncio.TaskGroup() as tasks:
+            for subject in subjects:
+                tasks.create_task(self._purge(partition, {"filter": subject, "seq": before}))
+
+    async def _purge(self, partition: int, what: object) -> None:
+        self._accept(partition, await self._ask("PURGE", partition, what))
 
     async def _erase_one(self, partition: int, position: int) -> None:
         # The bytes are overwritten before the message is gone.

@@ -1,5 +1,6 @@
 """Examine a Postgres before use: reachable, version, durable settings."""
 
+import ssl
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -67,12 +68,27 @@ def reason_of(error: LogUnavailable) -> Reason:
     match error.__cause__:
         case asyncpg.InvalidCatalogNameError():
             return Reason(text="there is no such database", is_final=True)
+        case asyncpg.InsufficientPrivilegeError():
+            text = "the user may not connect to that database: grant connect on database"
+            return Reason(text=text, is_final=True)
+        case asyncpg.InvalidAuthorizationSpecificationError() as cause if "pg_hba" in str(cause):
+            text = "its pg_hba.conf lets nobody in from here as that user"
+            if "no encryption" in str(cause):
+                text += "; perhaps only with TLS: sslmode=require in DATABASE_URL"
+            return Reason(text=text, is_final=True)
         case asyncpg.InvalidAuthorizationSpecificationError():
             return Reason(text="it refuses the user or the password", is_final=True)
         case asyncpg.ClientConfigurationError() | ValueError():
             return Reason(text="DATABASE_URL is not understood", is_final=True)
         case asyncpg.CannotConnectNowError():
             return Reason(text="it is just starting or stopping", is_final=False)
+        case ssl.SSLCertVerificationError() as cause:
+            text = f"its certificate is not trusted ({cause.verify_message})"
+            text += ": sslrootcert= in DATABASE_URL names the authority"
+            return Reason(text=text, is_final=True)
+        case ConnectionError() as cause if "SSL upgrade" in str(cause):
+            text = "it has no TLS, which sslmode asks for: set ssl = on there, or sslmode=prefer"
+            return Reason(text=f"{text} in DATABASE_URL", is_final=True)
         case ConnectionRefusedError():
             return Reason(text="connection refused", is_final=False)
         case TimeoutError():

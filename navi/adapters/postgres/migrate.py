@@ -14,6 +14,7 @@ import structlog
 from msgspec import Struct
 
 from navi.adapters.postgres.connect import CONNECTION_ERRORS, Connection, connect
+from navi.adapters.postgres.rights import rights_on
 from navi.domain.vocabulary.errors import LogUnavailable, StoreRefused
 from navi.failpoints import failpoint
 
@@ -63,7 +64,8 @@ async def migrate(
         wait_seconds: how long to wait for another node that is at it.
 
     Raises:
-        StoreRefused: a file was edited after it was applied, or the database is newer than the code.
+        StoreRefused: a file was edited after it was applied, the database is newer than the code, or a
+            right or pgvector is missing.
         LogUnavailable: Postgres does not answer, or the other node did not come to an end.
     """
     migrations = await asyncio.to_thread(_read, directory)
@@ -71,6 +73,9 @@ async def migrate(
     try:
         await connection.execute(f"set lock_timeout = {int(wait_seconds * 1000)}")
         await connection.execute(_LOCK, timeout=wait_seconds + 1)
+        missing = (await rights_on(connection)).missing
+        if missing is not None:
+            raise StoreRefused(f"nothing was migrated: {missing}")
         await connection.execute(_MAKE_TABLE)
         done: list[str] = []
         for migration in _missing(migrations, await _applied(connection)):

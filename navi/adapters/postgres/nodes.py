@@ -55,6 +55,17 @@ _STATES = """
       else 'silent' end as state
     from navi.node n where n.id = any($1::uuid[])"""
 
+_MARK = "update navi.node set marks_files = true where id = $1"
+
+_KNOWN = "select id::text from navi.node"
+
+_MARKING = """
+    select n.id::text from navi.node n
+    where n.marks_files and n.left_at is null and n.expires_at > now() and exists (
+      select from pg_locks l join pg_database d on d.oid = l.database
+      where d.datname = current_database() and l.locktype = 'advisory' and l.granted
+        and l.classid = $1::integer::oid and l.objid = n.number::oid and l.objsubid = 2)"""
+
 _FORGET_ENDED = """
     delete from navi.node
     where coalesce(left_at, expires_at) < now() - interval '1 hour' and id <> all($1::uuid[])"""
@@ -114,6 +125,18 @@ class PostgresNodes:
                     states[row["id"]] = "gone"
         self._silent = silent
         return states
+
+    async def mark_files(self, node_id: NodeId) -> None:
+        """Tell the others that this node has left its mark in the files directory."""
+        await fetch(self._pool, _MARK, node_id)
+
+    async def known(self) -> tuple[NodeId, ...]:
+        """All nodes that are not forgotten."""
+        return tuple(NodeId(row["id"]) for row in await fetch(self._pool, _KNOWN))
+
+    async def marking_files(self) -> tuple[NodeId, ...]:
+        """The nodes alive that have left their mark in the files directory."""
+        return tuple(NodeId(row["id"]) for row in await fetch(self._pool, _MARKING, _LOCKS))
 
     async def forget_ended(self, *, but: Collection[NodeId]) -> None:
         # One that was only frozen writes its row again when it renews its lease.

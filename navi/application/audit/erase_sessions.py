@@ -1,7 +1,7 @@
 """Erase the content of sessions: in the log, forks, uploads, memories, read models, texts."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 
 from msgspec import UNSET, Struct
@@ -58,7 +58,7 @@ class Erasable(Struct, frozen=True, kw_only=True):
 
 
 class EraseSessions:
-    """Erases sessions, one at a time; after a crash, erasing again completes it."""
+    """Erases sessions, one after the other; after a crash, erasing again completes it."""
 
     def __init__(
         self,
@@ -118,28 +118,52 @@ class EraseSessions:
             files=await self._workspaces.count(session_id),
         )
 
-    async def erase(self, session_id: SessionId) -> Erasable:
-        """Erase the content of a session and delete it; gives what was removed.
+    async def erase(
+        self,
+        found: Sequence[Erasable],
+        *,
+        told: Callable[[Erasable], Awaitable[None]],
+    ) -> tuple[Erasable, ...]:
+        """Erase the content of sessions and delete them; gives what was removed.
 
-        Its turn is stopped, and it is deleted, by an event that every node sees. Then go the
-        memories that came from it, the texts kept for its calls alone, the words of its events, its
-        files, and what read models hold of it and of its forks. Last comes the event that tells of
-        it, at which the relay takes the words out of NATS.
+        Their turns are stopped, and they are deleted, by events that every node sees. Then go, of one
+        after the other, the memories that came from it, the texts kept for its calls alone, the words of
+        its events, its files, and what read models hold of it and of its forks. Last comes the event that
+        tells of it, at which the relay takes the words out of NATS.
+
+        Args:
+            found: what was surveyed.
+            told: called when a session is erased.
 
         Raises:
             NotFound: there never was such a session.
             StoreRefused: a file cannot be removed.
             LogUnavailable: Postgres does not answer; again.
         """
-        found = await self.survey(session_id)
+        for each in found:
+            await self._delete(each)
+        # From here on no read model is folded from the words: what comes is read from the log anew. Once
+        # for all of them, since this waits for others.
+        await self._read_models_follow()
+        await self._drop_texts([each.session_id for each in found])
+        erased: list[Erasable] = []
+        for each in found:
+            erased.append(await self._erase_words(each))
+            await told(erased[-1])
+        # Lists let the names of forks and of files go by what was told.
+        await self._read_models_follow()
+        return tuple(erased)
+
+    async def _delete(self, found: Erasable) -> None:
+        session_id = found.session_id
         record = await self._records.open(session_id)
         for memory in await self._memories_of(found.owner, session_id):
             await self._memories.forget(found.owner, memory.id)
         if record.session.exists and session_id != owner_stream(found.owner):
             await record.execute(DeleteSession(partial_replies=await record.partial_replies()))
-        # From here on no read model is folded from the words: what comes is read from the log anew.
-        await self._read_models_follow()
-        await self._drop_texts(session_id)
+
+    async def _erase_words(self, found: Erasable) -> Erasable:
+        session_id = found.session_id
         await self._take_uploads(session_id, found.forks)
         await self._take_names(session_id, found.forks)
         await failpoint("erase.before_events")
@@ -158,8 +182,6 @@ class EraseSessions:
         await failpoint("erase.before_record")
         if events or not await self._is_told(session_id):
             await self._tell(session_id, found.forks, events=events)
-        # Lists let the names of forks and of files go by what was told.
-        await self._read_models_follow()
         return Erasable(
             session_id=session_id,
             owner=found.owner,
@@ -259,12 +281,23 @@ class EraseSessions:
                     if row.session_id == session_id:
                         yield row
 
-    async def _drop_texts(self, session_id: SessionId) -> None:
-        """Drop kept texts and pictures that only this session's calls refer to.
+    async def _drop_texts(self, session_ids: Sequence[SessionId]) -> None:
+        """Drop kept texts and pictures that only these sessions' calls refer to.
 
         A prompt without memories or instructions of its own is its profile's, and says nothing of the
         session.
         """
+        hashes: set[str] = set()
+        for session_id in session_ids:
+            hashes |= await self._texts_of(session_id)
+        mine = tuple(hashes - {""})
+        if not mine:
+            return
+        used = await self._log.texts_in_use(mine, besides=session_ids)
+        await self._texts.drop(tuple(hash_ for hash_ in mine if hash_ not in used))
+
+    async def _texts_of(self, session_id: SessionId) -> set[str]:
+        """The hashes of texts that tell of the session."""
         hashes: set[str] = set()
         instructed = False
         async for row in self._facts(session_id):
@@ -278,9 +311,7 @@ class EraseSessions:
                 hashes |= {event.tail_sha256 or ""}
                 if instructed or await self._quotes_memories(event.system_sha256):
                     hashes |= {event.system_sha256 or ""}
-        mine = tuple(hashes - {""})
-        used = await self._log.texts_in_use(mine, besides=session_id)
-        await self._texts.drop(tuple(hash_ for hash_ in mine if hash_ not in used))
+        return hashes
 
     async def _quotes_memories(self, sha256: str | None) -> bool:
         text = None if sha256 is None else await self._texts.get(sha256)

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import NoReturn
 
 import structlog
-from msgspec import UNSET, Struct
+from msgspec import Struct, UnsetType
 
 from navi.domain.log.subjects import format_position, stream_name
 from navi.domain.vocabulary.errors import (
@@ -167,21 +167,34 @@ class Relay:
                 continue
             event = row.envelope.event
             # Forks are told as well, of events that stand under their origin's name.
-            if isinstance(event, ContentErased) and event.session_id == row.session_id:
-                await self._stream.erase(self._partition, await self._positions_of(row, event))
-
-    async def _positions_of(self, news: Recorded, event: ContentErased) -> list[int]:
-        positions: list[int] = []
-        async with aclosing(self._events.read(news.session_id, until=news.seq - 1)) as batches:
-            async for batch in batches:
-                positions.extend(
-                    row.position
-                    for row in batch
-                    if row.session_id == news.session_id
-                    and row.salt is None
-                    and (event.seqs is UNSET or row.seq in event.seqs)
+            if not isinstance(event, ContentErased) or event.session_id != row.session_id:
+                continue
+            gone = await self._erased_before(row)
+            if isinstance(event.seqs, UnsetType):
+                await self._stream.erase_session(
+                    self._partition,
+                    owner=row.owner,
+                    session_id=row.session_id,
+                    types={type_ for _, _, type_ in gone},
+                    before=row.position,
                 )
-        return positions
+            else:
+                seqs = frozenset(event.seqs)
+                positions = [position for position, seq, _ in gone if seq in seqs]
+                await self._stream.erase(self._partition, positions)
+
+    async def _erased_before(self, news: Recorded) -> list[tuple[int, int, str]]:
+        """Position, seq and type of the session's own events without words.
+
+        Where a whole session was erased these are all that there are of their types.
+        """
+        async with aclosing(self._events.read(news.session_id, until=news.seq - 1)) as batches:
+            return [
+                (row.position, row.seq, row.type)
+                async for batch in batches
+                for row in batch
+                if row.session_id == news.session_id and row.salt is None
+            ]
 
     async def _reopen(self) -> int:
         """Find the stream's end; a stream with a gap at its end is recreated."""
@@ -285,6 +298,18 @@ async def republish(
         progress(position, target)
         rows_at_once = _next_limit(rows_at_once, page.rows)
     return position
+
+
+async def place_of(events: PartitionedLog, stream: EventStream, partition: int) -> tuple[int, int]:
+    """Where a stream ends, and where the log does.
+
+    Raises:
+        StreamRefused: what stands in the stream is not what the log has there; says what to do.
+        BusUnavailable, LogUnavailable: it cannot be told.
+    """
+    position = await _open(events, stream, partition)
+    head = (await events.read_all(partition, after=max(position - 1, 0), limit=1)).head
+    return position, head
 
 
 async def _open(events: PartitionedLog, stream: EventStream, partition: int) -> int:

@@ -10,7 +10,7 @@ import click
 
 from navi.adapters.files.export_file import lines_of
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
-from navi.adapters.files.heads_file import heads_of
+from navi.adapters.files.heads_file import all_heads, heads_of
 from navi.adapters.signing import known_keys, open_signer
 from navi.adapters.signing import verify_signature as verify_signature
 from navi.application.audit.verify_log import verify_log, verify_session
@@ -77,6 +77,12 @@ async def _verify_stored(settings: Settings, what: str | None, heads: Path | Non
     async with attached_store(settings) as store:
         # Before the log is looked at: what is signed meanwhile is none of this.
         signed = await asyncio.to_thread(_signed_heads, settings, heads, store.log.log_id)
+        for head in signed.restored:
+            click.echo(
+                f"navi: at {head.at} it was acknowledged that an older state was put back; "
+                f"{len(head.sessions)} sessions had lost events",
+                err=True,
+            )
         if signed.lines == 0:
             click.echo(
                 "navi: nothing of this log is signed yet: what was cut off at its end cannot be seen",
@@ -121,7 +127,7 @@ def _check_export(settings: Settings, file: Path, heads: Path | None) -> ExportC
 
 def _signed_heads(settings: Settings, heads: Path | None, log_id: str) -> HeadsCheck:
     """The signed heads of a log: those of this navi, or in the file that was named."""
-    lines = heads_of(heads or settings.data_dir / HEADS_FILE)
+    lines = all_heads(settings.data_dir / HEADS_FILE) if heads is None else heads_of(heads)
     trusted = (key.public_key for key in known_keys(settings.keys_dir))
     own = open_signer(settings.keys_dir).public_key
     return HeadsCheck(lines, log_id=log_id, verify=verify_signature, trusted={own, *trusted})

@@ -7,9 +7,9 @@ import sys
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import click
+import psutil
 from msgspec import Struct
 
 from navi import __version__, failpoints
@@ -23,6 +23,7 @@ from navi.adapters.postgres.examine import reason_of
 from navi.adapters.postgres.log.newer_sessions import newer_sessions
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
+from navi.adapters.postgres.rights import examine_rights
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.sandbox.proof import OFF
 from navi.adapters.tools.code_exec import CodeTools
@@ -36,6 +37,8 @@ from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.bootstrap.node import sandbox_of
 from navi.bootstrap.store import Attached, attached_servers
 from navi.bootstrap.web import web_access
+from navi.cli.service.doctor_log import log_findings
+from navi.cli.service.finding import Finding, State
 from navi.cli.shared.command import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -59,20 +62,12 @@ from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
 
 OLDEST_NATS = (2, 10)
+IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 MOST_NAMED = 5  # sessions in a finding
 LITTLE_BYTES, TOO_LITTLE_BYTES = 2 * 2**30, 200 * 2**20  # free disk: a warning, a failure
 MCP_SECONDS = 30.0  # what MCP servers have to start
 
-State = Literal["ok", "warn", "fail"]
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
-
-
-class Finding(Struct, frozen=True, kw_only=True):
-    """The result of one check."""
-
-    name: str
-    state: State
-    text: str
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -160,16 +155,34 @@ def _data_directory(data_dir: Path) -> list[Finding]:
     except OSError as error:
         text = f"{there} cannot be written to: {error.strerror}"
         writable = Finding(name="data directory", state="fail", text=text)
+    if writable.state == "ok" and (kind := in_memory(there)) is not None:
+        text = f"{data_dir} is on {kind}: in memory, and gone when the machine starts again"
+        writable = Finding(name="data directory", state="warn", text=text)
     free = shutil.disk_usage(there).free
     state: State = "fail" if free < TOO_LITTLE_BYTES else "warn" if free < LITTLE_BYTES else "ok"
     return [writable, Finding(name="disk", state=state, text=f"{free / 2**30:.1f} GiB free")]
+
+
+def in_memory(path: Path) -> str | None:
+    """The kind of the file system that a path is on, where that is one in memory."""
+    path = path.resolve()
+    places = [
+        (len(Path(each.mountpoint).parts), each.fstype)
+        for each in psutil.disk_partitions(all=True)
+        if path.is_relative_to(each.mountpoint)
+    ]
+    kind = max(places, default=(0, ""), key=lambda place: place[0])[1]
+    return kind if kind in IN_MEMORY else None
 
 
 async def _servers(settings: Settings) -> list[Finding]:
     try:
         async with attached_servers(settings, nats=True) as servers:
             parts = await asyncio.gather(_postgres(settings, servers), _nats(settings, servers))
-            return [finding for part in parts for finding in part]
+            found = [finding for part in parts for finding in part]
+            if not any(one.name == "migrations" and one.state == "ok" for one in found):
+                return found  # there is no log yet that this version reads
+            return [*found, *await log_findings(settings, servers)]
     except (EmbeddedServerError, OSError) as error:
         return [Finding(name="servers", state="fail", text=str(error))]
 
@@ -193,6 +206,7 @@ async def _postgres(settings: Settings, servers: Attached) -> list[Finding]:
             state="ok" if found.vector is not None else "fail",
             text=found.vector or "is not installed on that server",
         ),
+        await _rights(servers),
     ]
     if found.careless:
         state: State = "fail" if "fsync" in found.careless else "warn"
@@ -204,6 +218,16 @@ async def _postgres(settings: Settings, servers: Attached) -> list[Finding]:
     if migrations.state != "ok":
         return [*findings, migrations]
     return [*findings, migrations, await _read_models(servers), await _sessions(servers)]
+
+
+async def _rights(servers: Attached) -> Finding:
+    try:
+        rights = await examine_rights(servers.database_url)
+    except LogUnavailable as error:
+        return Finding(name="rights", state="fail", text=str(error))
+    if rights.missing is not None:
+        return Finding(name="rights", state="fail", text=rights.missing)
+    return Finding(name="rights", state="ok", text=f"{rights.name} may make what navi needs")
 
 
 async def _migrations(servers: Attached) -> Finding:
@@ -267,7 +291,7 @@ async def _nats(settings: Settings, servers: Attached) -> list[Finding]:
     if found.jetstream:
         findings.append(Finding(name="JetStream", state="ok", text="answers"))
     else:
-        text = "does not answer: start nats-server with --jetstream"
+        text = f"is missing: {found.remedy}"
         findings.append(Finding(name="JetStream", state="fail", text=text))
     return findings
 

@@ -12,6 +12,7 @@ import structlog
 from navi import __version__
 from navi.adapters.embedded.errors import DataDirectoryInUse
 from navi.adapters.embedded.run_record import RunRecord, read_run
+from navi.adapters.nats.examine import examine as examine_nats
 from navi.adapters.postgres.examine import examine, name_of, reason_of
 from navi.bootstrap.accounts import proxies_of
 from navi.bootstrap.edge import services_of
@@ -40,7 +41,8 @@ from navi.settings import Settings
 POSTGRES_TIMEOUT = 30.0  # seconds for a given Postgres that is not there yet, as in a new pod
 RETRY_SECONDS = 0.5
 FIRST_WORD = 2.0  # seconds after which the user is told what is waited for
-NATS_SECONDS = 1.0  # for its version in the banner
+NATS_SECONDS = 1.0  # for its version in the banner, and for a connection before the start
+JETSTREAM_SECONDS = 5.0  # for a JetStream that is just starting
 
 log = structlog.get_logger()
 
@@ -123,6 +125,8 @@ async def _run(settings: Settings, ending: Ending) -> int:
         assert addresses.database_url is not None  # noqa: S101 - given or embedded
         if settings.database_url is not None:
             await _wait_for_postgres(settings.database_url)
+        if settings.nats_url is not None:
+            await _check_nats(settings.nats_url)
         async with (
             open_node(settings, addresses, environment()) as node,
             node.running(),
@@ -207,6 +211,25 @@ async def _wait_for_postgres(database_url: str) -> None:
             await asyncio.sleep(RETRY_SECONDS)
         else:
             return
+
+
+async def _check_nats(url: str) -> None:
+    """Refuse a NATS that will never keep events; one that is away may come back, and is not waited for.
+
+    Raises:
+        Failed: it has no JetStream.
+    """
+    deadline = time.monotonic() + JETSTREAM_SECONDS
+    while True:
+        try:
+            found = await examine_nats(url, connect_seconds=NATS_SECONDS)
+        except BusUnavailable:
+            return
+        if found.jetstream:
+            return
+        if time.monotonic() > deadline:  # one that starts answers before its JetStream does
+            raise CommandFailed(f"the NATS of NATS_URL has no JetStream: {found.remedy}")
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def _banner(node: Node, url: str, model: Model) -> str:

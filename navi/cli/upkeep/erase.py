@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from navi import failpoints
 from navi.adapters.nats.connect import connect
-from navi.application.audit.erase_sessions import Erasable, EraseSessions
-from navi.application.composition.compose_accounts import AccountServices
+from navi.application.audit.erase_sessions import Erasable
 from navi.application.followers.relay import Relay, RelayDelays
 from navi.bootstrap.accounts import account_services
 from navi.bootstrap.log_ports import command_services, relay_stream
@@ -28,9 +27,10 @@ from navi.cli.shared.command import (
     settings_of,
 )
 from navi.cli.shared.printable import one_line
+from navi.cli.shared.progress import Progress
 from navi.domain.vocabulary.errors import BusUnavailable, StreamRefused
 from navi.domain.vocabulary.events import SessionErased
-from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.ids import Owner
 from navi.domain.vocabulary.principal import CLI_ACTOR
 from navi.http.requests.validation import session_of
 from navi.ports.event_stream import EventStream
@@ -87,28 +87,29 @@ async def _erase(
             click.echo("Nothing was erased.", err=True)
             return DOES_NOT_HOLD
         accounts = account_services(settings, store, services)
-        erased = [await _erase_one(erase_sessions, accounts, session_id) for session_id in chosen]
+        progress = Progress(len(found), "erased")
+
+        async def told(erased: Erasable) -> None:
+            await accounts.audit_log.write(
+                SessionErased(
+                    by=CLI_ACTOR.by,
+                    address=CLI_ACTOR.address,
+                    session_id=erased.session_id,
+                    owner=erased.owner,
+                )
+            )
+            progress.step()
+
+        erased = await erase_sessions.erase(found, told=told)
         followed = await _nats_follows(servers, settings, store)
     if as_json:
-        print_json(EraseAnswer(erased=tuple(erased), nats="erased" if followed else "pending"))
+        print_json(EraseAnswer(erased=erased, nats="erased" if followed else "pending"))
     else:
         events = sum(each.events for each in erased)
         click.echo(f"Erased: {_counted(len(erased), 'session')}, {_counted(events, 'event')}.")
     if not followed:
         click.echo("NATS does not answer: its copies are erased when it does.", err=True)
     return HOLDS
-
-
-async def _erase_one(
-    erase_sessions: EraseSessions, accounts: AccountServices, session_id: SessionId
-) -> Erasable:
-    erased = await erase_sessions.erase(session_id)
-    await accounts.audit_log.write(
-        SessionErased(
-            by=CLI_ACTOR.by, address=CLI_ACTOR.address, session_id=session_id, owner=erased.owner
-        )
-    )
-    return erased
 
 
 def _agreed(found: Sequence[Erasable]) -> bool:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.log.subjects import format_position
 from navi.domain.log.verdict import Damage
@@ -35,6 +35,11 @@ class SignedHead(Struct, frozen=True, kw_only=True):
         sessions: last seq and hash (hex) of those that have grown since the line before.
         prev: SHA-256 of the line before of the same log, without its line break, hex.
         public_key: of the signer, Ed25519, hex.
+        restored: an older state of the log was put back, and that is acknowledged: what was signed of
+            the sessions that are named, and of positions, counts no more; a session that is gone
+            stands at 0.
+        anew: the first line of a file, with the lines up to the next moment all sessions of the log:
+            lines before it need not be kept.
     """
 
     navi_head: Literal[1] = 1
@@ -44,6 +49,8 @@ class SignedHead(Struct, frozen=True, kw_only=True):
     sessions: dict[SessionId, tuple[int, str]]
     prev: str
     public_key: str
+    restored: Literal[True] | UnsetType = UNSET
+    anew: Literal[True] | UnsetType = UNSET
 
 
 _decode = msgspec.json.Decoder(SignedHead).decode
@@ -85,6 +92,7 @@ class HeadsCheck:
     ) -> None:
         self.problems: list[Damage] = []
         self.lines = 0
+        self.restored: list[SignedHead] = []  # acknowledgements that an older state was put back
         self._marks: dict[SessionId, deque[tuple[int, str, str]]] = {}
         self._positions: dict[int, int] = {}
         self._seen: dict[SessionId, int] = {}  # the last seq that is as it was signed
@@ -139,6 +147,15 @@ class HeadsCheck:
                 reason = f"the log ends at position {ends} and was signed up to {was}"
                 yield Damage(session_id=None, seq=None, reason=reason)
 
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """The last signed position of each partition, by its number."""
+        return {str(number): position for number, position in self._positions.items()}
+
+    def ends(self) -> Mapping[SessionId, tuple[int, str]]:
+        """Last signed seq and hash (hex) of each session."""
+        return {session_id: marks[-1][:2] for session_id, marks in self._marks.items() if marks}
+
     def knows(self, session_id: SessionId) -> bool:
         """Whether a session was ever signed."""
         return session_id in self._marks
@@ -168,18 +185,27 @@ class HeadsCheck:
                 head.public_key, bytes.fromhex(signed["signature"].decode()), signed["head"]
             ):
                 self._report(number, "has a signature that is not the signer's")
-            elif head.prev != prev:
+            elif head.prev != prev and not (head.anew is True and self.lines == 0):
                 self._report(number, "does not follow the line before it")
             prev = link_of(line)
             self._take(head)
 
     def _take(self, head: SignedHead) -> None:
         self.lines += 1
+        if head.restored is True:
+            self.restored.append(head)
+            self._positions.clear()
+            for session_id in head.sessions:
+                self._marks.pop(session_id, None)
         for partition, position in head.positions.items():
             if partition.isdecimal():
                 self._positions[int(partition)] = position
         for session_id, (seq, hash_) in head.sessions.items():
-            self._marks.setdefault(session_id, deque()).append((seq, hash_, head.at))
+            marks = self._marks.setdefault(session_id, deque())
+            # Lines that begin anew say again what was said; what is signed at a seq covers all before it.
+            is_said = bool(marks) and (seq < marks[-1][0] or marks[-1][:2] == (seq, hash_))
+            if seq > 0 and not is_said:
+                marks.append((seq, hash_, head.at))
 
     def _report(self, number: int, reason: str) -> None:
         text = f"line {number} of the signed heads {reason}"

@@ -775,6 +775,19 @@ class SessionErased(Deed, frozen=True, kw_only=True):
     owner: Owner
 
 
+class LogRestored(Deed, frozen=True, kw_only=True):
+    """An older state of the log was put back, and that was acknowledged.
+
+    Attributes:
+        sessions: that lost events, those that are gone among them.
+        events: that are gone for certain.
+    """
+
+    TYPE = "log_restored"
+    sessions: int
+    events: int
+
+
 AuditEvent = (
     LoginSucceeded
     | LoginFailed
@@ -786,6 +799,7 @@ AuditEvent = (
     | SessionRead
     | SessionExported
     | SessionErased
+    | LogRestored
 )
 
 

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from navi.adapters.files.heads_file import HeadsFile
+from navi.adapters.files.heads_file import HeadsFile, all_heads
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.heads_bus import InMemoryHeadsBus
 from navi.adapters.signing import verify_signature
 from navi.application.audit import sign_heads
+from navi.application.audit.restored import Lost, acknowledge, find_lost
 from navi.application.audit.sign_heads import SignHeads
 from navi.application.audit.verify_log import verify_log, verify_session
 from navi.domain.log.heads import HeadsCheck, link_of
@@ -335,3 +336,84 @@ async def test_heads_of_somebody_who_is_not_trusted_show(scene: Scene) -> None:
     verdict = await verify_log(scene.log, scene.signed(trusted=2))
 
     assert "signed by a key that is not known" in verdict.problems[0].reason
+
+
+# --- an older state that was put back ---
+
+
+async def acknowledge_restore(scene: Scene) -> Lost:
+    lost = await find_lost(scene.log, scene.signed().ends(), scene.signed().positions)
+    journal = HeadsFile(scene.path, log_id=LOG)
+    await acknowledge(journal, lost, log_id=LOG, clock=ManualClock(), signer=signer_of(1))
+    return lost
+
+
+@pytest.mark.parametrize("grows_first", [False, True], ids=["at once", "after it has grown again"])
+async def test_what_was_put_back_is_signed_only_once_that_is_acknowledged(
+    scene: Scene, grows_first: bool
+) -> None:
+    first, second = await signed(scene)
+    third = await scene.session("a")
+    await scene.signing().sign()
+    scene.log.keep(lambda row: row.session_id != third and (row.session_id, row.seq) != (second, 3))
+    if grows_first:  # beyond what was signed, and not as it was
+        for name in "cdefgh":
+            [head] = await scene.log.sessions([second])
+            await scene.log.append(batch(second, head.seq, named(name)))
+    before = len(scene.lines)
+    signing = scene.signing()
+    scene.door.is_open = True
+    await signing.sign()
+    assert (len(scene.lines), scene.door.is_open) == (before, False)
+    assert not (await verify_log(scene.log, scene.signed())).ok
+
+    lost = await acknowledge_restore(scene)
+    scene.door.is_open = True
+    await scene.session("new")
+    await signing.sign()
+
+    assert set(lost.sessions) == {second, third}
+    assert lost.sessions[third] == (0, "0" * 64)
+    assert (await verify_log(scene.log, scene.signed())).problems == ()
+    assert [head.sessions for head in scene.signed().restored] == [lost.sessions]
+    scene.log.keep(lambda row: (row.session_id, row.seq) != (first, 3))
+    cut = await verify_session(scene.log, first, scene.signed())
+    assert [(p.session_id, p.seq) for p in cut.problems] == [(first, 3)]
+
+
+async def test_a_log_that_has_all_that_was_signed_has_nothing_to_acknowledge(scene: Scene) -> None:
+    await signed(scene)
+    await scene.session("later")
+
+    lost = await find_lost(scene.log, scene.signed().ends(), scene.signed().positions)
+
+    assert lost.is_nothing
+
+
+# --- its length ---
+
+
+async def test_a_long_file_is_begun_anew_and_says_no_less(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_heads, "FULL_BYTES", 1_000)
+    monkeypatch.setattr(sign_heads, "MUCH_LONGER", 0)
+    monkeypatch.setattr(sign_heads, "MAX_SESSIONS", 3)
+    signing = scene.signing()
+    sessions: list[SessionId] = []
+    for _ in range(12):
+        sessions.append(await scene.session("a"))
+        await signing.sign()
+
+    before = scene.path.with_name("heads.1.jsonl").read_bytes()
+    every = await asyncio.to_thread(lambda: list(all_heads(scene.path)))
+    alone, both = scene.signed(), scene.signed(every)
+    for check in (alone, both):
+        assert set(check.ends()) == set(sessions)
+        assert (await verify_log(scene.log, check)).problems == ()
+    assert len(before) + len(scene.path.read_bytes()) < 10_000
+    assert scene.bus.lines[-len(scene.lines) :] == scene.lines
+    scene.log.keep(lambda row: row.session_id != sessions[0])
+    assert not (await verify_log(scene.log, scene.signed())).ok
+    # Whoever takes the beginning away shows: only a first line may follow one that is not there.
+    assert not (await verify_log(scene.log, scene.signed(scene.lines[1:]))).ok

@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -242,7 +242,9 @@ class PostgresEventLog:
     async def sessions_of(self, owner: Owner) -> tuple[SessionId, ...]:
         return await self._reader.sessions_of(owner)
 
-    async def texts_in_use(self, hashes: Sequence[str], *, besides: SessionId) -> frozenset[str]:
+    async def texts_in_use(
+        self, hashes: Sequence[str], *, besides: Collection[SessionId]
+    ) -> frozenset[str]:
         return await self._reader.texts_in_use(hashes, besides=besides)
 
     async def prune(

@@ -155,7 +155,7 @@ SESSIONS_OF = "select session_id::text from navi.session where owner = $1 order 
 TEXTS_IN_USE = """
     select distinct used[1] as hash
       from navi.event e, regexp_matches(e.data::text, '"([0-9a-f]{64})"', 'g') as used
-     where e.type in ('model_called', 'image_shown') and e.session_id <> $1 and used[1] = any($2::text[])"""
+     where e.type in ('model_called', 'image_shown') and e.session_id <> all($1::uuid[]) and used[1] = any($2::text[])"""
 
 ENSURE_PARTITION = "select navi.ensure_partition($1)"
 LOCK_PARTITIONS = "select pg_advisory_xact_lock(7000, 1)"
