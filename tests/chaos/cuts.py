@@ -23,6 +23,7 @@ AUDITED = frozenset(
         "session_read",
         "session_exported",
         "session_erased",
+        "log_restored",
     }
 )
 CUT_ELSEWHERE = ON_DISK | AUDITED
