@@ -11,6 +11,7 @@ from http import HTTPStatus
 import httpx
 
 from navi.adapters.llm.refusals import decoded, message_of, refusal
+from navi.adapters.llm.streaming_transport import StreamingTransport
 from navi.adapters.llm.wire_json import excerpt
 from navi.adapters.tls import trust_of
 from navi.domain.vocabulary.errors import BadInput, ModelFailure
@@ -68,11 +69,11 @@ class Endpoint:
             timeout=httpx.Timeout(
                 None, connect=CONNECT_SECONDS, write=WRITE_SECONDS, pool=CONNECT_SECONDS
             ),
-            # Kept connections race with servers that close them after the same 5 s as httpx
-            # (uvicorn, so vLLM): a call would fail for no reason that anybody could see.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+            # It keeps no connection for the next request. Kept ones race with servers that close them
+            # after the same 5 s as httpx (uvicorn, so vLLM): a call would fail for no reason that
+            # anybody could see.
+            transport=StreamingTransport(trust_of(url)),
             trust_env=False,
-            verify=trust_of(url),
             follow_redirects=False,
         )
 
@@ -81,7 +82,7 @@ class Endpoint:
         """The URL without user, password and query."""
         return str(self._url.copy_with(userinfo=b"", query=None, fragment=None)).rstrip("/")
 
-    async def post(
+    def post(
         self, path: str, body: bytes, *, purpose: Purpose, call_id: CallId
     ) -> AsyncGenerator[bytes, None]:
         """Send a body and give the bytes of the answer as they come.
@@ -97,9 +98,7 @@ class Endpoint:
             "X-Navi-Call": call_id,
         }
         request = self._client.build_request("POST", self._at(path), content=body, headers=headers)
-        async with aclosing(self._exchange(request)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        return self._exchange(request)
 
     async def fetch(
         self, path: str, body: bytes | None = None, *, within: float, beside_v1: bool = False
@@ -181,7 +180,9 @@ class Endpoint:
                     raise ModelFailure(
                         "protocol", f"{self.address}: answers in encoding {excerpt(encoding)!r}"
                     )
-                async for chunk in response.aiter_raw():
+                assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - as sent
+                # Not `aiter_raw`, which counts and cuts what comes once more.
+                async for chunk in response.stream:
                     yield chunk
             finally:
                 await response.aclose()
@@ -209,9 +210,7 @@ class Endpoint:
 
     def _broken(self, error: httpx.HTTPError) -> ModelFailure:
         reason = excerpt(self._redacted(str(error) or type(error).__name__))
-        # httpx has one class for a cut connection and for an answer that is not HTTP.
-        cut = "disconnected" in reason or "peer closed" in reason
-        if isinstance(error, httpx.RemoteProtocolError) and not cut:
+        if isinstance(error, httpx.RemoteProtocolError):
             return ModelFailure("protocol", f"{self.address}: not an HTTP answer: {reason}")
         if isinstance(error, httpx.ConnectTimeout):
             reason = f"no connection within {CONNECT_SECONDS:g} s"

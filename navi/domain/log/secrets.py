@@ -7,7 +7,7 @@ what was appended.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
@@ -121,7 +121,17 @@ KINDS: tuple[Kind, ...] = (
     ),
 )
 
-_ANCHORED = tuple((kind.anchor, kind) for kind in KINDS)
+
+def _by_mark(kinds: Iterable[Kind]) -> tuple[tuple[str, tuple[Kind, ...]], ...]:
+    """The kinds by something that stands in their anchors, and in few texts."""
+    marked: dict[str, list[Kind]] = {}
+    for kind in kinds:
+        mark = next((mark for mark in ("_", "-") if mark in kind.anchor), kind.anchor)
+        marked.setdefault(mark, []).append(kind)
+    return tuple((mark, tuple(group)) for mark, group in marked.items())
+
+
+_BY_MARK = _by_mark(KINDS)
 
 
 class Secrets:
@@ -132,10 +142,7 @@ class Secrets:
         usable = {name: value for name, value in (values or {}).items() if _is_telling(value)}
         # The longest first: one may be the beginning of another.
         self._values = sorted(usable.items(), key=lambda item: -len(item[1]))
-        self._beginnings = frozenset(
-            value[:n] for value in usable.values() for n in range(SHOWN + 1, len(value))
-        )
-        self._longest_beginning = max(map(len, self._beginnings), default=0)
+        self._begun = [(value[: SHOWN + 1], value) for value in usable.values()]
 
     def mask(self, text: str, *, before: str = "") -> Masked:
         """The text with ``MASK`` in place of every secret; nothing else is changed.
@@ -174,10 +181,14 @@ class Secrets:
 
     def _cut_off_at(self, text: str) -> int:
         """Where the text ends with the beginning of a value; its length where it does not."""
-        for length in range(min(self._longest_beginning, len(text)), SHOWN, -1):
-            if text[-length:] in self._beginnings:
-                return len(text) - length + SHOWN
-        return len(text)
+        cut_off_at = len(text)
+        for begun, value in self._begun:
+            at = text.find(begun, max(0, len(text) - len(value) + 1))
+            while at >= 0 and not value.startswith(text[at:]):
+                at = text.find(begun, at + 1)
+            if at >= 0:
+                cut_off_at = min(cut_off_at, at + SHOWN)
+        return cut_off_at
 
     def _spans(self, text: str) -> list[tuple[int, int, tuple[str, ...]]]:
         """Where secrets stand, in order, those that overlap as one."""
@@ -206,7 +217,9 @@ class Secrets:
 
 def _possible(text: str) -> list[Kind]:
     """The kinds whose anchor stands in the text: for almost every piece of text none."""
-    return [kind for anchor, kind in _ANCHORED if anchor in text]
+    return [
+        kind for mark, kinds in _BY_MARK if mark in text for kind in kinds if kind.anchor in text
+    ]
 
 
 class _Found(NamedTuple):

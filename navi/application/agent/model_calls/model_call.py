@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from navi.application.agent.model_calls.alarm import Alarm
 from navi.application.agent.model_calls.model_queue import any_set
 from navi.application.agent.model_calls.show_text import ShownText
 from navi.application.session.record import Record
@@ -129,7 +130,9 @@ class ModelCall:
         self._attention = attention
         self._unheeded = 0  # characters that came since the last look
         self._sent = clock.monotonic()
+        self._deadline = self._sent  # for the next sign of life
         self._first_chunk: float | None = None
+        self._tool_calls_came = False
         self._bytes = 0
 
     @property
@@ -177,82 +180,93 @@ class ModelCall:
             ModelFailure: of the stream, or ``timeout_first_chunk``, ``timeout_chunk``, ``preempted``.
         """
         self._sent = self._clock.monotonic()
-        halted = asyncio.ensure_future(self.record.halt.wait())
-        wanted = asyncio.ensure_future(give_way.wait())
+        self._deadline = self._sent + first
+        alarm = Alarm()
         async with aclosing(chunks):
-            coming = asyncio.ensure_future(anext(chunks))
+            reading = asyncio.ensure_future(self._read(chunks, alarm, later=later))
+            halted = asyncio.ensure_future(self.record.halt.wait())
+            wanted = asyncio.ensure_future(give_way.wait())
+            for task in (reading, halted, wanted):
+                task.add_done_callback(alarm.ring)
             try:
-                return await self._follow(chunks, coming, halted, wanted, first=first, later=later)
+                return await self._follow(reading, halted, wanted, alarm, first=first, later=later)
             finally:
-                halted.cancel()
-                wanted.cancel()
+                alarm.stop()
+                for task in (reading, halted, wanted):
+                    task.cancel()
+                await asyncio.wait({reading})
+                if not reading.cancelled():
+                    reading.exception()  # looked at, so that asyncio does not report it
 
     async def _follow(
         self,
-        chunks: AsyncGenerator[ModelChunk, None],
-        coming: "asyncio.Future[ModelChunk]",
+        reading: "asyncio.Future[FinalChunk]",
         halted: "asyncio.Future[Literal[True]]",
         wanted: "asyncio.Future[Literal[True]]",
+        alarm: Alarm,
         *,
         first: float,
         later: float,
     ) -> FinalChunk | None:
-        deadline = self._sent + first
+        """Log what is read, a delta a time slot."""
         final: FinalChunk | None = None
-        tool_calls_came = False
-        try:
-            while final is None or (self._shows and self.shown.pending):
-                now = self._clock.monotonic()
-                waits = {halted} if final is not None else {halted, wanted, coming}
-                due = self.shown.due(now) if self._shows else deadline
-                until = min(deadline, due) if final is None else due
-                await asyncio.wait(
-                    waits, timeout=max(0.0, until - now), return_when=asyncio.FIRST_COMPLETED
-                )
-                if halted.done():
-                    return None
-                if wanted.done() and final is None:
-                    raise ModelFailure("preempted", "gave way to a message")
-                now = self._clock.monotonic()
-                if final is None and coming.done():
-                    chunk = _result(coming)
-                    await failpoint("model.chunk")
-                    if self._first_chunk is None:
-                        self._first_chunk = now
-                    deadline = min(now + later, self._sent + MAX_CALL_SECONDS)
-                    self._weigh(chunk)
-                    match chunk:
-                        case ThinkingChunk(text=text):
-                            self.shown.think(text)
-                            self._heed("thinking", len(text))
-                        case TextChunk(text=text):
-                            self.shown.say(text)
-                            final = self._heard_enough()
-                            self._heed("text", len(text))
-                        case ToolCallChunk():
-                            tool_calls_came = True
-                        case FinalChunk():
-                            final = chunk
-                            self._counted = chunk.usage
-                    if final is not None:
-                        self._written = self._calls_in_text(final)
-                        if self._written:
-                            self.shown.drop_calls()
-                        self.shown.end()
-                    else:
-                        coming = asyncio.ensure_future(anext(chunks))
-                elif final is None and now >= deadline:
-                    raise self._silence(first=first, later=later, tool_calls_came=tool_calls_came)
-                if self._shows and (events := self.shown.take(now)):
-                    await self.record(*events)
-                    self.shown.logged(self._clock.monotonic())
-            return final
-        finally:
-            if not coming.done():
-                coming.cancel()
-                await asyncio.wait({coming})
-            elif not coming.cancelled():
-                coming.exception()  # looked at, so that asyncio does not report it
+        while final is None or (self._shows and self.shown.pending):
+            now = self._clock.monotonic()
+            due = self.shown.due(now) if self._shows else self._deadline
+            await alarm.wait((min(self._deadline, due) if final is None else due) - now)
+            if halted.done():
+                return None
+            if wanted.done() and final is None:
+                raise ModelFailure("preempted", "gave way to a message")
+            now = self._clock.monotonic()
+            if self._shows and (events := self.shown.take(now)):
+                await self.record(*events)
+                self.shown.logged(self._clock.monotonic())
+            if final is None:
+                if reading.done():
+                    final = reading.result()
+                elif now >= self._deadline:
+                    raise self._silence(first=first, later=later)
+        return final
+
+    async def _read(
+        self, chunks: AsyncGenerator[ModelChunk, None], alarm: Alarm, *, later: float
+    ) -> FinalChunk:
+        """Take the reply in as it comes, up to its end.
+
+        Raises:
+            ModelFailure: of the stream, or of what stands in it.
+        """
+        final: FinalChunk | None = None
+        async for chunk in chunks:
+            await failpoint("model.chunk")
+            now = self._clock.monotonic()
+            if self._first_chunk is None:
+                self._first_chunk = now
+            self._deadline = min(now + later, self._sent + MAX_CALL_SECONDS)
+            self._weigh(chunk)
+            match chunk:
+                case ThinkingChunk(text=text):
+                    self.shown.think(text)
+                    self._heed("thinking", len(text))
+                case TextChunk(text=text):
+                    self.shown.say(text)
+                    final = self._heard_enough()
+                    self._heed("text", len(text))
+                case ToolCallChunk():
+                    self._tool_calls_came = True
+                case FinalChunk():
+                    final = chunk
+                    self._counted = chunk.usage
+            if final is not None:
+                self._written = self._calls_in_text(final)
+                if self._written:
+                    self.shown.drop_calls()
+                self.shown.end()
+                return final
+            if self._shows:
+                alarm.within(self.shown.due(now) - now)
+        raise ModelFailure("protocol", "the stream ended without its end mark")
 
     def _weigh(self, chunk: ModelChunk) -> None:
         """Raise when a reply grows beyond the size of an event."""
@@ -291,7 +305,7 @@ class ModelCall:
                 "runaway", f"the model repeated itself without end: {repeated.words}"
             )
 
-    def _silence(self, *, first: float, later: float, tool_calls_came: bool) -> ModelFailure:
+    def _silence(self, *, first: float, later: float) -> ModelFailure:
         if self._first_chunk is None:
             return ModelFailure(
                 "timeout_first_chunk", f"the model server sent nothing for {first:g} s"
@@ -299,7 +313,7 @@ class ModelCall:
         return ModelFailure(
             "timeout_chunk",
             f"the model server fell silent for {later:g} s in mid-stream",
-            tool_calls_came=tool_calls_came,
+            tool_calls_came=self._tool_calls_came,
         )
 
     def _calls_in_text(self, final: FinalChunk) -> tuple[RequestedCall, ...]:
@@ -335,13 +349,6 @@ class ModelCall:
             written=text if written else UNSET,
             estimate=estimate(final.usage, prompt=self._prompt, said=said),
         )
-
-
-def _result(coming: "asyncio.Future[ModelChunk]") -> ModelChunk:
-    try:
-        return coming.result()
-    except StopAsyncIteration:
-        raise ModelFailure("protocol", "the stream ended without its end mark") from None
 
 
 def _tool_call(call: RequestedCall, schemas: Mapping[str, JsonObject], ids: Ids) -> ToolCall:

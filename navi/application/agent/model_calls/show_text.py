@@ -41,7 +41,8 @@ class ShownText:
         self._maybe_calls: list[str] = []  # text that is held back because it may be tool calls
         self._secrets = secrets
         self._waiting: deque[tuple[Kind, list[_Piece]]] = deque()
-        self._held = ""
+        self._held: list[str] = []
+        self._unlooked = False  # at ``_held``: some of it may be shown
         self._held_kind: Kind = "thinking"
         self._before = ""  # the end of what stands before it
         self._thinking: list[str] = []
@@ -100,7 +101,7 @@ class ShownText:
         """The stream has ended: release what was held back."""
         if self._calls is not None:
             self._show_maybe_calls()
-        self._release(len(self._held))
+        self._release(whole=True)
 
     def _show_maybe_calls(self) -> None:
         text = "".join(self._maybe_calls)
@@ -111,13 +112,17 @@ class ShownText:
 
     def _gather(self, kind: Kind, text: str) -> None:
         if kind != self._held_kind:
-            self._release(len(self._held))
+            self._release(whole=True)
             self._held_kind, self._before = kind, ""
-        self._held += text
-        self._release(self._secrets.open_at(self._held, before=self._before))
+        self._held.append(text)
+        self._unlooked = True
 
-    def _release(self, length: int) -> None:
-        text, self._held = self._held[:length], self._held[length:]
+    def _release(self, *, whole: bool) -> None:
+        """Mask what was held back, all of it or what can become no secret any more; it waits from here on."""
+        held = "".join(self._held)
+        length = len(held) if whole else self._secrets.open_at(held, before=self._before)
+        text, rest = held[:length], held[length:]
+        self._held, self._unlooked = [rest] if rest else [], False
         if not text:
             return
         masked = self._secrets.mask(text, before=self._before)
@@ -128,11 +133,15 @@ class ShownText:
 
     def due(self, now: float) -> float:
         """When the next delta is due; never while nothing is pending."""
-        return max(now, self._next_slot) if self._waiting else now + 3600
+        return max(now, self._next_slot) if self._waiting or self._unlooked else now + 3600
 
     def take(self, now: float) -> tuple[Shown, ...]:
         """The delta to log now, if any."""
-        if not self._waiting or now < self._next_slot:
+        if now < self._next_slot:
+            return ()
+        if self._unlooked:
+            self._release(whole=False)
+        if not self._waiting:
             return ()
         self._taken_at, self._next_slot = now, now + SLOT  # until `logged` knows better
         kind, pieces = self._waiting.popleft()

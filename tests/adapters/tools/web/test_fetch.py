@@ -7,21 +7,15 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Generator, Sequence
-from datetime import timedelta
 from pathlib import Path
 
 import brotli
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
-from navi.adapters.system import SystemClock
 from navi.adapters.tools.web.fetch import MAX_BYTES, Fetched, NotFetched, fetch
 from navi.adapters.tools.web.network import CheckedNetwork, Deadline
 from navi.domain.tools.web_addresses import Refused, parse_allowed
+from tests.support.certificates import self_signed
 from tests.support.web_server import Answer, WebServer, answer, redirect, web_server
 
 MIB = 2**20
@@ -377,25 +371,7 @@ def test_where_nobody_listens_is_said() -> None:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A key and the certificate of ``shop.example`` that it signed itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "shop.example")])
-    now = SystemClock().now()
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("shop.example")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    file.write_bytes(secret + signed.public_bytes(Encoding.PEM))
-    return file
+    return self_signed(tmp_path_factory.mktemp("tls") / "both.pem", "shop.example")
 
 
 def test_tls_is_for_the_name_and_not_for_the_address(
