@@ -55,12 +55,23 @@ SCROLL = """([frames, step]) => new Promise((done) => {
   const seen = new Set();
   const next = () => {
     box.scrollTop += left > frames / 2 ? -step : step;
-    if (left % 10 === 0) for (const article of box.querySelectorAll('[data-key]')) seen.add(article.dataset.key);
+    if (left % 30 === 0) for (const article of box.querySelectorAll('[data-key]')) seen.add(article.dataset.key);
     shown = seen.size;
     if (--left > 0) requestAnimationFrame(next);
     else done(shown);
   };
   box.focus();
+  requestAnimationFrame(next);
+})"""
+
+TO_AND_FRO = """([frames, step]) => new Promise((done) => {
+  const box = document.querySelector('[role=log]');
+  let left = frames;
+  const next = () => {
+    box.scrollTop += left % 24 < 12 ? -step : step;
+    if (--left > 0) requestAnimationFrame(next);
+    else done();
+  };
   requestAnimationFrame(next);
 })"""
 
@@ -113,7 +124,8 @@ async def _opening(
     browser: Browser, navi: NaviProcess, session_id: str, size: Size
 ) -> list[Measured]:
     times: list[float] = []
-    loaded = await _first_load(browser, navi)
+    loaded = await _first_load(browser, navi, "/")
+    loaded_open = await _first_load(browser, navi, f"/s/{session_id}")
     for _ in range(size.rounds):
         async with _tab(browser, navi) as (page, _):
             await page.add_init_script(FIRST_SHOWN)
@@ -131,11 +143,12 @@ async def _opening(
             what="the first load, with its headers and what the page asks of navi",
             value=loaded,
             unit="bytes",
+            beside={"of that session": loaded_open},
         ),
     ]
 
 
-async def _first_load(browser: Browser, navi: NaviProcess) -> float:
+async def _first_load(browser: Browser, navi: NaviProcess, address: str) -> float:
     sizes: list[float] = []
 
     def finished(loading: dict[str, Any]) -> None:
@@ -144,7 +157,7 @@ async def _first_load(browser: Browser, navi: NaviProcess) -> float:
     async with _tab(browser, navi) as (page, devtools):
         devtools.on("Network.loadingFinished", finished)
         await devtools.send("Network.enable")
-        await page.goto("/")
+        await page.goto(address)
         await page.get_by_role("textbox", name="Message").wait_for()
         await page.wait_for_load_state("networkidle")
     return sum(sizes)
@@ -156,6 +169,9 @@ async def _scrolling(browser: Browser, navi: NaviProcess, session_id: str, size:
         await page.get_by_role("article").last.wait_for()
         await page.wait_for_load_state("networkidle")
         await page.evaluate(WATCH_FRAMES)
+        # To and fro over what is drawn: what scrolling costs this machine without anything new.
+        await page.evaluate(TO_AND_FRO, [size.scrolled // 6, SCROLLED_A_FRAME])
+        to_and_fro: list[float] = await page.evaluate("() => window.gaps.splice(0)")
         before = await _script_time(devtools)
         seen = await page.evaluate(SCROLL, [size.scrolled, SCROLLED_A_FRAME])
         busy = await _script_time(devtools) - before
@@ -169,6 +185,9 @@ async def _scrolling(browser: Browser, navi: NaviProcess, session_id: str, size:
             "frames": len(gaps),
             "late": len(late),
             "longest, ms": max(gaps),
+            "late over what is drawn, %": 100
+            * sum(gap > LATE for gap in to_and_fro)
+            / len(to_and_fro),
             "items that came into sight": seen,
             "work a frame, ms": 1000 * busy / len(gaps),
         },

@@ -43,6 +43,7 @@ async def test_a_session_of_5000_messages(page: Page, navi: NaviProcess, tmp_pat
     assert (await page.evaluate(COST))["articles"] <= 200
     await expect(log.get_by_text(f"Answer {TURNS},")).not_to_be_in_viewport()
     await page.get_by_role("button", name="To the end").click()
+    await expect(page.get_by_role("log", name="Conversation")).to_be_focused()
     await expect(log.get_by_text(f"Answer {TURNS},")).to_be_in_viewport()
 
     # By keys, from the end to the beginning and back to the input.

@@ -112,6 +112,7 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
   const onKeyDown = (event) => {
     // Enter that ends the writing of a character by an input method sends nothing.
     if (event.isComposing || event.keyCode === 229 || completion.onKeyDown(event)) return;
+    if (event.key === "Escape" && isRunning && at === null) session.stop();
     if (event.key !== "Enter" || event.shiftKey) return;
     const isSent = enterSends.value ? !event.altKey : event.ctrlKey || event.metaKey;
     if (!isSent && !event.altKey) return;
@@ -177,7 +178,7 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
         </button>
         <${ProfileSelect} chosen=${session ? session.row.value?.profile_id : newProfile} onChoose=${chooseProfile} />
         <span class="space"></span>
-        ${(isRunning || canStop) && at === null && html`<button type="button" onClick=${() => session.stop()}>${t("stop")}</button>`}
+        ${(isRunning || canStop) && at === null && html`<button type="button" title=${t("stop-by-key")} onClick=${() => session.stop()}>${t("stop")}</button>`}
         ${isRunning && at === null
           ? html`
               <button type="button" disabled=${isBusy} title=${t("steer-explained")} onClick=${() => submit("steer")}>${t("steer")}</button>

@@ -39,6 +39,9 @@ export function Conversation({ session, state }) {
     if (parts.length) performance.mark("conversation-shown");
   }, [parts.length > 0]);
 
+  /** What was clicked may have gone with what it did. */
+  const keepFocus = () => document.activeElement === document.body && box.current?.focus();
+
   const last = state.turns.findLast((turn) => turn.status !== "between");
   return html`
     <div class="conversation-frame">
@@ -54,7 +57,7 @@ export function Conversation({ session, state }) {
       >
         <div class="turns" ref=${content}>
           ${(from > 0 || session.log.from > 0) &&
-          html`<button class="plain earlier" onClick=${() => reading.showEarlier()}>${t("load-earlier")}</button>`}
+          html`<button class="plain earlier" onClick=${() => reading.showEarlier().then(keepFocus)}>${t("load-earlier")}</button>`}
           ${shown.map(
             ({ turn, begin, end }) => html`<${Turn}
               key=${turn.key}
@@ -70,7 +73,7 @@ export function Conversation({ session, state }) {
         </div>
       </div>
       ${leftAt &&
-      html`<button class="to-end" onClick=${() => reading.toEnd()}>
+      html`<button class="to-end" onClick=${() => reading.toEnd().then(keepFocus)}>
         <${DownIcon} />${isSame(leftAt, parts.at(-1)) ? t("to-the-end") : t("new-below")}
       </button>`}
     </div>

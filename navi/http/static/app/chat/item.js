@@ -3,13 +3,13 @@
 import { html } from "../html.js";
 import { lazy } from "../lazy.js";
 import { Answer } from "./answer.js";
-import { Note } from "./note.js";
-import { PlanCard } from "./plan_card.js";
-import { SubagentCard } from "./subagent_card.js";
-import { TakenIn } from "./taken_in.js";
 import { ToolCard } from "./tool_card.js";
 import { UserMessage } from "./user_message.js";
 
+const Note = lazy(() => import("./note.js").then((module) => module.Note), { isQuiet: true });
+const PlanCard = lazy(() => import("./plan_card.js").then((module) => module.PlanCard), { isQuiet: true });
+const SubagentCard = lazy(() => import("./subagent_card.js").then((module) => module.SubagentCard), { isQuiet: true });
+const TakenIn = lazy(() => import("./taken_in.js").then((module) => module.TakenIn), { isQuiet: true });
 const SummaryCard = lazy(() => import("./summary_card.js").then((module) => module.SummaryCard), { isQuiet: true });
 
 // Each is drawn again only when what it is given has changed: a turn changes with every event in it, so

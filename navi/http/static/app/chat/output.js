@@ -12,6 +12,10 @@ export function Output({ name, text, isLive = false }) {
   const [isWhole, setWhole] = useState(false);
   const place = useRef();
   const shown = isWhole ? text : isLive ? text.slice(-SHOWN) : beginningOf(text);
+  const showWhole = () => {
+    setWhole(true);
+    place.current.focus(); // the button goes
+  };
   useLayoutEffect(() => {
     if (isLive) place.current.scrollTop = place.current.scrollHeight;
   }, [shown, isLive]);
@@ -21,7 +25,7 @@ export function Output({ name, text, isLive = false }) {
       <pre tabindex="0" dir="auto" class=${isWhole ? "whole" : ""} ref=${place}>${shown}</pre>
       ${shown.length < text.length &&
       !isLive &&
-      html`<button onClick=${() => setWhole(true)}>${t("show-all", { count: text.length })}</button>`}
+      html`<button onClick=${showWhole}>${t("show-all", { count: text.length })}</button>`}
     </section>
   `;
 }

@@ -179,12 +179,17 @@ function isMarkedIn(element) {
   return Boolean(selection && !selection.isCollapsed && element.contains(selection.anchorNode));
 }
 
+/** Give the input the focus. */
+export function focusInput() {
+  document.querySelector(".composer textarea")?.focus();
+}
+
 /** Move between the articles of a conversation by the keys that are for it. */
 export async function onKey(event, reading) {
   const { target, currentTarget: box } = event;
   if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
   if (event.key === "Escape") {
-    document.querySelector(".composer textarea")?.focus();
+    focusInput();
     return;
   }
   const key = { j: "ArrowDown", k: "ArrowUp" }[event.key] ?? event.key;

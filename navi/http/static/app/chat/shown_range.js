@@ -1,7 +1,8 @@
 // Which part of a conversation is drawn: its end, or a piece around where somebody reads, that moves with
 // the reader. However long a session is, a page draws no more than this.
 
-const STEP = 40; // items that come in at a time
+const STEP = 40; // items that are drawn at first, and on either side of one that was looked for
+const MORE = 16; // items that come in while somebody scrolls: what is drawn within a frame
 const MOST = 160; // items drawn at once, unless they came while somebody was reading
 
 /** The end of the conversation, wherever that is. */
@@ -31,13 +32,13 @@ export function indicesOf(range, parts) {
 /** The range with more before it. */
 export function earlier(range, parts) {
   const [from, until] = indicesOf(range, parts);
-  return rangeOf(parts, from - STEP, Math.min(until, from - STEP + MOST));
+  return rangeOf(parts, from - MORE, Math.min(until, from - MORE + MOST));
 }
 
 /** The range with more after it. */
 export function later(range, parts) {
   const [from, until] = indicesOf(range, parts);
-  return rangeOf(parts, Math.max(from, until + STEP - MOST), until + STEP);
+  return rangeOf(parts, Math.max(from, until + MORE - MOST), until + MORE);
 }
 
 /** A range with what stands at an index in its middle. */

@@ -4,13 +4,14 @@ import { html, memo, useRef } from "../html.js";
 import { lazy } from "../lazy.js";
 import { t } from "../strings.js";
 import { aboutTool } from "./about_tool.js";
-import { Approval, Decision } from "./approval.js";
 import { Card } from "./card.js";
 import { Elapsed } from "./elapsed.js";
 import { Output } from "./output.js";
 import { Pictures } from "./pictures.js";
 import { StateShape, StateWord } from "./state_words.js";
 
+const Approval = lazy(() => import("./approval.js").then((module) => module.Approval), { isQuiet: true });
+const Decision = lazy(() => import("./approval.js").then((module) => module.Decision), { isQuiet: true });
 const MadeFiles = lazy(() => import("./made_files.js").then((module) => module.MadeFiles), { isQuiet: true });
 
 export const ToolCard = memo(({ item, session, isAsked = true }) => {
@@ -27,7 +28,7 @@ export const ToolCard = memo(({ item, session, isAsked = true }) => {
         <${StateWord} state=${item.state} /> <${TimeOf} item=${item} />
       `}
       beside=${html`
-        ${isAsked && html`<${Approval} key=${item.callId} item=${item} session=${session} after=${head} />`}
+        ${isAsked && item.approval && html`<${Approval} key=${item.callId} item=${item} session=${session} after=${head} />`}
         ${item.images?.length > 0 && html`<${Pictures} session=${session} pictures=${item.images} />`}
       `}
     >
@@ -45,7 +46,7 @@ export function TimeOf({ item }) {
 function Opened({ item, session }) {
   const isRunning = item.state === "running";
   return html`
-    <${Decision} approval=${item.approval} />
+    ${item.approval && html`<${Decision} approval=${item.approval} />`}
     <${Arguments} args=${item.arguments} />
     ${item.output && html`<${Output} name=${t(isRunning ? "output" : "result")} text=${String(item.output)} isLive=${isRunning} />`}
     ${item.isTruncated && html`<p class="fine">${t("result-cut")}</p>`}

@@ -3,6 +3,7 @@
 import { html, memo } from "../html.js";
 import { AlertIcon, RetryIcon } from "../icons.js";
 import { t } from "../strings.js";
+import { focusInput } from "./reading.js";
 
 const KINDS = new Set([
   ...["timeout_first_chunk", "timeout_chunk", "connection", "http", "protocol", "interrupted", "overflow"],
@@ -23,12 +24,18 @@ const CUT_SHORT = [
   { is: (turn) => turn.isTruncated, words: "answer-cut" },
 ];
 
+/** Say it; what was clicked goes with that, and the focus to where one says more. */
+function say(session, { content, files = [] }) {
+  session.outbox.send({ content, files });
+  focusInput();
+}
+
 function CutShort({ words, session, isLast }) {
   const canGoOn = isLast && session.moment.value === null && session.outbox.messages.value.length === 0;
   return html`
     <div class="turn-end fine">
       <p>${t(words)}</p>
-      ${canGoOn && html`<button onClick=${() => session.outbox.send({ content: t("go-on-said") })}>${t("go-on")}</button>`}
+      ${canGoOn && html`<button onClick=${() => say(session, { content: t("go-on-said") })}>${t("go-on")}</button>`}
     </div>
   `;
 }
@@ -42,7 +49,7 @@ function Failed({ turn, session, isLast }) {
       <p><${AlertIcon} /> <strong>${t(`failed-${KINDS.has(kind) ? kind : "other"}`)}</strong></p>
       <p class="fine" dir="auto">${error}</p>
       ${canRetry &&
-      html`<button onClick=${() => session.outbox.send({ content: message.content, files: message.files })}><${RetryIcon} /> ${t("retry")}</button>`}
+      html`<button onClick=${() => say(session, message)}><${RetryIcon} /> ${t("retry")}</button>`}
     </div>
   `;
 }

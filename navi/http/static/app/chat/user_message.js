@@ -5,6 +5,7 @@ import { ForkIcon, PencilIcon, RetryIcon } from "../icons.js";
 import { t } from "../strings.js";
 import { CopyButton } from "./copy_button.js";
 import { Files } from "./pictures.js";
+import { focus } from "./reading.js";
 
 const LONG = 2500; // characters from which a message is clipped until somebody wants all of it
 const LONG_LINES = 25;
@@ -19,6 +20,10 @@ export const UserMessage = memo(({ item, session }) => {
   const end = () => {
     setChanging(false);
     pencil.current?.focus();
+  };
+  const showWhole = ({ target }) => {
+    setWhole(true);
+    focus(target.closest("article")); // the button goes
   };
   const can = item.state === "delivered" || item.state === "withdrawn";
   return html`
@@ -45,7 +50,7 @@ export const UserMessage = memo(({ item, session }) => {
       ${isChanging
         ? html`<${Change} content=${item.content} onSay=${(content) => session.sayAgain(item, content)} onEnd=${end} />`
         : html`<div class=${isClipped ? "said clipped" : "said"} dir="auto">${item.content}</div>`}
-      ${!isChanging && isClipped && html`<button onClick=${() => setWhole(true)}>${t("show-all", { count: item.content.length })}</button>`}
+      ${!isChanging && isClipped && html`<button onClick=${showWhole}>${t("show-all", { count: item.content.length })}</button>`}
       ${item.files?.length > 0 && html`<${Files} session=${session} names=${item.files} />`}
     </article>
   `;

@@ -6,15 +6,18 @@ import { buffers } from "../folds/context.js";
 import { html, memo, useEffect, useMemo, useState } from "../html.js";
 import { profileName } from "../session/profiles.js";
 import { t, time, tokens } from "../strings.js";
+import { stylesheet } from "../stylesheet.js";
 import { Bar, useWindow } from "./gauge.js";
 import { PARTS } from "./shares.js";
+
+await stylesheet("../../style/buffers.css", import.meta.url);
 
 const FIRST_ROWS = 200;
 const MORE_ROWS = 500;
 const SHORT = 320; // characters of a message before it is opened
 
 export function ContextView({ session }) {
-  const { state, window, shares, threshold } = useWindow(session);
+  const { state, window, shares, threshold } = useWindow(session, true);
   const isPast = session.moment.value !== null;
   useEffect(() => {
     session.log.reach(0); // what was compressed may stand far back

@@ -7,11 +7,11 @@ import { compression } from "../session/profiles.js";
 import { t, tokens } from "../strings.js";
 import { PARTS, fixedPart, sharesOf } from "./shares.js";
 
-/** The state, shares and window that gauge and view show. */
-export function useWindow(session) {
+/** The state, shares and window that gauge and view show; `isExact` of the view, which tells the parts by name. */
+export function useWindow(session, isExact = false) {
   const state = session.fold(buffers);
   const window = session.row.value?.context_window ?? null;
-  const lengths = state.lastCall?.isAnswered ? fixedPart(session.id, state.lastCall).value : null;
+  const lengths = state.lastCall?.isAnswered ? fixedPart(session.id, state.lastCall, isExact).value : null;
   return { state, window, shares: sharesOf(state, lengths), threshold: compression.value };
 }
 

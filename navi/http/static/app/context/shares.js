@@ -10,24 +10,30 @@ export const PARTS = ["system", "tools", "summary", "memory", "history", "turn"]
 const USUAL = 4; // characters of a token, where nothing better is known
 
 // What every call of a session begins with is long and rarely another: it is asked for once for each
-// pair of hashes, `{system, tools}` in characters; null while nobody has answered.
+// pair of hashes, `{system, tools}` in characters; null while nobody has asked, or answered.
 const fixed = new Map();
 
-/** The characters of system message and tools of a call, a signal; null as long as they are not known. */
-export function fixedPart(sessionId, call) {
+/**
+ * The characters of system message and tools of a call, a signal; null as long as they are not known.
+ *
+ * To know them costs the whole request, so that they are asked for where `isAsked` only.
+ */
+export function fixedPart(sessionId, call, isAsked) {
   const key = `${call.systemSha256} ${call.toolsSha256}`;
-  let found = fixed.get(key);
-  if (!found) {
-    found = signal(null);
-    fixed.set(key, found);
+  const found = fixed.get(key) ?? { lengths: signal(null), isAsked: false };
+  fixed.set(key, found);
+  if (isAsked && !found.isAsked) {
+    found.isAsked = true;
     get(`${pathOf(sessionId, "calls", call.callId)}/request`).then(
       ({ request }) => {
-        found.value = lengthsOf(request);
+        found.lengths.value = lengthsOf(request);
       },
-      () => fixed.delete(key), // asked again with the next call
+      () => {
+        found.isAsked = false; // asked again with the next call
+      },
     );
   }
-  return found;
+  return found.lengths;
 }
 
 function lengthsOf(request) {

@@ -10,6 +10,7 @@ import { go, route } from "../router.js";
 import { Modal } from "../shell/dialogs.js";
 import { clock, t, tokens } from "../strings.js";
 import { compareMessages, compareWords } from "./alignment.js";
+import "./look.js";
 
 const USAGE_TYPES = "session_created,model_called,model_replied,model_call_failed";
 

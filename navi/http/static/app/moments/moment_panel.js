@@ -6,6 +6,7 @@ import { keep, kept } from "../kept.js";
 import { countUntil } from "../session/event_log.js";
 import { t, tokens } from "../strings.js";
 import { momentWords } from "./event_words.js";
+import "./look.js";
 import { ORDER, PLACES } from "./strip.js";
 
 const WIDE = "(min-width: 721px)";

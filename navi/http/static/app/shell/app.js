@@ -9,12 +9,13 @@ import { t } from "../strings.js";
 import { Connection } from "./connection.js";
 import { Dialogs } from "./dialogs.js";
 import { isOpen } from "./drawer.js";
-import { PlacePage } from "./place_page.js";
 import { SessionPage } from "./session_page.js";
 import "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
 import { StartPage } from "./start_page.js";
+import "./way_back.js";
 
+const PlacePage = lazy(() => import("./place_page.js").then((module) => module.PlacePage));
 const SignIn = lazy(() => import("./sign_in.js").then((module) => module.SignIn), { isQuiet: true });
 
 export function App() {

@@ -4,10 +4,13 @@ import { html, useId, useLayoutEffect, useMemo, useRef, useState } from "../html
 import { go } from "../router.js";
 import { leaving, sessions } from "../session/session_list.js";
 import { ago, t } from "../strings.js";
+import { stylesheet } from "../stylesheet.js";
 import { commandsNow } from "./commands.js";
 import { Modal } from "./dialogs.js";
 import { Keys } from "./keys.js";
 import { fits, inOrder, nameOf } from "./session_groups.js";
+
+await stylesheet("../../style/dialogs.css", import.meta.url);
 
 const RECENT = 5; // sessions that are offered before anything is written
 const MOST = 50;

@@ -1,13 +1,14 @@
 // A page that is not about one session: its heading, the way back, and what is loaded for it.
 
 import { BackIcon } from "../icons.js";
-import { effect, html } from "../html.js";
+import { html } from "../html.js";
 import { lazy } from "../lazy.js";
-import { go, route } from "../router.js";
+import { route } from "../router.js";
 import { t } from "../strings.js";
 import { placeName } from "./me_menu.js";
 import { PageHeader } from "./page_header.js";
 import { useTitle } from "./title.js";
+import { goBack } from "./way_back.js";
 
 const place = (load) => lazy(() => load().then((module) => module.Place));
 const VIEW_OF = {
@@ -19,12 +20,6 @@ const VIEW_OF = {
   settings: place(() => import("../places/settings.js")),
 };
 
-// The way back is to what was open before; to the beginning for whoever came here from elsewhere.
-let before = {};
-effect(() => {
-  if (route.value.place === null) before = route.value;
-});
-
 export function PlacePage() {
   const name = route.value.place;
   const title = placeName(name);
@@ -32,7 +27,7 @@ export function PlacePage() {
   return html`
     <main class="session" key=${name}>
       <${PageHeader} title=${title}>
-        <button class="plain" onClick=${() => go(before)}><${BackIcon} />${t("back")}</button>
+        <button class="plain" onClick=${goBack}><${BackIcon} />${t("back")}</button>
       <//>
       <div class="place" tabindex="0"><${VIEW_OF[name]} key=${name} /></div>
     </main>

@@ -11,7 +11,7 @@ const AFTER = 200; // ms after the last letter
 const NOTHING = { query: "", results: [], problem: null };
 
 /** What navi finds for a query: `{query, results, problem}`, of the last query that it has answered. */
-export function useSearch(query) {
+function useSearch(query) {
   const [found, setFound] = useState(NOTHING);
   useEffect(() => {
     if (!query) {
@@ -39,7 +39,8 @@ export function useSearch(query) {
 }
 
 /** The messages that were found; `named` are the sessions that stand above them by their names. */
-export function Found({ query, found, named }) {
+export function Found({ query, named }) {
+  const found = useSearch(query);
   const names = new Set(named.map(({ id }) => id));
   // A session that is found by its name stands above already.
   const results = found.results.filter(({ seq, session_id: id }) => seq !== null || !names.has(id));

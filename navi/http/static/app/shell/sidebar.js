@@ -3,16 +3,18 @@
 
 import { PinIcon, PlusIcon, SearchIcon } from "../icons.js";
 import { html, useEffect, useMemo, useRef, useSignal, useState } from "../html.js";
+import { lazy } from "../lazy.js";
 import { route } from "../router.js";
 import { reached, sessions } from "../session/session_list.js";
 import { t } from "../strings.js";
 import { DRAWER, closeDrawer, isOpen, isShut } from "./drawer.js";
 import { Me } from "./me_menu.js";
 import { newSession } from "./new_session.js";
-import { Found, useSearch } from "./search.js";
 import { SessionEntry, shownOf } from "./session_entry.js";
 import { groupsOf } from "./session_groups.js";
 import { UsageLine } from "./usage_line.js";
+
+const Found = lazy(() => import("./search.js").then((module) => module.Found), { isQuiet: true });
 
 export function Sidebar() {
   const query = useSignal("");
@@ -71,7 +73,6 @@ const AT_ONCE = 60; // sessions; the others are drawn a part at a time, so that 
 function Sessions({ query, stop }) {
   const [most, setMost] = useState(AT_ONCE);
   const rows = sessions.value;
-  const found = useSearch(query);
   const groups = useMemo(() => (rows ? groupsOf(rows, query) : []), [rows, query]);
   const isMore = rows !== null && rows.length > most;
   useEffect(() => {
@@ -98,7 +99,7 @@ function Sessions({ query, stop }) {
         </section>
       `,
     )}
-    ${query && html`<${Found} query=${query} found=${found} named=${shown} />`}
+    ${query && html`<${Found} query=${query} named=${shown} />`}
   `;
 }
 

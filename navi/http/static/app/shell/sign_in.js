@@ -5,11 +5,14 @@ import { html, useEffect, useRef, useState } from "../html.js";
 import { go, route } from "../router.js";
 import { me, signedIn } from "../session/me.js";
 import { t } from "../strings.js";
+import { stylesheet } from "../stylesheet.js";
 import { useTitle } from "./title.js";
 
 // The token stands in the fragment, which never reaches a server's log, and is not kept in the history.
 const token = new URLSearchParams(location.hash.slice(1)).get("token");
 if (token !== null) history.replaceState(null, "", location.pathname);
+
+await stylesheet("../../style/sign_in.css", import.meta.url);
 
 const TOO_MANY = 429;
 
