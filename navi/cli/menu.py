@@ -59,6 +59,7 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
     "Read the log": (
         MenuEntry("sessions", "reading.sessions", "List the sessions."),
         MenuEntry("events", "reading.reading", "Print the events of a session, and follow them."),
+        MenuEntry("show", "reading.show", "Show a turn at a glance: calls, tools, waits."),
         MenuEntry("replay", "reading.reading", "Fold a session's log into what was said."),
         MenuEntry("diff", "reading.diff", "Show what changed between two moments."),
         MenuEntry(

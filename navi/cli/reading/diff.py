@@ -8,7 +8,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from navi.application.reading.compare_moments import Comparison, Moment, compare_moments
+from navi.cli.reading.marked_lines import line_width, print_field_lines, print_line, print_versions
 from navi.cli.reading.reading import seq_type
+from navi.cli.reading.request_diff import diff_requests
 from navi.cli.shared.command import (
     HOLDS,
     data_dir_option,
@@ -17,20 +19,15 @@ from navi.cli.shared.command import (
     print_json,
     run,
     settings_of,
-    width_of_output,
 )
 from navi.cli.shared.elsewhere import opened_history
-from navi.cli.shared.printable import one_line
 from navi.domain.context.messages import Message
 from navi.domain.reading.comparison import Differences, EventDifference, essence, versions
-from navi.domain.reading.difference_words import event_line, excerpts, field_lines
+from navi.domain.reading.difference_words import event_line, field_lines
 from navi.domain.vocabulary.event_codec import type_of
 from navi.domain.vocabulary.events import Envelope, TodoItem
 from navi.http.requests.validation import session_of
 from navi.settings import Settings
-
-WIDTH = 80  # characters of a line where there is no terminal
-COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
 
 class ShownDifference(Struct, frozen=True, kw_only=True):
@@ -58,24 +55,38 @@ class DiffAnswer(Struct, frozen=True, kw_only=True):
 @click.command(
     epilog="\b\nExamples:\n"
     "  navi diff SESSION 12 40                 what events 13 to 40 changed\n"
-    "  navi diff SESSION 40 44 --with FORK     event 40 here, against event 44 there"
+    "  navi diff SESSION 40 44 --with FORK     event 40 here, against event 44 there\n"
+    "  navi diff SESSION 12 40 --requests      what the model was sent, then and then"
 )
 @click.argument("session", metavar="SESSION")
 @click.argument("a", type=seq_type)
 @click.argument("b", type=seq_type)
 @click.option("--with", "other", metavar="OTHER", help="The session that B is a moment of.")
+@click.option("--requests", is_flag=True, help="Compare what the model was sent last by then.")
 @data_dir_option
 @json_option
 def diff(
-    session: str, a: int, b: int, other: str | None, data_dir: str | None, as_json: bool
+    session: str,
+    a: int,
+    b: int,
+    other: str | None,
+    requests: bool,
+    data_dir: str | None,
+    as_json: bool,
 ) -> None:
     """Show what changed in SESSION from event A to event B: messages, context, todo, events.
 
     Of two sessions the events are compared one by one behind those that both share; ids, times and
-    the places of other events do not count. Text in the making is left out.
+    the places of other events do not count. Text in the making is left out. Words that changed are
+    marked: [-so-] and {+so+} where there are no colours.
+
+    With --requests the last requests of turns at or before both events are compared: what the model saw
+    differently.
     """
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
+    if requests:
+        run(settings, diff_requests(settings, session, a, other or session, b, as_json=as_json))
     run(settings, _diff(settings, session, a, other or session, b, as_json=as_json))
 
 
@@ -122,7 +133,7 @@ def diff_answer(comparison: Comparison) -> DiffAnswer:
 def print_comparison(comparison: Comparison) -> None:
     """A comparison for people."""
     a, b = comparison.a, comparison.b
-    width = width_of_output() or WIDTH
+    width = line_width()
     click.secho(f"--- {a.session_id} at {a.seq}", fg="red")
     click.secho(f"+++ {b.session_id} at {b.seq}", fg="green")
     if a.session_id != b.session_id:
@@ -169,17 +180,12 @@ def _print_messages(title: str, differences: Differences[Message], width: int) -
         *versions(differences.removed, differences.added),
     ]
     for old, new in pairs:
-        both = old is not None and new is not None
-        room = width - 2 - max(len(_head(one)) for one in (old, new) if one is not None)
-        words = ["" if one is None else _words(one) for one in (old, new)]
-        for mark, one, said in zip(
-            "-+",
-            (old, new),
-            excerpts(words[0], words[1], width=room) if both else words,
-            strict=True,
-        ):
+        if old is not None and new is not None:
+            print_versions((_head(old), _words(old)), (_head(new), _words(new)), width)
+            continue
+        for mark, one in (("-", old), ("+", new)):
             if one is not None:
-                _print_line(mark, _head(one) + said, width)
+                print_line(mark, _head(one) + _words(one), width)
 
 
 def _print_todo(differences: Differences[TodoItem], width: int) -> None:
@@ -187,28 +193,25 @@ def _print_todo(differences: Differences[TodoItem], width: int) -> None:
         return
     click.secho("todo", bold=True)
     for item in differences.removed:
-        _print_line("-", _todo_line(item), width)
+        print_line("-", _todo_line(item), width)
     for pair in differences.changed:
-        _print_line("-", _todo_line(pair.before), width)
-        _print_line("+", _todo_line(pair.after), width)
+        print_versions(("", _todo_line(pair.before)), ("", _todo_line(pair.after)), width)
     for item in differences.added:
-        _print_line("+", _todo_line(item), width)
+        print_line("+", _todo_line(item), width)
 
 
 def _print_event(difference: EventDifference, width: int) -> None:
     match difference:
         case EventDifference(kind="changed", before=Envelope() as old, after=Envelope() as new):
             fields = difference.fields
-            _print_line("~", f"{new.seq} {type_of(new.event)}: {', '.join(fields)}", width)
-            for line in field_lines(essence(old), essence(new), fields, width=width - 2):
-                _print_line(line[0], line[2:], width, indent="  ")
+            print_line("~", f"{new.seq} {type_of(new.event)}: {', '.join(fields)}", width)
+            lines = field_lines(essence(old), essence(new), fields, width=width - 2)
+            print_field_lines(lines, width, indent="  ")
         case EventDifference(before=before, after=after):
             for mark, event in (("-", before), ("+", after)):
                 if event is not None:
                     data = {k: v for k, v in essence(event).items() if k != "type"}
-                    _print_line(
-                        mark, event_line(f"{event.seq} {type_of(event.event)}", data), width
-                    )
+                    print_line(mark, event_line(f"{event.seq} {type_of(event.event)}", data), width)
 
 
 def _head(message: Message) -> str:
@@ -227,8 +230,3 @@ def _words(message: Message) -> str:
 
 def _todo_line(item: TodoItem) -> str:
     return f"{item.id} {item.status}: {item.text}"
-
-
-def _print_line(mark: str, text: str, width: int, *, indent: str = "") -> None:
-    room = width - len(indent) - 2
-    click.secho(f"{indent}{mark} {one_line(text, width=room)}", fg=COLOURS[mark])

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from navi.application.reading.read_session import replay_session
+from navi.cli.reading.event_lines import event_line, wanted_types
 from navi.cli.shared.command import (
     HOLDS,
     data_dir_option,
@@ -20,10 +21,9 @@ from navi.cli.shared.command import (
     width_of_output,
 )
 from navi.cli.shared.elsewhere import opened_history
-from navi.cli.shared.printable import one_line, printable
+from navi.cli.shared.printable import printable
 from navi.domain.context.messages import Message, one_by_one
 from navi.domain.vocabulary.errors import BadInput, NotFound
-from navi.domain.vocabulary.events import DELTA_TYPES
 from navi.domain.vocabulary.ids import SessionId
 from navi.http.api.messages import ContextAnswer, MessageList
 from navi.http.requests.validation import session_of
@@ -40,30 +40,61 @@ seq_type = click.IntRange(min=0, max=2**53)
 @click.command(
     epilog="\b\nExamples:\n"
     "  navi events SESSION --follow\n"
+    "  navi events SESSION --type model_replied,tool_finished\n"
     "  navi events SESSION --json | jq -r .type | sort | uniq -c"
 )
 @click.argument("session", metavar="SESSION")
 @click.option("--after", type=seq_type, default=0, help="Only events with a larger seq.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with new events until Ctrl-C.")
+@click.option(
+    "--type",
+    "types",
+    metavar="TYPE",
+    multiple=True,
+    help="Only events of this type; several with commas, or --type again.",
+)
 @data_dir_option
 @json_option
-def events(session: str, after: int, follow: bool, data_dir: str | None, as_json: bool) -> None:
-    """Print the events of SESSION, one a line; with --json each is its envelope."""
+def events(
+    session: str,
+    after: int,
+    follow: bool,
+    types: tuple[str, ...],
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Print the events of SESSION, one a line; with --json each is its envelope.
+
+    Behind the type stand how long it took, and the tokens of prompt and answer (~ where they are
+    estimates). Lines fit the terminal; in a pipe nothing is cut.
+    """
+    wanted = wanted_types(types)
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
-    run(settings, _events(settings, session, after=after, follow=follow, as_json=as_json))
+    run(
+        settings,
+        _events(settings, session, after=after, follow=follow, types=wanted, as_json=as_json),
+    )
 
 
 async def _events(
-    settings: Settings, session: str, *, after: int, follow: bool, as_json: bool
+    settings: Settings,
+    session: str,
+    *,
+    after: int,
+    follow: bool,
+    types: frozenset[str],
+    as_json: bool,
 ) -> int:
     async with opened_history(settings, session) as log:
         session_id, _ = await find_session(log, session)
         source = log.watch(session_id, after=after) if follow else log.read(session_id, after=after)
         async with aclosing(source) as batches:
             async for batch in batches:
-                # A reader of the output may be slow: that is its time, not the event loop's.
-                await asyncio.to_thread(_print_events, batch, as_json=as_json)
+                wanted = tuple(row for row in batch if not types or row.type in types)
+                if wanted:
+                    # A reader of the output may be slow: that is its time, not the event loop's.
+                    await asyncio.to_thread(_print_events, wanted, as_json=as_json)
     return HOLDS
 
 
@@ -73,13 +104,7 @@ def _print_events(batch: tuple[Recorded, ...], *, as_json: bool) -> None:
         return
     width = width_of_output()
     for row in batch:
-        whose = f" [{row.subagent_id}]" if row.subagent_id is not None else ""
-        line = f"{row.seq:>6}  {row.at:%H:%M:%S.%f}  {row.type}{whose}  "
-        shown = printable(row.data.decode("utf-8", "replace"))
-        if width is not None:
-            line = line[:width]
-            shown = one_line(shown, width=max(0, width - len(line)))
-        click.echo(click.style(line, dim=row.type in DELTA_TYPES) + click.style(shown, dim=True))
+        click.echo(event_line(row, width=width))
 
 
 @click.command(

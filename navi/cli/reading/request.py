@@ -55,7 +55,7 @@ def request(session: str, call: str, as_body: bool, data_dir: str | None, as_jso
 async def _request(
     settings: Settings, session: str, call: str, *, as_body: bool, as_json: bool
 ) -> int:
-    rendered = await _rendered(settings, session, call)
+    rendered = await rendered_request(settings, session, call)
     if as_json:
         print_json(rendered)
     elif as_body:
@@ -68,7 +68,8 @@ async def _request(
     return HOLDS if rendered.matches else DOES_NOT_HOLD
 
 
-async def _rendered(settings: Settings, session: str, call: str) -> RenderedCall:
+async def rendered_request(settings: Settings, session: str, call: str) -> RenderedCall:
+    """The request of a call, made again from the log, here or at ``NAVI_URL``."""
     if settings.navi_url is not None:
         path = f"{session_path(session)}/calls/{call_part(call)}/request"
         async with elsewhere(settings) as navi:

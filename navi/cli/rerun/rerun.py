@@ -9,8 +9,10 @@ from msgspec import Raw, Struct
 from navi.application.rerun.in_words import difference_lines
 from navi.application.rerun.load import LoadedRecording, load_recording
 from navi.application.rerun.rerun import Difference
+from navi.application.rerun.try_mine import trial_lines
 from navi.bootstrap.rerun import rerun as run_again
 from navi.bootstrap.store import attached_store
+from navi.bootstrap.try_mine import try_session
 from navi.cli.reading.reading import seq_type
 from navi.cli.rerun.rerun_live import changed_of, rerun_live
 from navi.cli.rerun.rerun_save import Saved, files_of, save
@@ -19,6 +21,7 @@ from navi.cli.shared.command import (
     HOLDS,
     WrongUsage,
     data_dir_option,
+    environment,
     json_option,
     log_to_stderr,
     print_json,
@@ -68,7 +71,8 @@ class RerunAnswer(Struct, frozen=True, kw_only=True):
     epilog="\b\nExamples:\n"
     "  navi rerun SESSION                      does this navi still do what was done then?\n"
     "  navi rerun SESSION --with model=qwen3:8b   the last message once more, live, in a fork\n"
-    "  navi rerun SESSION --save tests/reruns/tea   a test that runs it again"
+    "  navi rerun SESSION --save tests/reruns/tea   a test that runs it again\n"
+    "  navi rerun SESSION --mine --profile tutor    your own tools and rules on its calls"
 )
 @click.argument("session", metavar="SESSION")
 @click.option("--until", type=seq_type, help="The last event to make again; else all of them.")
@@ -86,11 +90,19 @@ class RerunAnswer(Struct, frozen=True, kw_only=True):
     type=click.Path(path_type=Path),
     help="Write it as a regression test: NAME.jsonl and test_NAME.py.",
 )
+@click.option(
+    "--mine", is_flag=True, help="Run your own tools on its calls; the model is recorded."
+)
+@click.option(
+    "--profile", "profile_id", metavar="ID", help="With --mine: whose rules judge the calls."
+)
 @data_dir_option
 @json_option
 def rerun(
     session: str,
     until: int | None,
+    mine: bool,
+    profile_id: str | None,
     given: tuple[str, ...],
     place: Path | None,
     data_dir: str | None,
@@ -105,7 +117,15 @@ def rerun(
     With --with the message of the last turn, or of the turn at `from`, is said again in a fork from
     before it, and answered live; what came out another way is shown, with exit status 0 where the
     turn was completed.
+
+    With --mine the tools of your own that SESSION called are run again, as they are now, with the arguments that
+    were recorded, in a directory that is thrown away; what they give is compared. The model is not asked. With
+    --profile its `enabled_tools` and `approvals` judge the calls, too. SESSION stays as it is.
     """
+    if profile_id is not None and not mine:
+        raise WrongUsage("--profile goes with --mine; see --with profile=ID for a live run")
+    if mine and (given or until is not None or place is not None):
+        raise WrongUsage("--mine excludes --with, --until and --save")
     if given and (until is not None or place is not None):
         raise WrongUsage("--with excludes --until and --save")
     if until is not None and place is not None:
@@ -115,6 +135,8 @@ def rerun(
         files_of(place)
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="error")
+    if mine:
+        run(settings, _try(settings, session, profile_id=profile_id, as_json=as_json))
     if given:
         run(settings, rerun_live(settings, session, changed, as_json=as_json))
     run(settings, _rerun(settings, session, until=until, place=place, as_json=as_json))
@@ -139,6 +161,27 @@ async def _rerun(
     if saved is not None:
         click.echo(f"saved: {saved.recording}, {saved.test}", err=True)
     return HOLDS if difference is None else DOES_NOT_HOLD
+
+
+async def _try(settings: Settings, session: str, *, profile_id: str | None, as_json: bool) -> int:
+    session_id = session_of(session)
+    async with attached_store(settings) as store:
+        await note_reading(settings, store, (session_id,))
+        loaded = await load_recording(store.log, store.texts, session_id, until=None)
+    trial = await try_session(
+        loaded.envelopes,
+        tools=settings.tools_dir,
+        profiles=settings.profiles_dir,
+        profile_id=profile_id,
+        environment=environment(),
+        variables=settings.tools_env,
+    )
+    if as_json:
+        print_json(trial)
+    else:
+        for line in trial_lines(trial):
+            click.secho(printable(line), fg={"-": "red", "+": "green"}.get(line[:1]))
+    return DOES_NOT_HOLD if trial.differences else HOLDS
 
 
 async def _difference(loaded: LoadedRecording, until: int) -> Difference | None:

@@ -22,7 +22,20 @@ READABLE = 0o644  # it goes into a repository
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 TEST = '''\
-"""Session {session_id} runs again as it was recorded; made by `navi rerun --save`."""
+"""Session {session_id} runs again as it was recorded; made by `navi rerun --save`.
+
+Needs pytest, navi {version} or later in the same environment, and {name}.jsonl beside this file; no server, no
+model, no tool, no network, and none of your settings or profiles. Where it fails, the message says which event comes out
+another way and how: navi has changed what it does, or the recording was changed. Where the change is meant,
+record anew: navi rerun SESSION --save DIR/NAME.
+
+To run your own tools on the calls of this recording, and to judge them by a profile of yours:
+
+    from navi.bootstrap.try_mine import try_file
+
+    def test_my_tools_give_what_they_gave() -> None:
+        try_file(RECORDING, tools=Path("tools"), profiles=Path("profiles"), profile_id="mine")
+"""
 
 from pathlib import Path
 
@@ -80,7 +93,9 @@ async def save(settings: Settings, store: Store, session_id: SessionId, place: P
     with whole_file(recording) as file:
         await write(exporting.export([session_id]), file)
     function = re.sub(r"\W", "_", place.name.lower())
-    text = TEST.format(session_id=session_id, name=place.name, function=function)
+    text = TEST.format(
+        session_id=session_id, version=__version__, name=place.name, function=function
+    )
     await asyncio.to_thread(test.write_text, text, "utf-8")
     await asyncio.to_thread(recording.chmod, READABLE)
     return Saved(recording=str(recording), test=str(test))
