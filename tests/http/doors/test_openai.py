@@ -444,10 +444,23 @@ async def test_a_question_of_the_page_for_itself_leaves_nothing_behind(
     assert all("tools" not in chat.json for chat in asked)
 
 
+async def test_tools_that_open_webui_offers_with_every_message_are_passed_over(
+    app: RunningApp,
+) -> None:
+    # As recorded of Open WebUI 0.12.4, its connection set up as the documentation says; 35 tools more.
+    tool = {"name": "get_current_timestamp", "description": "Get the current Unix timestamp."}
+    tools = [{"type": "function", "function": {**tool, "parameters": {"type": "object"}}}]
+
+    response = await ask(app, [user("!say Well")], {CHAT: "9f"}, stream=True, tools=tools)
+
+    assert response.status_code == 200, response.text
+    assert "Well" in response.text
+
+
 @pytest.mark.parametrize(
     "more",
     [
-        # As Open WebUI asks, its connection set up as the documentation says.
+        # As Open WebUI asks where it is told to leave its own tools away.
         {
             "stream": True,
             "stream_options": {"include_usage": True},

@@ -13,7 +13,8 @@ MAX_MESSAGES = 10_000
 MAX_INSTRUCTIONS = 64 * 1024  # characters of system messages: they stand in every prompt
 MAX_CONVERSATION_ID = 200  # characters
 
-CONVERSATION_HEADERS = ("X-OpenWebUI-Chat-Id", "X-Chat-Id")
+PAGE_HEADER = "X-OpenWebUI-Chat-Id"
+CONVERSATION_HEADERS = (PAGE_HEADER, "X-Chat-Id")
 TASK_HEADER = "X-OpenWebUI-Task"
 # With which chat pages begin what they ask for themselves, such as titles and tags, and do not mark:
 # Open WebUI, then LibreChat.
@@ -44,7 +45,10 @@ def asked_by(
     Raises:
         BadInput: it cannot be answered here, or is malformed; names the part that is to blame.
     """
-    _refuse_what_is_not_offered(request)
+    # Open WebUI offers its own tools with every message (from 0.10 on, unless it is told not to): what
+    # they do is done without them. A program that names no chat of a page's may depend on its tools.
+    of_a_page = _header(headers, PAGE_HEADER) is not None
+    _refuse_what_is_not_offered(request, tools_passed_over=of_a_page)
     if not 1 <= len(request.messages) <= MAX_MESSAGES:
         raise BadInput("messages", f"are {len(request.messages)}, 1 to {MAX_MESSAGES} are allowed")
     *before, last = request.messages
@@ -78,11 +82,12 @@ def asked_by(
     )
 
 
-def _refuse_what_is_not_offered(request: ChatRequest) -> None:
-    if request.tools or request.functions:
+def _refuse_what_is_not_offered(request: ChatRequest, *, tools_passed_over: bool) -> None:
+    if (request.tools or request.functions) and not tools_passed_over:
         raise BadInput(
             "tools" if request.tools else "functions",
-            "are not taken: the agent has tools of its own, and runs them itself",
+            "are not taken: the agent has tools of its own, and runs them itself "
+            f"(for Open WebUI set the header {PAGE_HEADER}, as navi's documentation of its doors says)",
         )
     if request.n is not None and request.n != 1:
         raise BadInput("n", "has to be 1: an agent answers once")
