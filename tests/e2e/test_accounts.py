@@ -175,6 +175,7 @@ async def test_the_command_line_reads_everybodys_and_the_audit_log_says_so(
     memories = await nodes.a.command("memories", "--owner", "emil", "--json")
     events = await nodes.a.command("events", session, "--json")
     changes = await nodes.a.command("memories", "--owner", "emil", "forget", memory)
+    waits = await nodes.a.command("approvals", "--owner", "emil", "--json")
     audit = (await admin.ask(nodes.b, "GET", f"/audit?after={head}")).json()["events"]
 
     assert session in [each["id"] for each in everybodys.json["sessions"]]
@@ -182,12 +183,14 @@ async def test_the_command_line_reads_everybodys_and_the_audit_log_says_so(
     assert [each["id"] for each in memories.json["memories"]] == [memory]
     assert events.json["type"] == "session_created"
     assert changes.status == 2
+    assert waits.json == {"approvals": []}
     deed = {"by": "admin@cli", "address": None, "session_id": None, "owner": emil.id}
     assert [event["data"] for event in audit] == [
         {**deed, "owner": None, "route": "navi sessions"},
         {**deed, "route": "navi sessions"},
         {**deed, "route": "navi memories"},
         {**deed, "session_id": session, "route": "navi events"},
+        {**deed, "route": "navi approvals"},
     ]
 
 

@@ -17,6 +17,7 @@ class WaitingApproval(Struct, frozen=True, kw_only=True):
     """A tool call that waits for a person, and since when."""
 
     session_id: SessionId
+    owner: Owner
     call_id: CallId
     name: str
     arguments: JsonObject
@@ -26,9 +27,12 @@ class WaitingApproval(Struct, frozen=True, kw_only=True):
 
 
 async def waiting_approvals(
-    log: PartitionedLog, read_models: ReadModels, *, owner: Owner
+    log: PartitionedLog, read_models: ReadModels, *, owner: Owner | None
 ) -> tuple[WaitingApproval, ...]:
     """Everything that the owner's sessions wait for, oldest first.
+
+    Args:
+        owner: whose; None for everybody's.
 
     Raises:
         LogUnavailable: Postgres does not answer.
@@ -42,7 +46,7 @@ async def waiting_approvals(
     found = [
         waiting
         for session in sessions.values()
-        if session.owner == owner and session.exists
+        if owner in (None, session.owner) and session.exists
         for waiting in await _of_session(log, session)
     ]
     return tuple(sorted(found, key=lambda waiting: (waiting.at, waiting.call_id)))
@@ -59,6 +63,7 @@ async def _of_session(log: PartitionedLog, session: Session) -> list[WaitingAppr
                 found.append(
                     WaitingApproval(
                         session_id=session.id,
+                        owner=session.owner,
                         call_id=event.call_id,
                         name=event.name,
                         arguments=event.arguments,

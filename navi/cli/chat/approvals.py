@@ -1,6 +1,7 @@
 """``navi approvals``: what waits for a person, and the decision."""
 
 import sys
+from collections.abc import Mapping
 
 import click
 import msgspec
@@ -19,12 +20,13 @@ from navi.cli.shared.command import (
     settings_of,
 )
 from navi.cli.shared.elsewhere import elsewhere
+from navi.cli.shared.owners import names_of_owners, note_listing, owner_named
 from navi.cli.shared.printable import one_line, printable
 from navi.cli.shared.remote import open_remote
 from navi.cli.shared.running import find_running
 from navi.domain.vocabulary.event_codec import format_at
 from navi.domain.vocabulary.events import Decision, DecisionScope, JsonObject
-from navi.domain.vocabulary.ids import LOCAL_OWNER
+from navi.domain.vocabulary.ids import Owner
 from navi.http.api.approvals import ApprovalList, DecisionBody
 from navi.settings import Settings
 
@@ -43,21 +45,27 @@ note_option = click.option("--note", help="A reason; of a denial it is what the 
     invoke_without_command=True,
     epilog="\b\nExamples:\n"
     "  navi approvals                                    what waits, oldest first\n"
+    "  navi approvals --owner bob                        of one user, on the server's machine\n"
     "  navi approvals allow CALL                         let it run\n"
     "  navi approvals allow CALL --scope session         and all that the same rule asks about\n"
     '  navi approvals allow CALL --arguments \'{"command": "ls"}\'\n'
     '  navi approvals deny CALL --note "not on a Friday"',
 )
+@click.option("--owner", metavar="USER", help="Only this user's, else everybody's.")
 @data_dir_option
 @json_option
 @click.pass_context
-def approvals(context: click.Context, data_dir: str | None, as_json: bool) -> None:
-    """List the tool calls that wait for you, or decide on them."""
+def approvals(
+    context: click.Context, owner: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """List the tool calls that wait for a person, or decide on them; with accounts, whose each is."""
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
     context.obj = settings
     if context.invoked_subcommand is None:
-        run(settings, _list(settings, as_json=as_json))
+        run(settings, _list(settings, owner=owner, as_json=as_json))
+    elif owner is not None:
+        raise WrongUsage("--owner narrows the list; a decision names its call")
 
 
 @approvals.command()
@@ -84,19 +92,23 @@ def deny(settings: Settings, call_id: str, scope: DecisionScope, note: str | Non
     run(settings, _decide(settings, call_id, "deny", scope, note, None))
 
 
-async def _list(settings: Settings, *, as_json: bool) -> int:
-    found = await _waiting(settings)
+async def _list(settings: Settings, *, owner: str | None, as_json: bool) -> int:
+    if settings.navi_url is not None and owner is not None:
+        raise WrongUsage("--owner is for the server's machine: a navi elsewhere lists your own")
+    found, names = await _waiting(settings, owner=owner)
     if as_json:
         print_json(ApprovalList(approvals=found))
     elif not found:
         click.echo("Nothing waits.")
     for approval in () if as_json else found:
-        _print(approval)
+        _print(approval, names)
     return HOLDS
 
 
-def _print(approval: WaitingApproval) -> None:
-    click.echo(f"{approval.call_id}  {approval.name}  in {approval.session_id}")
+def _print(approval: WaitingApproval, names: Mapping[Owner, str]) -> None:
+    """What waits; where there are names, whose it is."""
+    whose = f" of {printable(names.get(approval.owner, approval.owner))}" if names else ""
+    click.echo(f"{approval.call_id}  {approval.name}  in {approval.session_id}{whose}")
     click.secho(f"    since {format_at(approval.at)}: {_in_line(approval.reason)}", dim=True)
     for line in printable(approval.preview).split("\n"):
         click.echo(f"    {line}")
@@ -120,8 +132,8 @@ async def _decide(
         if running is None:
             raise CommandFailed("navi does not run here; start it with `navi serve`")
         url = running.http_url
-    waiting = {approval.call_id: approval for approval in await _waiting(settings)}
-    approval = next((found for id_, found in waiting.items() if id_ == call_id), None)
+    waiting, _ = await _waiting(settings, owner=None)
+    approval = next((each for each in waiting if each.call_id == call_id), None)
     if approval is None:
         raise CommandFailed(f"no tool call {printable(call_id)} waits for a decision")
     body = DecisionBody(decision=decision, scope=scope, arguments=arguments, note=note)
@@ -132,12 +144,18 @@ async def _decide(
     return HOLDS
 
 
-async def _waiting(settings: Settings) -> tuple[WaitingApproval, ...]:
+async def _waiting(
+    settings: Settings, *, owner: str | None
+) -> tuple[tuple[WaitingApproval, ...], Mapping[Owner, str]]:
+    """What waits, and the names of the users here; of a navi elsewhere one's own."""
     if settings.navi_url is not None:
         async with elsewhere(settings) as navi:
-            return (await navi.ask("GET", "/approvals", ApprovalList)).approvals
+            return (await navi.ask("GET", "/approvals", ApprovalList)).approvals, {}
     async with attached_store(settings) as store:
-        return await waiting_approvals(store.log, store.read_models, owner=LOCAL_OWNER)
+        whose = await owner_named(store, owner)
+        await note_listing(settings, store, whose)
+        found = await waiting_approvals(store.log, store.read_models, owner=whose)
+        return found, await names_of_owners(store)
 
 
 def _arguments(text: str) -> JsonObject:

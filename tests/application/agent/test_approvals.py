@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from navi.application.reading.list_approvals import waiting_approvals
 from navi.domain.agent.approvals import Ask
 from navi.domain.session.commands import DecideApproval
 from navi.domain.session.session import undecided_calls
@@ -154,6 +155,26 @@ async def test_a_call_waits_without_a_process_and_runs_once_it_is_allowed(
         "tool_finished",
     ]
     assert (await node.world.events(session_id))[seq - 1].type == "approval_decided"
+
+
+async def test_what_waits_is_listed_for_its_owner_and_for_who_reads_everybodys(
+    server: ModelServer, node: AgentNode
+) -> None:
+    bob = Owner("bob")
+    listed: dict[SessionId, Owner] = {}
+    for owner in (Owner("local"), bob):
+        server.answer(calls(WRITE), Done())
+        session = await node.sessions.create(profile_id="assistant", name=None, owner=owner)
+        await node.say(session.id, "write it")
+        await waiting(node, session.id)
+        listed[session.id] = owner
+
+    async def found(owner: Owner | None) -> dict[SessionId, Owner]:
+        waits = await waiting_approvals(node.world.log, node.world.read_models, owner=owner)
+        return {each.session_id: each.owner for each in waits}
+
+    assert await found(None) == listed
+    assert await found(bob) == {id_: owner for id_, owner in listed.items() if owner == bob}
 
 
 async def test_a_denied_call_is_not_run_and_the_model_reads_the_note(

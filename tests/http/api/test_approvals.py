@@ -62,6 +62,7 @@ async def test_what_waits_is_shown_and_decided(app: RunningApp) -> None:
     assert received["message_id"] == "m1"
     assert approval == {
         "session_id": session_id,
+        "owner": "local",
         "call_id": call_id,
         "name": "filesystem",
         "arguments": WRITE[1],
