@@ -14,8 +14,17 @@ CADDY = Path("examples/caddy/compose.yaml")
 OTHERS = re.compile(r"OTEL_[A-Z_]+")  # settings of OpenTelemetry's own
 
 
+class KeysOnce(yaml.SafeLoader):
+    """As Docker Compose reads: a key that stands twice in a mapping is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        found = super().construct_mapping(node, deep)
+        assert len(found) == len(node.value), f"a key stands twice{node.start_mark}"
+        return found
+
+
 def loaded(path: Path) -> Any:
-    return yaml.safe_load((ROOT / path).read_text())
+    return yaml.load((ROOT / path).read_text(), Loader=KeysOnce)  # noqa: S506 - a safe one
 
 
 @pytest.mark.parametrize("file", [Path("compose.yaml"), CADDY], ids=str)
