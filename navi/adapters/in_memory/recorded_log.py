@@ -22,7 +22,16 @@ class RecordedLog(InMemoryEventLog):
         self._recording = envelopes
 
     async def append(self, batch: Append) -> tuple[Recorded, ...]:
-        """Append what the recording has there."""
+        """Append what the recording has there.
+
+        Raises:
+            ConcurrentAppend: something stands there already, which the caller has not seen yet.
+        """
+        head = await self.head(batch.session_id)
+        if head not in (0, batch.expected):
+            return await super().append(
+                batch
+            )  # under its own ids, that it is not taken for what is there
         there = self._recording[batch.expected : batch.expected + len(batch.events)]
         cut = next((n for n, one in enumerate(there) if n and begins_fork(one)), len(there))
         events = tuple(

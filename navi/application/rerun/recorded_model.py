@@ -155,9 +155,12 @@ class RecordedAsk(AskModelOnce):
         call = recording.next_aside(gate.seq, FOLLOWS)
         if call is None or call.called.purpose != question.purpose:
             raise NoModel("connection", "the recording has no such call here")
+        called = call.called
         tail = sha256(msgspec.json.encode(question.tail)).hexdigest()
-        seen = (call.called.tail_sha256, call.called.context_seq)
-        same = (tail, question.context_seq) == seen
+        seen = (called.tail_sha256, called.context_seq)
+        # A compression that was undone leaves the end of the context where it was, but not its length.
+        as_long = called.context_messages in (UNSET, question.context_messages)
+        same = (tail, question.context_seq) == seen and as_long
         if not same and gate.seq < call.seq - 1:
             raise NoModel("connection", "the recording has another question")
         return call

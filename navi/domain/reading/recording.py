@@ -155,13 +155,18 @@ class Recording:
         return found
 
     def next_aside(self, after: int, purposes: frozenset[str]) -> RecordedCall | None:
-        """The next call beside the turns for one of some purposes, before another turn is completed."""
+        """The next call beside the turns for one of some purposes.
+
+        None once a turn was completed before it, unless its question was made earlier than that.
+        """
+        completed = None
         for envelope in self.after(after):
             if isinstance(envelope.event, TurnCompleted):
-                return None
+                completed = completed or envelope.seq
             call = self.call_at(envelope.seq)
             if call is not None and call.aside and call.called.purpose in purposes:
-                return call
+                is_earlier = completed is None or call.called.context_seq < completed
+                return call if is_earlier else None
         return None
 
     def deltas(self, call: RecordedCall) -> list[Placed]:

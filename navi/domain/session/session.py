@@ -85,7 +85,8 @@ class AsideCall(Struct, frozen=True, kw_only=True):
     """A model call beside the turns that has no answer yet, and the process that made it.
 
     Attributes:
-        seq: of its ``model_called``.
+        seq: how far its question knew the session: what came behind that it settles nothing of,
+            even where its ``model_called`` stands there.
         prompt_estimate: tokens of its prompt; absent in logs of before.
     """
 
@@ -256,7 +257,7 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             return _created(session, envelope, created)
         case SessionRenamed(name=name, by=by):
             session = replace(session, name=name, named_by_user=by == "user")
-            return _settled(session, "naming", called_at=envelope.seq)
+            return _settled(session, "naming", known=envelope.seq)
         case SessionPinned(pinned=pinned):
             return replace(session, pinned=pinned)
         case SessionDeleted():
@@ -394,11 +395,12 @@ def _is_aside(session: Session, event: AgentEvent) -> bool:
 def _beside_turns(session: Session, envelope: Envelope) -> Session:
     match envelope.event:
         case ModelCalled(call_id=call_id, purpose=purpose, node=node) as called:
+            of_a_turn = called.context_messages is not UNSET  # made up to that turn's end
             call = AsideCall(
                 id=call_id,
                 purpose=purpose,
                 node=node or None,
-                seq=envelope.seq,
+                seq=called.context_seq if of_a_turn else envelope.seq,
                 prompt_estimate=called.prompt_estimate,
             )
             return replace(session, asides=(*session.asides, call))
@@ -407,7 +409,7 @@ def _beside_turns(session: Session, envelope: Envelope) -> Session:
             left = tuple(c for c in session.asides if c.id != call_id)
             session = replace(session, asides=left)
             settles = isinstance(answer, ModelReplied) or _is_final(answer)
-            return _settled(session, call.purpose, called_at=call.seq) if settles else session
+            return _settled(session, call.purpose, known=call.seq) if settles else session
         case _:
             return session
 
@@ -417,10 +419,10 @@ def _is_final(failure: ModelCallFailed) -> bool:
     return not failure.will_retry and failure.kind not in ("interrupted", "stopped")
 
 
-def _settled(session: Session, purpose: Purpose, *, called_at: int) -> Session:
-    """The session without what a call has settled; one made before the turn's end settles nothing."""
+def _settled(session: Session, purpose: Purpose, *, known: int) -> Session:
+    """The session without what a call has settled; one asked before the turn's end settles nothing."""
     follow_up = session.follow_up
-    if follow_up is None or called_at < follow_up.seq:
+    if follow_up is None or known < follow_up.seq:
         return session
     due = tuple(p for p in follow_up.due if p != purpose)
     return replace(session, follow_up=replace(follow_up, due=due) if due else None)

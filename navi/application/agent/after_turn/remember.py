@@ -53,8 +53,11 @@ class Remember:
             return
         said = " ".join(m.content for m in turn if m.role == "user" and not m.is_guidance)
         found = await self._memories.search(record.session.owner, said, limit=KNOWN)
-        follow_up, context = record.session.follow_up, await record.context()
-        if follow_up is None:
+        # The next turn may have been completed meanwhile: then this call settles for both.
+        context = await record.context()
+        follow_up = record.session.follow_up
+        turn = _turns_left(context, follow_up)
+        if follow_up is None or not turn:
             return
         seen = [row for key, row in context.rows.visible() if key <= follow_up.seq]
         new = [memory.text for memory in not_recalled_yet(found, seen)]
