@@ -87,6 +87,9 @@ $(MADE):
 	  { echo "navi needs Python 3.11 or newer, and '$(PYTHON)' is not on the PATH (try: make PYTHON=/path/to/python3)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "navi needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1) (try: make PYTHON=/path/to/newer/python3)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 15))' || \
+	  { for each in python3.14 python3.13 python3.12 python3.11; do command -v $$each >/dev/null && break; each=python3.14; done; \
+	    echo "navi's own Postgres is a wheel for Python 3.11 to 3.14, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1): make run PYTHON=$$each" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "'$(PYTHON)' lacks the modules venv and ensurepip; on Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
 	@echo "Making .venv with $$($(PYTHON) -V)" >&2

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, TypeVar
+from urllib.parse import quote
 
 import platformdirs
 from msgspec import Struct
@@ -148,7 +149,10 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         port=read.one("NAVI_PORT", _whole(0, 65535), default=8000),
         data_dir=data_dir,
         database_url=read.one("DATABASE_URL", _url("postgresql", "postgres"), default=None),
-        nats_url=read.one("NATS_URL", _url("nats", "tls", "ws", "wss"), default=None),
+        nats_url=_with_token(
+            read.one("NATS_URL", _url("nats", "tls", "ws", "wss"), default=None),
+            read.one("NATS_TOKEN", str, default=None),
+        ),
         nats_port=read.one("NAVI_NATS_PORT", _whole(0, 65535), default=None),
         llm=read.one("NAVI_LLM", _backend, default="auto"),
         model=read.one("NAVI_MODEL", str, default=None),
@@ -209,6 +213,15 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         navi_token=read.one("NAVI_TOKEN", _token, default=None),
         secrets=secret_values(environment),
     )
+
+
+def _with_token(url: str | None, token: str | None) -> str | None:
+    """The address of NATS with a token that is not written in it, whatever signs that has."""
+    if url is None or token is None or "@" in url:
+        return url
+    scheme, _, rest = url.partition("://")
+    servers = (server.strip().rpartition("://")[2] for server in rest.split(","))
+    return ",".join(f"{scheme}://{quote(token, safe='')}@{server}" for server in servers)
 
 
 def _limits(read: "_Reader", default: Limits) -> Limits:

@@ -79,6 +79,10 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
         MenuEntry("projections", "upkeep.projections", "Look after the read models."),
         MenuEntry("publish", "upkeep.upkeep", "Fill a NATS stream again from the log."),
         MenuEntry("erase", "upkeep.erase", "Take the words out of a session, for good."),
+        MenuEntry(
+            "backup", "upkeep.backup", "Write all that counts into a folder, while navi runs."
+        ),
+        MenuEntry("restore", "upkeep.restore", "Put a backup into an empty navi, and check it."),
         MenuEntry("restored", "upkeep.restored", "Acknowledge that an older state was put back."),
         MenuEntry(
             "prune", "upkeep.prune", "Take away text that only showed replies in the making."

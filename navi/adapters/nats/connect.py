@@ -1,13 +1,14 @@
 """The connection to NATS: made in the background, with reconnects."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
 import nats.errors
 import structlog
+from msgspec import Struct
 from nats.aio.client import Client
 
 from navi.domain.vocabulary.errors import BusSilent, BusUnavailable
@@ -32,6 +33,12 @@ OnConnect = Callable[[Client], Awaitable[None]]
 log = structlog.get_logger()
 
 
+class _Credentials(Struct, frozen=True, kw_only=True):
+    token: str | None = None
+    user: str | None = None
+    password: str | None = None
+
+
 class NatsConnection:
     """A reconnecting connection; callers borrow the client for one exchange.
 
@@ -41,6 +48,7 @@ class NatsConnection:
 
     def __init__(self, url: str, *, name: str) -> None:
         self._servers = [server.strip() for server in url.split(",")]
+        self._addresses, self._credentials = _apart(self._servers)
         self._name = name
         self._client: Client | None = None
         self._trouble: str | None = "not connected yet"
@@ -124,7 +132,10 @@ class NatsConnection:
 
         async with asyncio.timeout(CONNECT_SECONDS * (1 + len(self._servers))):
             await client.connect(
-                servers=self._servers,
+                servers=self._addresses,
+                token=self._credentials.token,
+                user=self._credentials.user,
+                password=self._credentials.password,
                 name=self._name,
                 error_cb=on_error,
                 closed_cb=on_closed,
@@ -181,6 +192,19 @@ class NatsConnection:
         return text
 
 
+def _apart(servers: Sequence[str]) -> tuple[list[str], _Credentials]:
+    """Addresses, and credentials that are written with escapes, which nats-py would send as they stand."""
+    parts = [urlsplit(server if "://" in server else f"nats://{server}") for server in servers]
+    known = {(part.username, part.password) for part in parts}
+    name, password = known.pop()
+    if known or "%" not in f"{name or ''}{password or ''}":
+        return list(servers), _Credentials()
+    bare = [part._replace(netloc=part.netloc.rpartition("@")[2]).geturl() for part in parts]
+    if password is None:
+        return bare, _Credentials(token=unquote(name or ""))
+    return bare, _Credentials(user=unquote(name or ""), password=unquote(password))
+
+
 @asynccontextmanager
 async def connect(url: str, *, name: str) -> AsyncGenerator[NatsConnection, None]:
     """A connection to NATS that is kept up in the background as long as the block runs.
@@ -188,7 +212,8 @@ async def connect(url: str, *, name: str) -> AsyncGenerator[NatsConnection, None
     Returns at once, whether NATS is there or not.
 
     Args:
-        url: ``nats://host:port``, with ``TOKEN@`` or ``user:password@``; several with commas.
+        url: ``nats://host:port``, with ``TOKEN@`` or ``user:password@``, escaped with % where they have
+            other signs than letters and digits; several with commas.
         name: what the server shows for this connection.
     """
     connection = NatsConnection(url, name=name)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from navi import failpoints
 from navi.adapters.nats.connect import connect
+from navi.adapters.postgres.vacuum import vacuum
 from navi.application.audit.erase_sessions import Erasable
 from navi.application.followers.relay import Relay, RelayDelays
 from navi.bootstrap.accounts import account_services
@@ -102,6 +103,7 @@ async def _erase(
 
         erased = await erase_sessions.erase(found, told=told)
         followed = await _nats_follows(servers, settings, store)
+        await vacuum(store.database_url)
     if as_json:
         print_json(EraseAnswer(erased=erased, nats="erased" if followed else "pending"))
     else:

@@ -6,6 +6,7 @@ from datetime import timedelta
 import click
 from msgspec import Struct
 
+from navi.adapters.postgres.vacuum import vacuum
 from navi.adapters.system import SystemClock
 from navi.application.audit.prune_deltas import prune_deltas
 from navi.bootstrap.store import attached_store
@@ -81,8 +82,8 @@ def prune(
     """Take away texts that were only shown while they were written.
 
     Each delta keeps its place, its digest and its call; what was said stands in the reply or the
-    result of the call. Calls that have not ended are left alone, and nothing changes in any buffer. Postgres uses
-    the space again for what comes.
+    result of the call. Calls that have not ended are left alone, and nothing changes in any buffer. Postgres is told
+    at once (VACUUM), and uses the space again for what comes.
     """
     if not deltas:
         raise WrongUsage("say what to prune: --deltas")
@@ -104,6 +105,8 @@ async def _prune(
     async with attached_store(settings) as store:
         session_id = None if session is None else (await find_session(store.log, session))[0]
         done = await prune_deltas(store.log, before=before, session_id=session_id, dry_run=dry_run)
+        if done.deltas and not dry_run:
+            await vacuum(store.database_url)
     if as_json:
         print_json(
             PruneAnswer(

@@ -1,0 +1,98 @@
+"""``navi backup``: write all that counts into a folder, while navi runs or without it."""
+
+import asyncio
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from navi import __version__
+from navi.adapters.files import backup_folder
+from navi.adapters.files.backup_folder import Backup
+from navi.adapters.postgres.dump import dump, dump_programs, wheel_programs
+from navi.adapters.postgres.examine import examine
+from navi.adapters.postgres.prepare import vector_schema
+from navi.adapters.system import SystemClock
+from navi.bootstrap.store import attached_store
+from navi.cli.shared.command import (
+    HOLDS,
+    data_dir_option,
+    environment,
+    json_option,
+    log_to_stderr,
+    print_json,
+    run,
+    settings_of,
+)
+from navi.domain.vocabulary.event_codec import format_at
+from navi.settings import Settings
+
+BEYOND = 2**53  # no position is as large
+
+
+class BackupAnswer(Struct, frozen=True, kw_only=True):
+    """A backup that was made."""
+
+    directory: str
+    files: int
+    bytes: int
+    positions: dict[str, int]
+
+
+@click.command(epilog="\b\nExample:\n  navi backup /backups/$(date +%F)")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@data_dir_option
+@json_option
+def backup(directory: Path, data_dir: str | None, as_json: bool) -> None:
+    """Write a backup into DIR, which must not be there yet: the log, files, keys and signed heads.
+
+    All of it holds together, also while navi runs: the database as of one moment (pg_dump), heads from
+    before it, files from after it. Your own profiles, tools, skills and the JSON files beside them
+    come along. NATS needs no backup. It holds the key that signs and all that was said: keep it safe.
+    `navi restore` puts it back.
+    """
+    settings = settings_of(data_dir=data_dir)
+    log_to_stderr(settings, level="warning")
+    run(settings, _backup(settings, directory.absolute(), as_json=as_json))
+
+
+async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
+    draft = await asyncio.to_thread(backup_folder.begin, directory)
+    async with attached_store(settings) as store:
+        server = (await examine(store.database_url)).major
+        in_wheel = await asyncio.to_thread(wheel_programs)
+        programs = await dump_programs(settings.postgres_bin, in_wheel=in_wheel, server=server)
+        await asyncio.to_thread(backup_folder.copy_heads, settings.data_dir, draft)
+        positions = {
+            str(number): (await store.log.read_all(number, after=BEYOND, limit=1)).head
+            for number in range(store.log.partitions)
+        }
+        await dump(
+            store.database_url,
+            draft / backup_folder.DUMP,
+            programs=programs,
+            environment=environment(),
+        )
+        await asyncio.to_thread(backup_folder.copy_rest, settings.data_dir, draft)
+        made = await asyncio.to_thread(
+            backup_folder.finish,
+            draft,
+            directory,
+            Backup(
+                version=__version__,
+                at=format_at(SystemClock().now()),
+                log_id=store.log.log_id,
+                positions=positions,
+                vector_schema=await vector_schema(store.database_url),
+                files={},
+            ),
+        )
+    size = sum(file.size for file in made.files.values())
+    if as_json:
+        answer = BackupAnswer(
+            directory=str(directory), files=len(made.files), bytes=size, positions=positions
+        )
+        print_json(answer)
+    else:
+        click.echo(f"{directory}: {len(made.files)} files, {size:,} bytes")
+    return HOLDS
