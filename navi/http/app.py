@@ -61,6 +61,7 @@ from navi.http.schemas.schema_routes import get_asyncapi, get_event_schema, get_
 from navi.http.server.authentication import Authentication, Identify
 from navi.http.server.connection_limit import ConnectionLimit
 from navi.http.server.guard import Guard
+from navi.http.server.packing import Packing
 from navi.http.server.proxies import Proxies
 from navi.http.server.request_form import RequestForm, ServerOptions, options_routes
 from navi.http.server.user_limits import UserLimits
@@ -167,7 +168,9 @@ def create_app(
         logging_config=None,
         debug=False,
     )
-    within = UserLimits(ServerOptions(app, ROUTES), services.rates, free=open_paths(ROUTES))
+    within = UserLimits(
+        ServerOptions(Packing(app), ROUTES), services.rates, free=open_paths(ROUTES)
+    )
     known = Authentication(within, identify, proxies)
     limited = ConnectionLimit(known, services.metrics)
     guarded = Guard(limited, host=host, allowed_hosts=allowed_hosts)

@@ -68,6 +68,14 @@ async def test_the_events_are_a_table_to_filter_open_and_take_away(page: Page) -
     await page.get_by_role("checkbox", name="With text in the making").check()
     await expect(table).to_have_attribute("aria-rowcount", str(len(facts) + len(deltas) + 1))
 
+    # What a person did is not the agent's.
+    await page.get_by_role("combobox", name="Who").select_option("You")
+    mine = [
+        event for event in facts if event["type"] in ("session_created", "user_message_received")
+    ]
+    await expect(table).to_have_attribute("aria-rowcount", str(len(mine) + 1))
+    await expect(table.get_by_role("row").last.get_by_role("cell").nth(3)).to_have_text("You")
+
     # A click looks at the moment, and the link leads to it.
     await page.goto(link)
     current = table.locator("[aria-current=true]")

@@ -120,3 +120,21 @@ async def test_a_fork_goes_on_from_the_moment_and_is_compared_with_its_origin(pa
     await expect(compare).to_be_focused()
     await page.goto(address)
     await expect(answer.get_by_role("insertion")).to_have_text("quickly")
+
+
+async def test_no_time_runs_in_the_past(page: Page) -> None:
+    session_id = await make(page, "!think Leaves first.\n!sleep 2\n!say Tea is ready.")
+    thought = (await events(page, session_id, kind="delta", type="thinking_delta"))[-1]
+    await page.goto(f"/s/{session_id}?at={thought['seq']}")
+    thinking = page.get_by_role("group", name="Thinking")
+    await expect(thinking).to_contain_text("Leaves first.")
+    await expect(thinking).not_to_contain_text(re.compile(r"\d s"))
+
+
+async def test_a_slow_answer_sets_no_clock(page: Page) -> None:
+    await page.goto("/")
+    ahead = await page.evaluate("""async () => {
+      const { aheadBy } = await import(new URL("clock.js", document.querySelector("[type=module]").src));
+      return [aheadBy(5000, 4200, 5900), aheadBy(5000, 4000, 40000), aheadBy(65000, 4000, 5000), aheadBy(5000, 64000, 65000)];
+    }""")
+    assert ahead == [0, 0, 60000, -57000]

@@ -33,6 +33,14 @@ async def test_memories_are_made_changed_and_forgotten(page: Page, navi: NaviPro
     await page.get_by_role("button", name="Save").click()
     changed = page.get_by_role("listitem").filter(has_text="Tea at five")
     await expect(changed).to_have_count(1)
+    # A word without an end makes nothing wider than the window.
+    assert (await page.request.post("/memories", data={"text": "tea" * 500})).ok
+    await page.reload()
+    endless = page.get_by_role("listitem").filter(has_text="teateatea")
+    await expect(endless).to_have_count(1)
+    await expect(page.get_by_role("button", name="Remember")).to_be_in_viewport(ratio=1)
+    await endless.get_by_role("button", name="Forget").click()
+    await expect(endless).to_have_count(0)
     await changed.get_by_role("button", name="Forget").click()
     await expect(changed).to_have_count(0)
     assert "Tea" not in str(await navi.get("/memories"))

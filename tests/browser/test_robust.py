@@ -385,4 +385,5 @@ async def test_a_browser_that_keeps_nothing_is_enough(page: Page, navi: NaviProc
     # Deleted elsewhere: said, and no more tries.
     async with navi.client() as client:
         assert (await client.delete(f"/sessions/{session_id}")).status_code == 204
-    await expect(page.get_by_role("main")).to_contain_text("no such session")
+    said = page.get_by_role("main").get_by_role("alert")
+    await expect(said).to_contain_text("no such session")

@@ -64,6 +64,24 @@ async def test_people_come_in_stay_where_they_are_and_go(
     await expect(message).to_have_value("half a thou")
     assert page.url == here
 
+    # Admins read what is somebody else's, and are told that they only read; the audit log is theirs alone.
+    other = await browser.new_context(base_url=guarded.url, locale="en-GB")
+    await context.request.post("/users", data={"name": "Bob", "password": PASSWORD, "role": "user"})
+    await other.request.post("/auth/login", data={"name": "Bob", "password": PASSWORD})
+    theirs = (await (await other.request.post("/sessions", data={})).json())["id"]
+    await page.goto(f"/s/{theirs}")
+    await expect(page.get_by_role("main")).to_contain_text("somebody else's")
+    await expect(message).to_have_count(0)
+    await page.goto("/?show=audit")
+    await expect(page.get_by_role("row").filter(has_text="session_read").first).to_contain_text(
+        "Ada"
+    )
+    bobs = await other.new_page()
+    await bobs.goto("/?show=audit")
+    await expect(bobs.get_by_role("main").get_by_role("alert")).to_contain_text("for admins")
+    await other.close()
+    await page.goto(here)
+
     # Signing out leaves nothing behind, and too many guesses are told how long to wait.
     await page.get_by_role("button", name="Ada").click()
     await expect(page.get_by_role("link", name="Audit log")).to_be_visible()

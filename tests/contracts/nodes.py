@@ -48,6 +48,11 @@ class NodesContract:
         assert await nodes.state_of([C]) == {C: "gone"}
         assert await nodes.state_of([]) == {}
 
+    async def test_a_node_that_an_imported_session_names_is_gone(self, nodes: Nodes) -> None:
+        foreign = NodeId("another navi's")
+        await nodes.forget_ended(but=[foreign])
+        assert await nodes.state_of([foreign, C]) == {foreign: "gone", C: "gone"}
+
     async def test_who_left_is_remembered_for_a_while(self, nodes: Nodes, elsewhere: Nodes) -> None:
         await nodes.join(A)
         await elsewhere.join(B)

@@ -53,7 +53,7 @@ _STATES = """
           and l.classid = $2::integer::oid and l.objid = n.number::oid and l.objsubid = 2
       ) then 'alive'
       else 'silent' end as state
-    from navi.node n where n.id = any($1::uuid[])"""
+    from navi.node n where n.id::text = any($1::text[])"""  # an imported session may name anything
 
 _MARK = "update navi.node set marks_files = true where id = $1"
 
@@ -68,7 +68,7 @@ _MARKING = """
 
 _FORGET_ENDED = """
     delete from navi.node
-    where coalesce(left_at, expires_at) < now() - interval '1 hour' and id <> all($1::uuid[])"""
+    where coalesce(left_at, expires_at) < now() - interval '1 hour' and id::text <> all($1::text[])"""
 
 
 class _Silence(Struct, frozen=True):

@@ -152,14 +152,14 @@ def answer(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response[byt
 def answer_if_changed(request: Edge, value: object) -> Response[bytes]:
     """A value as JSON with an ``ETag``; 304 where whoever asks has it, so that asking often is cheap."""
     response = answer(value)
-    # Of the body: how it came about does not matter.
-    tag = f'"{sha256(response.content).hexdigest()[:32]}"'
+    # Of the JSON: how it came about does not matter, nor how it is packed on its way.
+    opaque = f'"{sha256(response.content).hexdigest()[:32]}"'
     known = _ETAG.findall(request.headers.get("if-none-match", ""))
-    if tag in known or "*" in known:
+    if opaque in known or "*" in known:
         response = Response(
             b"", status_code=HTTPStatus.NOT_MODIFIED, headers={"Cache-Control": NO_STORE}
         )
-    response.headers["ETag"] = tag
+    response.headers["ETag"] = f"W/{opaque}"
     return response
 
 

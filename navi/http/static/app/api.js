@@ -12,7 +12,7 @@ const UNCHANGED = 304;
 /** A request that was refused, or that nobody answered (`status` 0). */
 export class Problem extends Error {
   constructor(status, detail, retryAfter = null) {
-    super(detail);
+    super(detail.charAt(0).toUpperCase() + detail.slice(1));
     this.status = status;
     this.retryAfter = retryAfter; // seconds, where navi says so
   }
@@ -52,11 +52,12 @@ async function request(method, path, { body, form, headers = {}, seconds = SECON
     options.body = JSON.stringify(body);
     options.headers["Content-Type"] = "application/json";
   }
+  const askedAt = Date.now();
   const response = await fetch(path, options).catch((error) => {
     if (stop?.aborted) throw error;
     throw new Problem(0, String(error.message ?? error));
   });
-  heardAt(response.headers.get("date"));
+  heardAt(response.headers.get("date"), askedAt);
   if (response.ok || response.status === UNCHANGED) return response;
   throw await problemOf(response);
 }

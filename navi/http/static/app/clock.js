@@ -1,18 +1,30 @@
 // How late it is at navi, whose times stand in the events: clocks of browsers may be minutes off.
 
-import { useEffect, useState } from "./html.js";
+import { signal, useEffect, useState } from "./html.js";
 
-const ROUNDED = 2000; // ms that a header's whole seconds and the way here may make
+const EXACT = 2000; // ms that a header, written once in a second, may be old, and a second be long
 
 let ahead = 0; // ms that navi's clock is ahead of the browser's
 
-/** Take in the header `Date` of an answer. */
-export function heardAt(date) {
-  const difference = Date.parse(date) - Date.now();
-  ahead = Math.abs(difference) > ROUNDED ? difference : 0;
+/** When the event happened that is looked at; null for now. At a moment of the past no time runs. */
+export const stoppedAt = signal(null);
+
+/** Take in the header `Date` of an answer to what was asked at a time of the browser's clock. */
+export function heardAt(date, askedAt) {
+  ahead = aheadBy(Date.parse(date), askedAt, Date.now()) || 0;
 }
 
-/** Milliseconds since a moment at navi, by the second, while `isTicking`. */
+/**
+ * How far navi's clock is ahead, by what it showed between two times of the browser's clock.
+ *
+ * As long as it may be that both clocks agree, they do, however slow the answer was.
+ */
+export function aheadBy(shown, from, until) {
+  if (shown > until) return shown - until;
+  return Math.min(0, shown + EXACT - from);
+}
+
+/** Milliseconds from a moment at navi to the one that is looked at; until now, by the second, while `isTicking`. */
 export function useElapsed(since, isTicking = true) {
   const [, setTick] = useState(0);
   useEffect(() => {
@@ -20,5 +32,6 @@ export function useElapsed(since, isTicking = true) {
     const timer = setInterval(() => setTick((tick) => tick + 1), 1000);
     return () => clearInterval(timer);
   }, [isTicking]);
-  return Math.max(0, Date.now() + ahead - Date.parse(since));
+  const until = stoppedAt.value === null ? Date.now() + ahead : Date.parse(stoppedAt.value);
+  return Math.max(0, until - Date.parse(since));
 }

@@ -3,6 +3,8 @@
 import { Gauge } from "../context/gauge.js";
 import { runningTurn } from "../folds/conversation.js";
 import { html } from "../html.js";
+import { me } from "../session/me.js";
+import { t } from "../strings.js";
 import { Activity } from "./activity.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
@@ -11,7 +13,15 @@ export function Chat({ session }) {
   const state = session.conversation.value;
   return html`
     <${Conversation} session=${session} state=${state} />
-    <${Composer} session=${session} isRunning=${runningTurn(state) !== null} canStop=${state.line !== null} />
+    ${isForeign(session)
+      ? html`<p class="foreign fine">${t("not-yours")}</p>`
+      : html`<${Composer} session=${session} isRunning=${runningTurn(state) !== null} canStop=${state.line !== null} />`}
     <footer class="below"><${Activity} session=${session} /><${Gauge} session=${session} /></footer>
   `;
+}
+
+/** Whether a session is somebody else's: admins may read it, and nobody but its owner write to it. */
+function isForeign(session) {
+  const owner = session.row.value?.owner;
+  return me.value !== null && owner !== undefined && owner !== me.value.id;
 }

@@ -17,6 +17,19 @@ const TEXTS = {
 };
 const TELLING = ["content", "text", "name", "plan", "summary", "error", "result", "task", "output", "verdict", "kind", "by", "path", "profile_id"];
 
+const BY_PEOPLE = new Set([
+  ...["user_message_received", "stop_requested", "approval_decided", "compression_undone", "file_uploaded"],
+  ...["session_created", "session_renamed", "session_pinned", "session_deleted", "profile_switched", "conversation_taken_in"],
+]);
+const PERSON = "you";
+const NOT_A_PERSON = new Set(["auto", "tool", "stop", "fork"]);
+
+/** Whose an event is: "you" for a person's, "" for the session's agent, else the id of a subagent. */
+export function actorOf({ type, subagent_id: subagent, data }) {
+  if (BY_PEOPLE.has(type) && !NOT_A_PERSON.has(data?.by)) return PERSON;
+  return subagent ?? "";
+}
+
 /** What an event is about: the text, the tool, the outcome. */
 export function textOf({ type, data }) {
   const said = TEXTS[type]?.(data ?? {}) ?? [TELLING.map((name) => data?.[name]).find((value) => typeof value === "string" && value)];
@@ -36,14 +49,14 @@ function searchable(event) {
   return text;
 }
 
-/** The events of a type, of an actor ("" for the session's agent, null for all), with a text somewhere in them. */
+/** The events of a type, of an actor (as `actorOf` names them, null for all), with a text somewhere in them. */
 export function filtered(events, { type = null, actor = null, text = "" }) {
   const wanted = text.trim().toLowerCase();
   if (type === null && actor === null && !wanted) return events;
   return events.filter(
     (event) =>
       (type === null || event.type === type) &&
-      (actor === null || (event.subagent_id ?? "") === actor) &&
+      (actor === null || actorOf(event) === actor) &&
       (!wanted || searchable(event).includes(wanted)),
   );
 }

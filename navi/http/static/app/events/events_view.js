@@ -9,7 +9,7 @@ import { addressOf } from "../router.js";
 import { clock, t } from "../strings.js";
 import { stylesheet } from "../stylesheet.js";
 import { useEvents } from "./all_events.js";
-import { filtered, textOf } from "./event_text.js";
+import { actorOf, filtered, textOf } from "./event_text.js";
 import { OPEN, ROW, inSight, topOf } from "./rows.js";
 
 await stylesheet("../../style/events.css", import.meta.url);
@@ -22,7 +22,7 @@ export function EventsView({ session }) {
   const searched = useLater(text);
   const all = useEvents(session, withDeltas);
   const types = useMemo(() => [...new Set(all.map((event) => event.type))].sort(), [all]);
-  const actors = useMemo(() => [...new Set(all.map((event) => event.subagent_id ?? ""))].filter(Boolean), [all]);
+  const actors = useMemo(() => [...new Set(all.map(actorOf))].filter(Boolean), [all]);
   const events = useMemo(() => filtered(all, { type, actor, text: searched }), [all, type, actor, searched]);
   return html`
     <div class="events">
@@ -45,7 +45,7 @@ export function EventsView({ session }) {
         >
           <option value="all">${t("events-all-actors")}</option>
           <option value="agent">${t("actor-main")}</option>
-          ${actors.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
+          ${actors.map((name) => html`<option key=${name} value=${name}>${actorName(name)}</option>`)}
         </select>
         <label class="events-deltas">
           <input type="checkbox" checked=${withDeltas} onChange=${({ target }) => setWithDeltas(target.checked)} />
@@ -214,11 +214,15 @@ function Row({ session, event, index, top, isOpen, isAt, isLater, isFirst, onTog
         </svg>
         ${typeName(event.type)}
       </span>
-      <span role="cell" class="event-actor">${event.subagent_id ? event.subagent_id.slice(0, 14) : t("actor-main")}</span>
+      <span role="cell" class="event-actor">${actorName(actorOf(event))}</span>
       <span role="cell" class="event-what" dir="auto">${textOf(event)}</span>
       ${isOpen && html`<${Opened} id=${panel} session=${session} event=${event} />`}
     </div>
   `;
+}
+
+function actorName(actor) {
+  return { "": t("actor-main"), you: t("you") }[actor] ?? actor;
 }
 
 /** An event as JSON, below its row. */

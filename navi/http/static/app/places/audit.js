@@ -1,41 +1,50 @@
 // Who did what, from the audit log; for admins.
 
-import { get } from "../api.js";
+import { Problem, get } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
-import "./look.js";
-import { doing } from "../session/open_session.js";
 import { t, time } from "../strings.js";
+import { Missing, useAnswer } from "./answer.js";
 
 const PAGE = 200;
+const READ = 1000; // events a request
 
 export function Place() {
   const [events, setEvents] = useState(null);
   const [isWhole, setWhole] = useState(false);
+  const [problem, setProblem] = useState(null);
   const [wanted, setWanted] = useState("");
-  const read = () =>
-    doing(async () => {
-      // The log is read from its beginning and shown from its end: page by page until all is here.
-      let found = events ?? [];
-      const page = await get(`/audit?limit=${PAGE * 5}&after=${found.at(-1)?.seq ?? 0}`);
-      found = [...found, ...page.events];
-      setEvents(found);
-      setWhole(page.events.length < PAGE * 5);
-    });
+  const [users] = useAnswer("/users");
+  const read = async () => {
+    // The log is read from its beginning and shown from its end: page by page until all is here.
+    const found = events ?? [];
+    setProblem(null);
+    try {
+      const page = await get(`/audit?limit=${READ}&after=${found.at(-1)?.seq ?? 0}`);
+      setEvents([...found, ...page.events]);
+      setWhole(page.events.length < READ);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem({ problem: error.status === 0 ? t("no-answer") : error.message });
+    }
+  };
   useEffect(() => {
     if (!isWhole) read();
   }, [events?.length]);
-  if (events === null) return html`<p class="empty">${t("loading")}</p>`;
+  if (problem || events === null) return html`<${Missing} answer=${problem} again=${read} />`;
+  const names = new Map((users?.users ?? []).map(({ id, name }) => [id, name]));
   const types = [...new Set(events.map((event) => event.type))].sort();
   const shown = events.filter((event) => !wanted || event.type === wanted).toReversed();
   return html`
-    <div class="place-body">
-      <label>
-        ${t("audit-type")}
-        <select value=${wanted} onChange=${({ target }) => setWanted(target.value)}>
-          <option value="">${t("audit-all")}</option>
-          ${types.map((type) => html`<option key=${type} value=${type}>${type}</option>`)}
-        </select>
-      </label>
+    <div class="place-body audit">
+      <div class="actions">
+        <label>
+          ${t("audit-type")}
+          <select value=${wanted} onChange=${({ target }) => setWanted(target.value)}>
+            <option value="">${t("audit-all")}</option>
+            ${types.map((type) => html`<option key=${type} value=${type}>${type}</option>`)}
+          </select>
+        </label>
+      </div>
       <div class="scroll">
         <table>
           <thead>
@@ -53,8 +62,8 @@ export function Place() {
                 <tr key=${event.seq}>
                   <td>${time(event.at)}</td>
                   <th scope="row">${event.type}</th>
-                  <td>${String(by ?? "")}${address && html` <span class="fine">${String(address)}</span>`}</td>
-                  <td class="about">${Object.entries(about).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`).join(" · ")}</td>
+                  <td title=${by ?? undefined}><span dir="auto">${names.get(by) ?? String(by ?? "")}</span>${address && html` <span class="fine">${String(address)}</span>`}</td>
+                  <td class="about">${aboutOf(about, names)}</td>
                 </tr>
               `;
             })}
@@ -64,4 +73,12 @@ export function Place() {
       ${shown.length > PAGE && html`<p class="fine">${t("audit-more", { count: shown.length - PAGE })}</p>`}
     </div>
   `;
+}
+
+/** What an event was about, with users by their names. */
+function aboutOf(about, names) {
+  return Object.entries(about)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => `${name}: ${names.get(value) ?? (typeof value === "object" ? JSON.stringify(value) : value)}`)
+    .join(" · ");
 }

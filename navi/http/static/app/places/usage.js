@@ -1,14 +1,16 @@
 // What model calls came to: tokens and cost by day, model, session, profile, purpose or user.
 
 import { lastDays } from "../days.js";
-import { html, useState } from "../html.js";
+import { computed, html, useState } from "../html.js";
 import { addressOf, follow } from "../router.js";
-import { isAdmin } from "../session/me.js";
+import { hasAccounts, isAdmin } from "../session/me.js";
 import { profileName } from "../session/profiles.js";
 import { sessions } from "../session/session_list.js";
 import { t, tokens } from "../strings.js";
 import { Missing, useAnswer } from "./answer.js";
 
+// Where there are no accounts, all is one person's.
+const seesAll = computed(() => hasAccounts.value && isAdmin.value);
 const WAYS = ["day", "model", "session", "profile", "purpose", "owner"];
 const SPANS = [7, 30, 90, 365];
 const MOST_ROWS = 100;
@@ -26,7 +28,7 @@ export function Place() {
         <label>
           ${t("usage-by")}
           <select value=${by} onChange=${({ target }) => setBy(target.value)}>
-            ${WAYS.filter((way) => way !== "owner" || isAdmin.value).map(
+            ${WAYS.filter((way) => way !== "owner" || seesAll.value).map(
               (way) => html`<option key=${way} value=${way}>${t(`usage-by-${way}`)}</option>`,
             )}
           </select>
@@ -37,7 +39,7 @@ export function Place() {
             ${SPANS.map((count) => html`<option key=${count} value=${count}>${t("days", { count })}</option>`)}
           </select>
         </label>
-        ${isAdmin.value &&
+        ${seesAll.value &&
         html`<label class="check"><input type="checkbox" checked=${all} onChange=${({ target }) => setAll(target.checked)} /> ${t("usage-all")}</label>`}
       </div>
       ${answer?.rows ? html`<${Report} by=${by} days=${days} report=${answer} />` : html`<${Missing} answer=${answer} again=${again} />`}

@@ -2,11 +2,12 @@
 
 import { Problem, get, patch, pathOf, post, signedOut } from "../api.js";
 import { complain } from "../announce.js";
+import { stoppedAt } from "../clock.js";
 import { computed, effect, signal, untracked } from "../html.js";
 import { conversation } from "../folds/conversation.js";
 import { go, route } from "../router.js";
 import { t } from "../strings.js";
-import { EventLog } from "./event_log.js";
+import { EventLog, countUntil } from "./event_log.js";
 import { History } from "./history.js";
 import { Outbox } from "./outbox.js";
 
@@ -38,7 +39,7 @@ export class OpenSession {
     this._deltas = signal(NO_DELTAS);
     /** The conversation at the moment that is looked at. */
     this.conversation = computed(() => this.fold(conversation));
-    this._stop = [effect(() => this._fetchDeltas(this.moment.value))];
+    this._stop = [effect(() => this._fetchDeltas(this.moment.value)), effect(() => this._stopClock())];
     this._load();
   }
 
@@ -49,6 +50,7 @@ export class OpenSession {
     clearTimeout(this._reading);
     clearTimeout(this._retry);
     for (const stop of this._stop) stop();
+    stoppedAt.value = null;
     for (const history of this._histories.values()) history.close();
   }
 
@@ -144,6 +146,15 @@ export class OpenSession {
       if (!(error instanceof Problem)) throw error;
       complain(error.message);
     }
+  }
+
+  _stopClock() {
+    const at = this.moment.value;
+    const { events: deltas } = this._deltas.value;
+    const { facts, grown } = this.log;
+    const fact = grown.value && at !== null ? facts[countUntil(facts, at) - 1] : null;
+    const delta = at === null ? null : deltas.findLast(({ seq }) => seq <= at);
+    stoppedAt.value = (delta && (!fact || delta.seq > fact.seq) ? delta : fact)?.at ?? null;
   }
 
   // What people do. Each gives whether it was done; what went wrong is shown.

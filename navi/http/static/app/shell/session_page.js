@@ -30,7 +30,7 @@ export function SessionPage() {
       <${PageHeader} title=${state === "gone" ? "" : title}>${state === "here" && html`<${Tabs} />`}<//>
       ${state === "gone" &&
       html`
-        <${Notice} icon=${SearchIcon} title=${t("gone")} text=${t("gone-explained")}>
+        <${Notice} icon=${SearchIcon} role="alert" title=${t("gone")} text=${t("gone-explained")}>
           <button onClick=${newSession}>${t("begin-another")}</button>
         <//>
       `}

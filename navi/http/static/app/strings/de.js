@@ -324,6 +324,7 @@ export default {
   "not-deleted": "Die Sitzung wurde nicht gelöscht: {why}",
   "not-loaded": "Dieser Teil der Seite konnte nicht geladen werden.",
   "not-sent": "Die Nachricht wurde nicht gesendet: {why}",
+  "not-yours": "Diese Sitzung gehört jemand anderem: Als Admin kannst du sie lesen, aber nicht in ihr schreiben. Dass du sie gelesen hast, steht im Prüfprotokoll.",
   "note-budget": "Ein Budget ist aufgebraucht.",
   "note-budget-day": "Das Budget des Tages ist aufgebraucht: {spent} von {limit} Token.",
   "note-budget-session": "Das Budget der Sitzung ist aufgebraucht: {spent} von {limit} Token.",

@@ -324,6 +324,7 @@ export default {
   "not-deleted": "The session was not deleted: {why}",
   "not-loaded": "This part of the page could not be loaded.",
   "not-sent": "The message was not sent: {why}",
+  "not-yours": "This session is somebody else's: as an admin you may read it, not write to it. That you read it stands in the audit log.",
   "note-budget": "A budget is used up.",
   "note-budget-day": "The budget of the day is used up: {spent} of {limit} tokens.",
   "note-budget-session": "The budget of the session is used up: {spent} of {limit} tokens.",

@@ -171,7 +171,7 @@ const Bar = memo((properties) => {
           html`<rect key=${part} class=${part} x=${scale.x(from)} y=${y} width=${Math.max(scale.x(until) - scale.x(from), 0.5)} height=${height} />`,
       )}
       ${span.kind === "approval" && html`<rect class="hatched" x=${left} y=${y} width=${wide} height=${height} rx="2" />`}
-      ${isWrong && html`<path class="cross" d=${`M${left} ${y}l${cross} ${height}m0 ${-height}l${-cross} ${height}`} />`}
+      ${isWrong && html`<path class="cross" d=${`M${left + wide - cross} ${y}l${cross} ${height}m0 ${-height}l${-cross} ${height}`} />`}
       ${isHigh && span.kind !== "approval" && html`<${Name} bar=${span} name=${spanName(span)} scale=${scale} y=${y + 14} />`}
     </g>
   `;
