@@ -6,12 +6,17 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import structlog
+from msgspec import to_builtins
 
 from bench import append, delta, fork, load, relay, turn, websocket
 from bench.measure import FULL, QUICK, SHORTEST, Figure, Pace
+from bench.peers import compare
 from bench.servers import Servers, open_servers
+
+T = TypeVar("T")
 
 Benchmark = Callable[[Servers, Pace], Awaitable[list[Figure]]]
 
@@ -50,9 +55,16 @@ def main() -> int:
         const=SHORTEST,
         help="a few seconds: whether it runs, not what it costs",
     )
+    parser.add_argument(
+        "--peers", action="store_true", help="compare a turn with what others keep one with"
+    )
     parser.add_argument("--json", action="store_true", help="the figures of every round, as JSON")
     arguments = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    if arguments.peers:
+        lines = _run(_compare(arguments.pace))
+        print(json.dumps(to_builtins(lines), indent=2) if arguments.json else compare.table(lines))
+        return 0
     chosen = arguments.only or sorted(ROWS)
     figures = _run(_measure(chosen, arguments.pace))
     if arguments.json:
@@ -72,7 +84,13 @@ async def _measure(rows: Sequence[int], pace: Pace) -> list[Figure]:
     return figures
 
 
-def _run(measuring: Awaitable[list[Figure]]) -> list[Figure]:
+async def _compare(pace: Pace) -> list[compare.Compared]:
+    python = await asyncio.to_thread(compare.environment)
+    async with open_servers() as servers:
+        return await compare.compare(servers, pace, python=python)
+
+
+def _run(measuring: Awaitable[T]) -> T:
     """On the loop that ``navi serve`` uses."""
     try:
         import uvloop
@@ -84,7 +102,7 @@ def _run(measuring: Awaitable[list[Figure]]) -> list[Figure]:
         return runner.run(_awaited(measuring))
 
 
-async def _awaited(measuring: Awaitable[list[Figure]]) -> list[Figure]:
+async def _awaited(measuring: Awaitable[T]) -> T:
     return await measuring
 
 

@@ -33,8 +33,8 @@ async def single(servers: Servers, pace: Pace) -> list[Figure]:
         times = await in_turns(
             pace.rounds,
             {
-                "raw": lambda: _milliseconds(stream.turn, pace.turns),
-                "navi": lambda: _milliseconds(lambda: run_turn(record, store.node), pace.turns),
+                "raw": lambda: in_a_row(stream.turn, pace.turns),
+                "navi": lambda: in_a_row(lambda: run_turn(record, store.node), pace.turns),
             },
         )
     return [
@@ -61,8 +61,8 @@ async def sixteen(servers: Servers, pace: Pace) -> list[Figure]:
         rates = await in_turns(
             pace.rounds,
             {
-                "raw": lambda: _rate([stream.turn for stream in streams], pace.seconds),
-                "navi": lambda: _rate([_turns_of(r, store) for r in records], pace.seconds),
+                "raw": lambda: side_by_side([stream.turn for stream in streams], pace.seconds),
+                "navi": lambda: side_by_side([turns_of(r, store) for r in records], pace.seconds),
             },
         )
     return [
@@ -221,7 +221,7 @@ class RawStream:
         self._seq = await self._raw.write(self._stream, self._steps, after=self._seq)
 
 
-def _turns_of(record: Record, store: Store) -> Turn:
+def turns_of(record: Record, store: Store) -> Turn:
     return lambda: run_turn(record, store.node)
 
 
@@ -231,12 +231,12 @@ async def _one(turn: Turn) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-async def _milliseconds(turn: Turn, turns: int) -> float:
+async def in_a_row(turn: Turn, turns: int) -> float:
     """The median of some turns, one after another."""
     return statistics.median([await _one(turn) for _ in range(turns)])
 
 
-async def _rate(turns: Sequence[Turn], seconds: float) -> float:
+async def side_by_side(turns: Sequence[Turn], seconds: float) -> float:
     """Turns a second of sessions that run side by side."""
     done = 0
     started = time.perf_counter()

@@ -12,6 +12,9 @@ import pytest
 from bench import growth
 from bench.__main__ import ROWS
 from bench.growth import Grown
+from bench.measure import SHORTEST
+from bench.peers import compare
+from bench.servers import open_servers
 from bench.service.viewer import OutOfOrder, Viewer
 from tests.support.navi_process import NaviProcess
 
@@ -40,6 +43,17 @@ async def test_every_row_of_the_bench_is_measured() -> None:
     assert status == 0
     assert {figure["row"] for figure in figures} == set(ROWS)
     assert all(value > 0 for figure in figures for value in figure["rounds"])
+
+
+async def test_turns_are_compared_with_those_of_others() -> None:
+    async with open_servers() as servers:
+        lines = await compare.compare(
+            servers, SHORTEST, python=Path(sys.executable), others=compare.ROWS
+        )
+
+    assert [line.peer.items for line in lines] == [55, 55, 12]
+    assert all(line.milliseconds > 0 and line.a_second > 0 for line in lines)
+    assert len(compare.table(lines).splitlines()) == 2 + len(lines)
 
 
 async def test_one_cut_of_the_long_chaos_passes(tmp_path: Path) -> None:
