@@ -29,7 +29,6 @@ _USER = "select id, name, role, disabled, limits, created_at from navi.account"
 _ANY = "select exists (select from navi.account)"
 _USERS = f"{_USER} order by name_key"
 _BY_ID = f"{_USER} where id = $1"
-_BY_IDS = f"{_USER} where id = any($1::text[])"
 _BY_NAME = f"{_USER} where name_key = $1"
 
 # Held by whoever changes users: of two admins who each demote the other, one stays.
@@ -60,7 +59,17 @@ _NATS_LOGINS = """
       credential.created_at, expires_at, used_at, nkey
     from navi.credential join navi.account on account.id = account_id
     where kind = 'nats' and not disabled order by credential.created_at, credential.id"""
-_CREDENTIALS_BY_ID = f"{_CREDENTIAL} where id = any($1::uuid[])"
+# Each request asks this: one statement, so that users and credentials are of one moment, too.
+_STANDING = """
+    with wanted as (
+      select unnest($1::text[]) as id
+      union select account_id from navi.credential where id = any($2::uuid[]))
+    select
+      account.id as user_id, account.name as user_name, role, disabled, limits,
+      account.created_at as user_since, credential.id::text, account_id, kind, secret_sha256,
+      credential.name, scopes, credential.created_at, expires_at, used_at, nkey
+    from wanted join navi.account on account.id = wanted.id
+    left join navi.credential on account_id = account.id and credential.id = any($2::uuid[])"""
 
 _ADD_CREDENTIAL = """
     insert into navi.credential
@@ -192,13 +201,14 @@ class PostgresAccounts:
     async def standing(
         self, user_ids: Collection[Owner], credential_ids: Collection[str]
     ) -> Standing:
-        # A credential without its user is none: what goes between the two reads is gone.
         ids = [id_ for id_ in credential_ids if is_uuid(id_)]
-        rows = await fetch(self._pool, _CREDENTIALS_BY_ID, ids) if ids else ()
-        credentials = {row["id"]: _credential(row) for row in rows}
-        wanted = {*user_ids, *(found.user_id for found in credentials.values())}
-        users = await fetch(self._pool, _BY_IDS, list(wanted)) if wanted else ()
-        return Standing(users={row["id"]: _user(row) for row in users}, credentials=credentials)
+        if not (user_ids or ids):
+            return Standing(users={}, credentials={})
+        rows = await fetch(self._pool, _STANDING, list(user_ids), ids)
+        return Standing(
+            users={row["user_id"]: _user_beside(row) for row in rows},
+            credentials={row["id"]: _credential(row) for row in rows if row["id"] is not None},
+        )
 
     async def failed(self, address: str, tried: FailedTry) -> None:
         async with transaction(self._pool) as connection:
@@ -261,6 +271,18 @@ def _user(row: asyncpg.Record) -> User:
         disabled=row["disabled"],
         limits=_decode_limits(row["limits"]),
         created_at=row["created_at"],
+    )
+
+
+def _user_beside(row: asyncpg.Record) -> User:
+    """The user of a row that has a credential, too."""
+    return User(
+        id=row["user_id"],
+        name=row["user_name"],
+        role=row["role"],
+        disabled=row["disabled"],
+        limits=_decode_limits(row["limits"]),
+        created_at=row["user_since"],
     )
 
 

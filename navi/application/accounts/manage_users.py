@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from navi.application.accounts.audit_log import AuditLog
+from navi.application.accounts.known_users import KnownUsers
 from navi.domain.accounts.accounts import (
     OwnLimits,
     User,
@@ -29,11 +30,13 @@ class ManageUsers:
         accounts: Accounts,
         passwords: Passwords,
         audit_log: AuditLog,
+        known: KnownUsers,
         clock: Clock,
         ids: Ids,
     ) -> None:
         self._accounts = accounts
         self._passwords = passwords
+        self._known = known
         self._audit_log = audit_log
         self._clock = clock
         self._ids = ids
@@ -111,6 +114,7 @@ class ManageUsers:
             hashed = await self._passwords.hash(checked_password("password", password))
         change = UserChange(role=role, disabled=disabled, limits=limits, password=hashed)
         user = await self._accounts.change_user(user_id, change)
+        self._known.forget(user_id)
         if password is not None or disabled:
             await self._accounts.drop_logins(user_id, but=None)
         if changed:
@@ -141,6 +145,7 @@ class ManageUsers:
                 "and can be disabled only"
             )
         await self._accounts.remove_user(user_id)
+        self._known.forget(user_id)
         await self._audit_log.write(
             UserChanged(by=actor.by, address=actor.address, user_id=user_id, changed=("deleted",))
         )

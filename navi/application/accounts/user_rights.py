@@ -2,10 +2,10 @@
 
 from typing import Literal
 
+from navi.application.accounts.known_users import KnownUsers
 from navi.domain.accounts.accounts import User, is_spelled_alike
 from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner
 from navi.domain.vocabulary.principal import Limits, Role
-from navi.ports.accounts import Accounts
 from navi.ports.tools import ToolUser
 
 AuthMode = Literal["none", "accounts", "proxy"]
@@ -21,13 +21,13 @@ class UserRights:
 
     def __init__(
         self,
-        accounts: Accounts,
+        users: KnownUsers,
         *,
         mode: AuthMode,
         limits: Limits,
         proxy_admins: frozenset[str] = frozenset(),
     ) -> None:
-        self._accounts = accounts
+        self._users = users
         self.mode: AuthMode = mode
         self.limits = limits
         self._proxy_admins = proxy_admins
@@ -47,7 +47,7 @@ class UserRights:
         Raises:
             LogUnavailable: Postgres does not answer.
         """
-        user = None if self.mode == "none" else await self._accounts.user(user_id)
+        user = None if self.mode == "none" else await self._users.user(user_id)
         if user is None:
             return ToolUser(role="admin" if user_id == LOCAL_OWNER else "user", name=user_id)
         return ToolUser(role=self.role_of(user), name=user.name)
@@ -60,7 +60,7 @@ class UserRights:
         """
         if self.mode == "none":
             return self.limits
-        user = await self._accounts.user(owner)
+        user = await self._users.user(owner)
         return self.limits if user is None else user.limits_with(self.limits)
 
     async def tokens_a_day(self, owner: Owner) -> int | None:

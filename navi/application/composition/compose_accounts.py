@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from navi.application.accounts.audit_log import AuditLog
 from navi.application.accounts.find_principal import FindPrincipal
+from navi.application.accounts.known_users import KnownUsers
 from navi.application.accounts.manage_tokens import ManageTokens
 from navi.application.accounts.manage_users import ManageUsers
 from navi.application.accounts.sign_in import SignIn
@@ -43,13 +44,14 @@ def compose_accounts(
     """
     clock, ids = services.ports.clock, services.ports.ids
     audit_log = AuditLog(services.records, accounts)
-    rights = UserRights(accounts, mode=mode, limits=limits, proxy_admins=proxy_admins)
+    known = KnownUsers(accounts, clock)
+    rights = UserRights(known, mode=mode, limits=limits, proxy_admins=proxy_admins)
     return AccountServices(
         audit_log=audit_log,
         rights=rights,
         find_principal=FindPrincipal(accounts, rights, audit_log, clock, ids),
         access=WatchAccess(accounts, rights, clock),
         sign_in=SignIn(accounts, passwords, audit_log, clock, ids),
-        users=ManageUsers(accounts, passwords, audit_log, clock, ids),
+        users=ManageUsers(accounts, passwords, audit_log, known, clock, ids),
         tokens=ManageTokens(accounts, passwords, audit_log, clock, ids),
     )
