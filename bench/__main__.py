@@ -11,7 +11,7 @@ from typing import TypeVar
 import structlog
 from msgspec import to_builtins
 
-from bench import append, delta, fork, load, relay, turn, websocket
+from bench import append, delta, fork, load, pieces, relay, turn, websocket
 from bench.measure import FULL, QUICK, SHORTEST, Figure, Pace
 from bench.peers import compare
 from bench.servers import Servers, open_servers
@@ -32,6 +32,7 @@ ROWS: dict[int, Benchmark] = {
     9: delta.run,
     10: websocket.run,
     11: fork.run,
+    12: pieces.run,
 }
 
 

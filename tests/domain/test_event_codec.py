@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from navi.domain.vocabulary.event_codec import (
     decode_data,
     encode_data,
     encode_envelope,
+    format_at,
     type_of,
     version_of,
 )
@@ -106,6 +107,21 @@ def test_a_field_from_the_future_is_passed_over() -> None:
 def test_a_payload_that_is_not_what_its_type_says_is_damage(data: bytes) -> None:
     with pytest.raises(LogDamaged):
         decode_data("text_delta", 1, data)
+
+
+@given(
+    at=st.datetimes(
+        timezones=st.sampled_from((UTC, timezone(timedelta(0)), timezone(timedelta(hours=-5))))
+    )
+    | st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0))
+)
+def test_a_moment_is_written_in_utc_with_six_digits(at: datetime) -> None:
+    try:
+        utc = at.astimezone(UTC)
+    except OverflowError:  # behind the end of all time
+        return
+
+    assert format_at(at) == f"{utc.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def test_an_envelope_holds_the_stored_payload_verbatim() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import DELTA_TYPES
@@ -73,9 +74,14 @@ def event_headers(
 ) -> Mapping[str, str]:
     """What a consumer drops duplicates and orders the whole log by."""
     return {
-        MESSAGE_ID_HEADER: f"{session_id}:{seq}",
+        MESSAGE_ID_HEADER: message_id(session_id, seq),
         POSITION_HEADER: format_position(partition, position),
     }
+
+
+def message_id(session_id: SessionId, seq: int) -> str:
+    """The id of an event's message."""
+    return f"{session_id}:{seq}"
 
 
 def wake_subject(partition: int) -> str:
@@ -83,6 +89,7 @@ def wake_subject(partition: int) -> str:
     return f"navi.wake.{partition}"
 
 
+@lru_cache(maxsize=4096)
 def _token(text: str) -> str:
     # One event that cannot be published would hold up its partition for ever.
     return _NOT_A_TOKEN.sub("_", text) or "_"

@@ -120,7 +120,9 @@ decode_data = EventDecoder(EVENT_TYPES, UPCASTERS).decode
 
 def format_at(at: datetime) -> str:
     """A moment as it stands in envelopes: UTC, microseconds, ``Z``."""
-    # Four times as fast as strftime, and every event needs it for its hash.
+    # In C, where msgspec writes the same: four times as fast, and every event needs it for its hash.
+    if at.tzinfo is UTC and at.microsecond:
+        return _quote(at)[1:-1].decode()
     return at.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
