@@ -85,6 +85,33 @@ async def test_a_person_chats_stops_a_turn_and_leaves(navi: NaviProcess) -> None
         assert await terminal.ended() == 0
 
 
+async def test_lines_completion_looks_back_and_what_is_typed_ahead(navi: NaviProcess) -> None:
+    async with navi.on_terminal("chat") as terminal:
+        await terminal.sees("assistant >")
+        terminal.type(
+            '!think hm\x1b\r!tool todo {"action": "list"}\x1b\r!then\x1b\r!sleep 1\x1b\r!say Done.\r'
+        )
+        await terminal.sees("call 2/20")
+        # While it works: it stands at the next prompt, and not in what is being drawn.
+        terminal.type("/think\r")
+        await terminal.sees("Done.")
+        await terminal.sees("assistant >")
+        await terminal.sees("hm")
+        await terminal.sees("assistant >")
+        terminal.type("/ou\t")
+        await terminal.sees("/out")
+        terminal.type("\r")
+        await terminal.sees("todo")
+        await terminal.sees("assistant >")
+        terminal.type("/memories\r")
+        await terminal.sees("nothing is remembered")
+        await terminal.sees("assistant >")
+        terminal.type("\x04")
+
+        assert await terminal.ended() == 0
+        assert terminal.screen.count("/think") == 1
+
+
 async def test_what_another_client_of_the_session_said_is_shown(navi: NaviProcess) -> None:
     session = (await navi.command("chat", "!say begun", "--json")).json["session_id"]
 

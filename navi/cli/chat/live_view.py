@@ -1,6 +1,8 @@
 """Draw a running turn on a terminal: finished text above, live text and a status line below."""
 
 import asyncio
+import sys
+import termios
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -41,7 +43,10 @@ class LiveView:
         if not self.console.is_terminal:
             yield
             return
-        with Live(console=self.console, auto_refresh=False, transient=True) as live:
+        with (
+            typing_ahead(),
+            Live(console=self.console, auto_refresh=False, transient=True) as live,
+        ):
             self._live = live
             drawing = asyncio.create_task(self._draw(live), name="live view")
             try:
@@ -106,6 +111,23 @@ class LiveView:
             parts.append(_indented(progress.output))
         parts.append(Text(one_line(progress.status, width=self.console.width), style="cyan"))
         return Group(*parts)
+
+
+@contextmanager
+def typing_ahead() -> Generator[None, None, None]:
+    """Keep what is typed meanwhile for the next prompt, and off the screen, which is being drawn."""
+    try:
+        before = termios.tcgetattr(sys.stdin.fileno())
+    except (OSError, ValueError, termios.error):  # no terminal to type at
+        yield
+        return
+    quiet = [*before]
+    quiet[3] = before[3] & ~(termios.ECHO | termios.ICANON)  # of the local modes
+    termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, quiet)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, before)
 
 
 def _coloured(preview: str) -> Text:

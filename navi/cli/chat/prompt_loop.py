@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,10 +15,13 @@ from rich.text import Text
 
 from navi.cli.chat.conversation import Conversation
 from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
+from navi.cli.chat.look_back import show_memories, show_output, show_thinking
 from navi.cli.chat.person import at_terminal
+from navi.cli.chat.prompt_line import Completions, chat_lines
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.printable import come_back, one_line, printable
 from navi.cli.shared.remote import RemoteNavi, RemoteSession
+from navi.domain.vocabulary.errors import NotFound
 
 LISTED = 20  # sessions that /sessions shows
 RECALLED = 6  # messages shown when a session is gone on with
@@ -28,11 +31,20 @@ HELP = """\
 /new [PROFILE]    begin a new session
 /sessions         list the latest sessions; /open ID goes on in one
 /profile [ID]     list the profiles, or give this session another one
+/think            what the agent thought last
+/out [N]          what a tool gave, in full: 1 is the last call, 2 the one before
+/memories         what navi remembers of you
 /stop             stop what the agent does in this session
 /help             this
 /quit             leave (or Ctrl-D)
 
-Ctrl-C stops the agent while it works, and clears the line at the prompt."""
+Enter sends, Alt-Enter begins another line, Tab completes commands, what they take, and names of
+uploads. Ctrl-C stops the agent while it works, and clears the line at the prompt. What you type while it
+works stands at the next prompt."""
+COMMANDS = (
+    *("/new", "/sessions", "/open", "/profile", "/think", "/out", "/memories"),
+    *("/stop", "/help", "/quit"),
+)
 
 
 class Stay(Struct, frozen=True):
@@ -59,12 +71,15 @@ async def talk(navi: RemoteNavi, session: RemoteSession, locate: Locate, *, hist
         history: file that keeps the lines, readable by its owner only.
     """
     console = Console()
-    lines: PromptSession[str] = PromptSession(history=await asyncio.to_thread(_history, history))
+    words = _Words()
+    completions = Completions(COMMANDS, words.known)
+    lines = chat_lines(await asyncio.to_thread(_history, history), completions)
     console.print(Text("/help lists the commands, Ctrl-D leaves.", style="dim"))
     while True:
         await _recall(navi, session, console)
+        await words.learn(navi, session)
         try:
-            going = await _talk_in(navi, session, locate, lines, console)
+            going = await _talk_in(navi, session, locate, lines, words, console)
         except KeyboardInterrupt:
             console.print(Text(come_back(session.id), style="dim"))
             raise
@@ -83,6 +98,7 @@ async def _talk_in(
     session: RemoteSession,
     locate: Locate,
     lines: PromptSession[str],
+    words: "_Words",
     console: Console,
 ) -> Next:
     """Chat in one session until another one is wanted."""
@@ -103,6 +119,7 @@ async def _talk_in(
                 if not line.startswith("/"):
                     if line:
                         await dialogue.ask(line)
+                        await words.learn(navi, session)
                     continue
                 match await run_slash_command(line, navi, session, conversation, console):
                     case Stay():
@@ -142,6 +159,12 @@ async def run_slash_command(
             console.print(Text(f"the profile is now {switched.profile_id}", style="dim"))
         case "/profile":
             await _list_profiles(navi, session, console)
+        case "/think":
+            await show_thinking(navi, session.id, console)
+        case "/out":
+            await show_output(navi, session.id, argument, console)
+        case "/memories":
+            await show_memories(navi, console)
         case "/stop":
             await conversation.stop()
         case "/help":
@@ -149,6 +172,28 @@ async def run_slash_command(
         case _:
             raise CommandFailed(f"there is no command {command}; /help lists them")
     return Stay()
+
+
+class _Words:
+    """What may be completed; asked for after each turn, and not at each key."""
+
+    def __init__(self) -> None:
+        self._by_command: dict[str, tuple[str, ...]] = {}
+
+    def known(self, command: str) -> tuple[str, ...]:
+        """What a command takes; for "" names of uploads."""
+        return self._by_command.get(command, ())
+
+    async def learn(self, navi: RemoteNavi, session: RemoteSession) -> None:
+        """Ask what there is now; without an answer what was known stays."""
+        with suppress(CommandFailed, NotFound):
+            profiles = tuple(profile.id for profile in await navi.profiles())
+            self._by_command = {
+                "/profile": profiles,
+                "/new": profiles,
+                "/open": tuple(each.id for each in await navi.sessions(limit=LISTED)),
+                "": tuple(file.name for file in await navi.files(session.id)),
+            }
 
 
 async def _list_sessions(navi: RemoteNavi, session: RemoteSession, console: Console) -> None:

@@ -47,6 +47,29 @@ class RemoteMessage(Struct, frozen=True):
 
     role: str
     content: str
+    name: str | None = None
+    thinking: str | None = None
+
+
+class RemoteMemory(Struct, frozen=True):
+    """Something that navi remembers of the user."""
+
+    id: str
+    text: str
+
+
+class _Memories(Struct, frozen=True):
+    memories: tuple[RemoteMemory, ...]
+
+
+class RemoteFile(Struct, frozen=True):
+    """An upload of a session."""
+
+    name: str
+
+
+class _Files(Struct, frozen=True):
+    files: tuple[RemoteFile, ...]
 
 
 class _Sessions(Struct, frozen=True):
@@ -102,6 +125,14 @@ class RemoteNavi:
     async def messages(self, session_id: str) -> tuple[RemoteMessage, ...]:
         """The whole display history."""
         return (await self.ask("GET", f"{session_path(session_id)}/messages", _Messages)).messages
+
+    async def memories(self) -> tuple[RemoteMemory, ...]:
+        """What is remembered of the user."""
+        return (await self.ask("GET", "/memories", _Memories)).memories
+
+    async def files(self, session_id: str) -> tuple[RemoteFile, ...]:
+        """The uploads of a session."""
+        return (await self.ask("GET", f"{session_path(session_id)}/files", _Files)).files
 
     async def decide(self, session_id: str, call_id: str, decision: DecisionBody) -> None:
         """Decide on a tool call that waits."""

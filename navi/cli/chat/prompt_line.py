@@ -1,0 +1,77 @@
+"""The line that a person writes in a chat: several lines, completion, history."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import AnyFormattedText
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+CONTINUED = "… "  # in front of the lines behind the first
+
+
+class Completions(Completer):
+    """Commands at the beginning of a line, what they take, and names of files anywhere.
+
+    What there is comes from `known`, which is asked at each key and has to answer at once.
+    """
+
+    def __init__(self, commands: Sequence[str], known: Callable[[str], Iterable[str]]) -> None:
+        """Name the commands.
+
+        Args:
+            known: what may stand behind a command; for "" the names of files.
+        """
+        self._commands = commands
+        self._known = known
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterator[Completion]:
+        """What may come in place of the word that is being written."""
+        del complete_event
+        text = document.text_before_cursor
+        for word, replaced in completed(text, self._commands, self._known):
+            yield Completion(word, start_position=-replaced)
+
+
+def completed(
+    text: str, commands: Sequence[str], known: Callable[[str], Iterable[str]]
+) -> list[tuple[str, int]]:
+    """The words that may come, each with how many characters before the cursor it replaces."""
+    command, blank, rest = text.partition(" ")
+    if text.startswith("/") and "\n" not in text:
+        if not blank:
+            return [(name, len(text)) for name in commands if name.startswith(text)]
+        return [(word, len(rest)) for word in known(command) if word.startswith(rest)]
+    last = text.split()[-1] if text and not text[-1].isspace() else ""
+    return [(name, len(last)) for name in known("") if last and name.startswith(last)]
+
+
+def chat_lines(history: History, completer: Completer) -> PromptSession[str]:
+    """What reads lines: Enter sends, Alt-Enter begins another line, Tab completes."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def send(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def go_on(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    def continued(width: int, line: int, wrapped: int) -> AnyFormattedText:
+        del line, wrapped
+        return CONTINUED.rjust(width)
+
+    del send, go_on
+    return PromptSession(
+        history=history,
+        completer=completer,
+        complete_while_typing=False,
+        key_bindings=keys,
+        multiline=True,
+        prompt_continuation=continued,
+    )
