@@ -32,6 +32,7 @@ _NUMBERS = re.compile(r"[\d.]+")  # an address and no name: names are not all nu
 REFUSED_SUFFIXES = (
     ".exe .com .bat .cmd .msi .scr .dll .so .jar .app .ps1 .sh .bash .py .pyc .pl .rb .php"
 )
+MOST_PROCESSES = 256
 TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
@@ -40,6 +41,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     Attributes:
         nats_port: of the embedded NATS, 0 for any; None for the usual one where that is free.
+        processes: that serve, each a node; "auto" for as many as there are cores.
         llm_chunk_timeout: seconds; None where it was not set, so that a backend may know better.
         context_window: tokens of one call, whatever the servers say; None to ask them.
         model_slots: calls at once that a server is given, likewise.
@@ -58,6 +60,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     host: str
     port: int
+    processes: int | Literal["auto"]
     data_dir: Path
     database_url: str | None
     nats_url: str | None
@@ -147,6 +150,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     return Settings(
         host=read.one("NAVI_HOST", _host, default="127.0.0.1"),
         port=read.one("NAVI_PORT", _whole(0, 65535), default=8000),
+        processes=read.one("NAVI_PROCESSES", _processes, default=1),
         data_dir=data_dir,
         database_url=read.one("DATABASE_URL", _url("postgresql", "postgres"), default=None),
         nats_url=_with_token(
@@ -260,6 +264,14 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _processes(text: str) -> int | Literal["auto"]:
+    if text.lower() == "auto":
+        return "auto"
+    if not text.lstrip("-").isdecimal():
+        raise ValueError(f"{text!r} is neither a whole number nor auto")
+    return _whole(1, MOST_PROCESSES)(text)
 
 
 def _number(low: float, high: float) -> Callable[[str], float]:

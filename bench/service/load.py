@@ -17,9 +17,10 @@ import msgspec
 from msgspec import Struct
 
 from bench.measure import quantile
+from bench.service.elsewhere import later_elsewhere
 from bench.service.lag import Lag, open_lag
 from bench.service.loop import run
-from bench.service.machine import machine, memory_of, memory_of_nats, used
+from bench.service.machine import machine, memory_of, memory_of_nats, nodes_of, used
 from bench.service.paced_model import ModelProcess, Pace, running_model
 from bench.service.people import NOBODY, Headers, signed_up
 from bench.service.viewer import Viewer, asked
@@ -45,6 +46,8 @@ class Phase(Struct, frozen=True, kw_only=True):
         memory: MiB of navi: before, at the most, after.
         refused: messages that clients had to send again, since Postgres did not answer in time.
         nats_behind: events, at the most.
+        later: milliseconds by which a piece came later to clients at another node than its turn's, 50 and
+            99 of 100; None where there is no other.
         nats_caught_up: seconds after the last turn's end.
         load_average: of the machine, over the last minute, before and after.
         broken: what does not hold; nothing where all is well.
@@ -68,6 +71,7 @@ class Phase(Struct, frozen=True, kw_only=True):
     nats_caught_up: float
     load_average: tuple[float, float]
     refused: int
+    later: tuple[float, float] | None
     broken: tuple[str, ...]
 
     @property
@@ -88,15 +92,29 @@ def main() -> int:
         action="store_true",
         help="instead of one session and all: all without accounts, and each with one of its own",
     )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="instead of one session and all: all at one process, and at so many",
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     pace = Pace(pieces=round(arguments.seconds * arguments.rate), a_second=arguments.rate)
-    measure = _with_accounts if arguments.accounts else _measure
-    phases = run(measure(arguments.sessions, arguments.watchers, pace))
+    sessions, watchers = arguments.sessions, arguments.watchers
+    heads: Sequence[str] = ()
+    if arguments.processes is not None:
+        phases = run(_with_processes(sessions, watchers, pace, arguments.processes))
+        heads = ["1 process", f"{arguments.processes} processes"]
+    elif arguments.accounts:
+        phases = run(_with_accounts(sessions, watchers, pace))
+        heads = ["no accounts", "a user with an account each"]
+    else:
+        phases = run(_measure(sessions, watchers, pace))
     if arguments.json:
         print(json.dumps([msgspec.to_builtins(phase) for phase in phases], indent=2))
     else:
-        print(_table(phases, accounts=arguments.accounts))
+        print(_table(phases, heads))
     broken = [sentence for phase in phases for sentence in phase.broken]
     for sentence in broken:
         print(f"BROKEN: {sentence}", file=sys.stderr)
@@ -120,6 +138,19 @@ async def _with_accounts(sessions: int, watchers: int, pace: Pace) -> list[Phase
             people = await signed_up(navi, sessions) if signed_in else [NOBODY] * sessions
             await _phase(navi, model, lag, people[:1], 0, _short(pace))
             phases.append(await _phase(navi, model, lag, people, watchers, pace))
+    return phases
+
+
+async def _with_processes(sessions: int, watchers: int, pace: Pace, processes: int) -> list[Phase]:
+    """All at once at one process, then at several; a service of its own for both."""
+    phases: list[Phase] = []
+    for count in (1, processes):
+        async with (
+            service(NAVI_PROCESSES=str(count)) as (navi, model),
+            open_lag(navi) as lag,
+        ):
+            await _phase(navi, model, lag, [NOBODY] * 2 * count, 0, _short(pace))
+            phases.append(await _phase(navi, model, lag, [NOBODY] * sessions, watchers, pace))
     return phases
 
 
@@ -189,6 +220,7 @@ async def _phase(
         took, after = time.monotonic() - started, used(navi.pid, model.pid)
         for task in sampling:
             task.cancel()
+        later = later_elsewhere(nodes_of(navi.pid), viewers)
         caught_up = await lag.caught_up()
         await asyncio.sleep(REST_SECONDS)
         async with navi.client() as client:
@@ -231,6 +263,7 @@ async def _phase(
         nats_behind=lag.most,
         nats_caught_up=caught_up,
         load_average=(load_before, os.getloadavg()[0]),
+        later=(quantile(later, 0.5), quantile(later, 0.99)) if later else None,
         refused=sum(speaker.refused for speaker in speakers),
         broken=tuple(broken),
     )
@@ -268,12 +301,12 @@ async def _broken(client: httpx.AsyncClient, viewers: Sequence[Viewer]) -> list[
     return [sentence for sentence in found if sentence is not None]
 
 
-def _table(phases: Sequence[Phase], *, accounts: bool) -> str:
+def _table(phases: Sequence[Phase], names: Sequence[str]) -> str:
     alone, many = phases
     all_of_them = f"{many.sessions} sessions, {many.watchers} watchers"
     heads = ["", f"{alone.sessions} session", all_of_them]
-    if accounts:
-        heads = ["", f"{all_of_them}, no accounts", f"{many.sessions} users, a session each"]
+    if names:
+        heads = [all_of_them, *names]
     rows: list[tuple[str, ...]] = [
         ("turns completed", *(f"{p.completed} of {p.sessions}" for p in phases), ""),
         (
@@ -309,6 +342,16 @@ def _table(phases: Sequence[Phase], *, accounts: bool) -> str:
             "piece written to piece seen, ms: 50, 99 of 100",
             *(_pair(p.delay) for p in phases),
             _ratio(alone.delay[0], many.delay[0]),
+        ),
+        (
+            "seen later at another node, ms: 50, 99 of 100",
+            *("" if p.later is None else f"{p.later[0]:.1f}, {p.later[1]:.1f}" for p in phases),
+            "",
+        ),
+        (
+            "turns a second",
+            *(f"{p.completed / p.seconds:.1f}" for p in phases),
+            _ratio(alone.completed / alone.seconds, many.completed / many.seconds),
         ),
         (
             f"seconds for all turns ({alone.pieces} pieces, {alone.a_second:g} a second)",

@@ -8,7 +8,10 @@ from pathlib import Path
 import psutil
 from msgspec import Struct
 
+from navi.cli.service import node_process
+
 MIB = 1024 * 1024
+NODE = node_process.__name__
 
 
 class Used(Struct, frozen=True, kw_only=True):
@@ -30,7 +33,7 @@ def used(navi: int, model: int) -> Used:
     """Of navi, its Postgres and NATS, the model server and the clients, which are this process."""
     own = psutil.Process(navi)
     seconds = {
-        "navi": _seconds([own]),
+        "navi": _seconds(nodes_of(navi)),
         "Postgres": _seconds(_named(own, "postgres")),
         "NATS": _seconds(_named(own, "nats-server")),
         "model": _seconds([psutil.Process(model)]),
@@ -40,8 +43,14 @@ def used(navi: int, model: int) -> Used:
 
 
 def memory_of(pid: int) -> float:
-    """Resident memory of one process, in MiB."""
-    return psutil.Process(pid).memory_info().rss / MIB
+    """Resident memory of a process and of its nodes, where it has some; in MiB."""
+    return sum(process.memory_info().rss for process in nodes_of(pid)) / MIB
+
+
+def nodes_of(pid: int) -> list[psutil.Process]:
+    """A navi: the process that was started, and those of its nodes where it has several."""
+    own = psutil.Process(pid)
+    return [own, *(one for one in own.children() if NODE in _arguments(one))]
 
 
 def memory_of_nats(navi: int) -> float:
@@ -86,6 +95,13 @@ def _name(process: psutil.Process) -> str:
         return process.name()
     except psutil.NoSuchProcess:
         return ""
+
+
+def _arguments(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _seconds(processes: Iterable[psutil.Process]) -> float:

@@ -179,6 +179,12 @@ class Viewer:
         async with asyncio.timeout(WAIT_SECONDS), self._news:
             await self._news.wait_for(lambda: len(self.outcomes) >= turns)
 
+    @property
+    def port(self) -> int | None:
+        """That its connection comes from; None where there is none."""
+        socket = self._socket
+        return None if socket is None else socket.local_address[1]
+
     async def say(self, content: str) -> None:
         """Say something, once in a session, until it is received, as a client does that is told to try again."""
         message: dict[str, object] = {"type": "message", "content": content, "message_id": "said"}

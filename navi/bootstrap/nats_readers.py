@@ -1,18 +1,22 @@
 """Keep the embedded NATS of readers in line with the logins that there are."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 
 from navi.adapters.embedded.errors import EmbeddedServerError
 from navi.adapters.embedded.nats_readers import NatsReaders
 from navi.adapters.embedded.servers import EmbeddedServers
+from navi.adapters.nats.connect import NatsConnection
 from navi.adapters.nats.durables import Durables
-from navi.application.accounts.manage_tokens import ManageTokens
-from navi.bootstrap.node import Node
+from navi.adapters.system import SystemClock
+from navi.application.accounts.manage_tokens import nats_logins
+from navi.domain.accounts.nats_logins import NatsLogin
 from navi.domain.vocabulary.errors import BusUnavailable, Unavailable
+from navi.ports.accounts import Accounts
 
 LOOK_SECONDS = 1.0  # a revoked login is cut off after that at the latest
 
@@ -21,18 +25,21 @@ log = structlog.get_logger()
 
 @asynccontextmanager
 async def serving_nats_readers(
-    servers: EmbeddedServers | None, node: Node
+    servers: EmbeddedServers | None,
+    accounts: Accounts,
+    nats: NatsConnection,
+    *,
+    partitions: int,
 ) -> AsyncGenerator[None, None]:
     """Let in whom `navi tokens add --nats` has made a login for, while the block runs."""
     if servers is None or servers.nats_readers is None:
         yield
         return
-    partitions = node.settings.log_partitions
     keeper = asyncio.create_task(
         _keep(
             servers.nats_readers,
-            node.accounts.tokens,
-            Durables(node.nats, partitions=partitions),
+            partial(nats_logins, accounts, SystemClock()),
+            Durables(nats, partitions=partitions),
             partitions=partitions,
         ),
         name="nats readers",
@@ -45,12 +52,16 @@ async def serving_nats_readers(
 
 
 async def _keep(
-    readers: NatsReaders, tokens: ManageTokens, durables: Durables, *, partitions: int
+    readers: NatsReaders,
+    find_logins: Callable[[], Awaitable[Sequence[NatsLogin]]],
+    durables: Durables,
+    *,
+    partitions: int,
 ) -> None:
     waits = False  # told once
     while True:
         try:
-            logins = await tokens.nats_logins()
+            logins = await find_logins()
             # First, because whoever is not among them any more is to be cut off also where NATS does not answer.
             await readers.serve(logins, partitions=partitions)
             await durables.keep(logins)

@@ -1,13 +1,14 @@
 """Compose a node: its parts, its background tasks, its shutdown."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
 import structlog
 from msgspec import Struct
+from structlog.contextvars import bind_contextvars
 
 from navi import failpoints
 from navi.adapters.embedded.servers import Addresses
@@ -23,6 +24,7 @@ from navi.adapters.nats.jetstream import JetStream
 from navi.adapters.nats.wake_ups import wake_ups
 from navi.adapters.patterns import search_in_time
 from navi.adapters.pictures.prepare import PicturesOfSessions
+from navi.adapters.postgres.connection_budget import FULL
 from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLeaderLock
 from navi.adapters.postgres.place_locks import PostgresPlaceLocks
 from navi.adapters.profiles.folder import FolderProfiles
@@ -80,6 +82,21 @@ log = structlog.get_logger()
 RELAY_FLUSH_SECONDS = 5.0  # what a node that ends waits for its last events to reach NATS
 CATCH_UP_SECONDS = 10.0  # what a starting node waits for read models before it looks for open turns
 BUILD_REST = 1.0  # of the time that building read models takes: turns and reads have the other half
+
+
+class NodeSeat(Struct, frozen=True, kw_only=True):
+    """What a node is among the processes of its service.
+
+    Attributes:
+        process: its number, from 1; None where there is one.
+        pool_size: connections of each of its pools of Postgres, at the most.
+    """
+
+    process: int | None = None
+    pool_size: int = FULL
+
+
+ALONE = NodeSeat()
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -202,12 +219,14 @@ async def open_node(
     environment: Mapping[str, str],
     *,
     model: str | None = None,
+    seat: NodeSeat = ALONE,
 ) -> AsyncGenerator[Node, None]:
     """Compose a node on running servers.
 
     Args:
         model: what every profile is to use in place of its own; None for its own.
         environment: the process's own; tools of the user get the few variables that programs need.
+        seat: among the processes of its service.
 
     Raises:
         BadInput: a setting is not usable; names it.
@@ -219,13 +238,14 @@ async def open_node(
     await asyncio.to_thread(put_examples, tools=settings.tools_dir, profiles=settings.profiles_dir)
     clock, ids = SystemClock(), RandomIds()
     node_id = NodeId(ids.uuid())
+    bind_contextvars(node=node_id)
     async with AsyncExitStack() as stack:
         nats = await stack.enter_async_context(
             connect(addresses.nats_url, name=f"navi {node_id[-6:]}")
         )
         wakes = await stack.enter_async_context(wake_ups(nats))
         store = await stack.enter_async_context(
-            open_store(settings, addresses.database_url, wakes=wakes)
+            open_store(settings, addresses.database_url, wakes=wakes, pool_size=seat.pool_size)
         )
         servers = await model_settings(settings)
         models = await detect(servers, clock=clock)
@@ -234,7 +254,9 @@ async def open_node(
         embedders = FoundEmbedders(
             models.embeddings, model=settings.embedding_model, clock=clock, ids=ids
         )
-        metrics = PrometheusMetrics(lambda name: tools.find(name) is not None)
+        metrics = PrometheusMetrics(
+            partial(_is_offered, lambda: tools), node=node_id, process=seat.process
+        )
         services = compose_log_services(
             log_ports(
                 settings,
@@ -341,6 +363,10 @@ async def open_node(
             ),
             traces=trace_export(environment, store),
         )
+
+
+def _is_offered(tools: Callable[[], Tools], name: str) -> bool:
+    return tools().find(name) is not None
 
 
 async def _sign_heads(

@@ -1,6 +1,7 @@
 """Start the embedded servers that the settings ask for, and tell their addresses."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -8,10 +9,12 @@ from typing import TypeAlias
 
 import structlog
 
+from navi import __version__
 from navi.adapters.embedded.errors import DataDirectoryInUse
 from navi.adapters.embedded.nats import NatsServer
 from navi.adapters.embedded.run_record import RunRecord, read_node_run
 from navi.adapters.embedded.servers import Addresses, EmbeddedServers, open_node_run
+from navi.adapters.processes.channel import Ready
 from navi.adapters.system import SystemClock
 from navi.application.followers.relay import Degraded, Relay
 from navi.settings import Settings
@@ -24,20 +27,27 @@ READERS_SECONDS = 20.0  # what a server that starts waits for commands that read
 READERS_LOOK_SECONDS = 0.1
 REVIVE_LOOK_SECONDS = 1.0
 REVIVED_SECONDS = 10.0  # what a relay has to get on after NATS was started again
+MOST_CONNECTIONS = 200  # of an embedded Postgres, where no more are wanted
 LEAST_ROOM = 4 * 1024 * 1024  # bytes; with less NATS would soon be where it was
 
 
 @asynccontextmanager
-async def open_servers(settings: Settings) -> AsyncGenerator[EmbeddedServers | None, None]:
-    """The embedded servers that the settings ask for; None if both have an address."""
+async def open_servers(
+    settings: Settings, *, connections: int = MOST_CONNECTIONS
+) -> AsyncGenerator[EmbeddedServers | None, None]:
+    """The embedded servers that the settings ask for; None if both have an address.
+
+    Args:
+        connections: that are wanted of an embedded Postgres; it allows more.
+    """
     if settings.database_url is not None and settings.nats_url is not None:
         yield None
         return
-    async with await _start_servers(settings) as servers:
+    async with await _start_servers(settings, connections) as servers:
         yield servers
 
 
-async def _start_servers(settings: Settings) -> EmbeddedServers:
+async def _start_servers(settings: Settings, connections: int) -> EmbeddedServers:
     """Own the data directory; waits for a command that holds it for a moment.
 
     Raises:
@@ -58,6 +68,7 @@ async def _start_servers(settings: Settings) -> EmbeddedServers:
                 nats_port=settings.nats_port,
                 postgres_bin=settings.postgres_bin,
                 nats_bin=settings.nats_bin,
+                postgres_settings={"max_connections": str(max(connections, MOST_CONNECTIONS))},
             )
         except DataDirectoryInUse as busy:
             is_server = busy.run is not None and busy.run.http_url is not None
@@ -85,6 +96,22 @@ async def known_to_commands(
         await asyncio.to_thread(node.close)
 
 
+def run_of(settings: Settings, addresses: Addresses, url: str, ready: Ready) -> RunRecord:
+    """The record of this process, which serves at an address with the model of a node."""
+    return RunRecord(
+        pid=os.getpid(),
+        database_url=addresses.database_url,
+        nats_url=addresses.nats_url,
+        nats_given=settings.nats_url is not None,
+        http_url=url,
+        version=__version__,
+        model_backend=ready.model_backend,
+        model_name=ready.model_name,
+        model_window=ready.model_window,
+        model_slots=ready.model_slots,
+    )
+
+
 def addresses_of(settings: Settings, servers: EmbeddedServers | None) -> Addresses:
     """Where Postgres and NATS are, given or embedded."""
     own = servers.addresses if servers is not None else Addresses()
@@ -95,30 +122,49 @@ def addresses_of(settings: Settings, servers: EmbeddedServers | None) -> Address
 
 
 @asynccontextmanager
-async def reviving_nats(
-    servers: EmbeddedServers | None, relays: Sequence[Relay]
+async def watching_streams(
+    relays: Sequence[Relay], stalled: Callable[[], None]
 ) -> AsyncGenerator[None, None]:
-    """Restart the embedded NATS while the block runs, whenever its streams stop taking messages.
+    """Tell, while the block runs, whenever the streams of NATS have stopped taking messages."""
+    watching = asyncio.create_task(_watch_streams(relays, stalled), name="streams")
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+
+
+async def _watch_streams(relays: Sequence[Relay], stalled: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(REVIVE_LOOK_SECONDS)
+        if any(isinstance(r.state, Degraded) and r.state.stalled for r in relays):
+            stalled()
+
+
+@asynccontextmanager
+async def reviving_nats(
+    servers: EmbeddedServers | None,
+) -> AsyncGenerator[Callable[[], None], None]:
+    """Restart the embedded NATS while the block runs, whenever it is called for; gives the call.
 
     A nats-server whose disk was full answers everything but what is to be stored, for ever.
     """
+    asked = asyncio.Event()
     if servers is None or servers.addresses.nats_url is None:
-        yield
+        yield asked.set
         return
-    reviver = asyncio.create_task(_revive_nats(servers, relays), name="nats reviver")
+    reviver = asyncio.create_task(_revive_nats(servers, asked), name="nats reviver")
     try:
-        yield
+        yield asked.set
     finally:
         reviver.cancel()
         await asyncio.wait({reviver})
 
 
-async def _revive_nats(servers: EmbeddedServers, relays: Sequence[Relay]) -> None:
+async def _revive_nats(servers: EmbeddedServers, asked: asyncio.Event) -> None:
     store = servers.data_dir / NatsServer.name
     while True:
-        await asyncio.sleep(REVIVE_LOOK_SECONDS)
-        if not any(isinstance(r.state, Degraded) and r.state.stalled for r in relays):
-            continue
+        await asked.wait()
         try:
             room = (await asyncio.to_thread(shutil.disk_usage, store)).free
             if room >= LEAST_ROOM:
@@ -126,3 +172,4 @@ async def _revive_nats(servers: EmbeddedServers, relays: Sequence[Relay]) -> Non
         except OSError as error:
             log.warning("nats_not_revived", reason=error.strerror)
         await asyncio.sleep(REVIVED_SECONDS)
+        asked.clear()  # what was told meanwhile may be from before

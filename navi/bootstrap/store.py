@@ -12,6 +12,7 @@ from navi.adapters.embedded.run_record import read_node_run
 from navi.adapters.embedded.servers import open_or_attach
 from navi.adapters.postgres.accounts import PostgresAccounts
 from navi.adapters.postgres.connect import Pool, open_pool
+from navi.adapters.postgres.connection_budget import FULL
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.postgres.log.text_store import PostgresTextStore
 from navi.adapters.postgres.migrate import migrate, pending
@@ -31,7 +32,6 @@ from navi.settings import Settings
 
 log = structlog.get_logger()
 
-READ_CONNECTIONS = 8  # a node's reads; the log has its own connections for appending and tailing
 FIRST_MIGRATION = "0001_event_log"
 
 
@@ -62,9 +62,12 @@ class Store(Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_store(
-    settings: Settings, database_url: str, *, wakes: WakeUps | None = None
+    settings: Settings, database_url: str, *, wakes: WakeUps | None = None, pool_size: int = FULL
 ) -> AsyncGenerator[Store, None]:
     """Bring the database up to date and open the log.
+
+    Args:
+        pool_size: connections of each pool, at the most.
 
     Raises:
         LogUnavailable: Postgres does not answer.
@@ -72,22 +75,28 @@ async def open_store(
     """
     await migrate(database_url)
     async with (
-        _open(database_url, partitions=settings.log_partitions, wakes=wakes) as store,
-        open_owner_pools(database_url, store.pool) as pools_of,
+        _open(
+            database_url, partitions=settings.log_partitions, wakes=wakes, pool_size=pool_size
+        ) as store,
+        open_owner_pools(database_url, store.pool, size=pool_size) as pools_of,
     ):
         yield replace(store, pools_of=pools_of)
 
 
 @asynccontextmanager
 async def _open(
-    database_url: str, *, partitions: int, wakes: WakeUps | None
+    database_url: str, *, partitions: int, wakes: WakeUps | None, pool_size: int = FULL
 ) -> AsyncGenerator[Store, None]:
     async with (
-        open_pool(database_url, size=READ_CONNECTIONS) as pool,
+        open_pool(database_url, size=pool_size) as pool,
         # How durable the given Postgres is, is its operator's choice: it is logged, and `navi doctor`
         # names it, but nobody is kept from trying navi on a server that was set up for tests.
         PostgresEventLog.open(
-            database_url, partitions=partitions, wake_ups=wakes, allow_unsafe_durability=True
+            database_url,
+            partitions=partitions,
+            wake_ups=wakes,
+            allow_unsafe_durability=True,
+            read_connections=pool_size,
         ) as event_log,
     ):
         yield Store(

@@ -20,6 +20,10 @@ from navi.settings import read_settings
     [
         ("NAVI_PORT", "seventy", "'seventy' is not a whole number"),
         ("NAVI_PORT", "70000", "70000 is not between 0 and 65535"),
+        ("NAVI_PROCESSES", "0", "0 is not between 1 and 256"),
+        ("NAVI_PROCESSES", "-1", "-1 is not between 1 and 256"),
+        ("NAVI_PROCESSES", "1000", "1000 is not between 1 and 256"),
+        ("NAVI_PROCESSES", "two", "'two' is neither a whole number nor auto"),
         ("NAVI_LLM", "oracle", "'oracle' is none of auto, ollama, openai, demo"),
         ("CONTEXT_COMPRESSION_THRESHOLD", "2", "2 is not between 0.05 and 1"),
         ("NAVI_CONTEXT_WINDOW", "4k", "'4k' is not a whole number"),
@@ -31,6 +35,10 @@ from navi.settings import read_settings
     ids=[
         "not a number",
         "too large",
+        "no process",
+        "less than none",
+        "too many processes",
+        "not a number of processes",
         "not a choice",
         "not a share",
         "not tokens",

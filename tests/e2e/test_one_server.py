@@ -61,6 +61,7 @@ async def test_status_says_where_everything_is(navi: NaviProcess) -> None:
         "version": "0.1.0",
         "running": True,
         "mcp_servers": [],
+        "processes": [],
     }
     assert nats_url.startswith("nats://")
     assert database_url.startswith("postgresql://")

@@ -227,7 +227,7 @@ async def agent_node(
     )
     nodes = InMemoryNodes(world.cluster)
     await nodes.join(node_id)
-    metrics = PrometheusMetrics(lambda name: toolbox.find(name) is not None)
+    metrics = PrometheusMetrics(lambda name: toolbox.find(name) is not None, node=node_id)
     services = compose_log_services(
         LogPorts(
             node=node_id,

@@ -22,11 +22,30 @@ FILE_NAME = "run.json"
 NODES = "runs"
 
 
+class ProcessRecord(Struct, frozen=True, kw_only=True):
+    """A process of a service that has several.
+
+    Attributes:
+        process: its seat, counted from 1.
+        pid: null while there is none.
+        node: its id in events.
+        since: when it began to take work.
+        restarts: how often it had to be started again.
+    """
+
+    process: int
+    pid: int | None
+    node: str | None
+    since: str | None
+    restarts: int
+
+
 class RunRecord(Struct, frozen=True, kw_only=True):
     """What other commands need to attach to a process.
 
     Attributes:
         nats_given: whether its NATS was given to it, and not started by it.
+        processes: where it serves with several; ``pid`` is that of their supervisor.
     """
 
     pid: int
@@ -39,6 +58,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     model_name: str | None = None
     model_window: int | None = None
     model_slots: int | None = None
+    processes: tuple[ProcessRecord, ...] = ()
 
 
 class NodeRun:

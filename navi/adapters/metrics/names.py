@@ -70,6 +70,7 @@ PROJECTION_LAG = Metric(
     ("name",),
 )
 SOCKETS = Metric("navi_sockets", "WebSockets that this node holds.")
+NODE = Metric("navi_node_info", "The node that answers; its id is that in events.", ("node",))
 
 METRICS = (
     TURNS,
@@ -86,4 +87,5 @@ METRICS = (
     RELAY_LAG,
     PROJECTION_LAG,
     SOCKETS,
+    NODE,
 )

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric as PrometheusFamily
 from prometheus_client.registry import Collector
 
 from navi.adapters.metrics import names
@@ -24,7 +25,7 @@ from navi.domain.vocabulary.events import (
     TurnStopped,
     Usage,
 )
-from navi.domain.vocabulary.ids import CallId, SubagentId
+from navi.domain.vocabulary.ids import CallId, NodeId, SubagentId
 from navi.ports.event_log import Recorded
 from navi.ports.metrics import Exposition, Gauges
 
@@ -53,12 +54,18 @@ class PrometheusMetrics:
 
     Args:
         is_offered: whether there is a tool of that name.
+        node: whose metrics they are.
+        process: its number where it shares a port with others: then a label of all samples, since any
+            of them may answer a scrape.
     """
 
-    def __init__(self, is_offered: Callable[[str], bool]) -> None:
+    def __init__(
+        self, is_offered: Callable[[str], bool], *, node: NodeId, process: int | None = None
+    ) -> None:
         self._is_offered = is_offered
         self._registry = CollectorRegistry(auto_describe=False)
-        self._gauges = _Gauges()
+        self._shown = self._registry if process is None else _Labelled(self._registry, process)
+        self._gauges = _Gauges(node)
         self._registry.register(self._gauges)
         self._turns = self._made(Counter, names.TURNS)
         self._turn_seconds = self._histogram(names.TURN_SECONDS)
@@ -121,7 +128,7 @@ class PrometheusMetrics:
     def expose(self, gauges: Gauges, *, accept: str) -> Exposition:
         self._gauges.present = gauges
         encode, content_type = choose_encoder(accept)
-        return Exposition(content_type=content_type, body=encode(self._registry))
+        return Exposition(content_type=content_type, body=encode(self._shown))
 
     # --- inside ---
 
@@ -177,7 +184,8 @@ class PrometheusMetrics:
 class _Gauges(Collector):
     """What is so at the moment; what nobody can tell has no sample."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: NodeId) -> None:
+        self._node = node
         self.sockets = 0
         self.present = Gauges(
             turns_running=0, approvals_waiting=None, relay_lag=None, projection_lag=None
@@ -188,11 +196,31 @@ class _Gauges(Collector):
         yield _gauge(names.APPROVALS_WAITING, self.present.approvals_waiting)
         yield _gauge(names.RELAY_LAG, self.present.relay_lag)
         yield _gauge(names.SOCKETS, self.sockets)
+        node = GaugeMetricFamily(names.NODE.name, names.NODE.help, labels=names.NODE.labels)
+        node.add_metric([self._node], 1)
+        yield node
         metric = names.PROJECTION_LAG
         lags = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
         for name, lag in (self.present.projection_lag or {}).items():
             lags.add_metric([name], lag)
         yield lags
+
+
+class _Labelled(CollectorRegistry):
+    """A registry whose samples all say which process they are of."""
+
+    def __init__(self, registry: CollectorRegistry, process: int) -> None:
+        super().__init__(auto_describe=False)
+        self._registry = registry
+        self._label = {"process": str(process)}
+
+    def collect(self) -> Iterable[PrometheusFamily]:
+        for family in self._registry.collect():
+            family.samples = [
+                sample._replace(labels={**sample.labels, **self._label})
+                for sample in family.samples
+            ]
+            yield family
 
 
 def _gauge(metric: Metric, value: int | None) -> GaugeMetricFamily:

@@ -11,12 +11,12 @@ from typing import TypeAlias
 import structlog
 
 from navi.adapters.postgres.connect import OwnerPool, Pool, ReadPool, fetch, open_pool
+from navi.adapters.postgres.connection_budget import FULL
 from navi.domain.vocabulary.ids import Owner
 
 log = structlog.get_logger()
 
 READER_ROLE = "navi_reader"
-READ_CONNECTIONS = 8
 # As the log's own reads: along one index, whatever the planner thinks of a database that it does not know yet.
 PLANNER = {"enable_bitmapscan": "off"}
 
@@ -26,7 +26,9 @@ _OPEN_READER = "select navi.open_reader() as opened"
 
 
 @asynccontextmanager
-async def open_owner_pools(dsn: str, pool: Pool) -> AsyncGenerator[PoolsOfOwners, None]:
+async def open_owner_pools(
+    dsn: str, pool: Pool, *, size: int = FULL
+) -> AsyncGenerator[PoolsOfOwners, None]:
     """Where to read for each owner, until the block ends.
 
     Where the user of the database may not make the role, reads are bounded by their own conditions alone,
@@ -45,5 +47,5 @@ async def open_owner_pools(dsn: str, pool: Pool) -> AsyncGenerator[PoolsOfOwners
         yield lambda _: pool
         return
     settings = {"role": READER_ROLE, **PLANNER}
-    async with open_pool(dsn, size=READ_CONNECTIONS, planner=settings) as readers:
+    async with open_pool(dsn, size=size, planner=settings) as readers:
         yield lambda owner: OwnerPool(readers, owner)

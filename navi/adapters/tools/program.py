@@ -36,8 +36,13 @@ def die_with(parent: int, *, by: signal.Signals) -> None:
     What detaches itself from this process stays below it, where it is found when all is to end.
     """
     if sys.platform == "linux":
-        prctl = ctypes.CDLL(None).prctl
-        prctl(_PR_SET_PDEATHSIG, by)
-        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    end_with(parent, by=by)
+
+
+def end_with(parent: int, *, by: signal.Signals) -> None:
+    """As ``die_with``, for a process that leaves alone what detaches itself from it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:
         sys.exit("the server that started this process is gone")

@@ -108,19 +108,6 @@ class ManageTokens:
         await self._keep(actor, login)
         return NatsLogin(id=login.id, owner=user_id, nkey=nkey)
 
-    async def nats_logins(self) -> Sequence[NatsLogin]:
-        """Who may read on NATS now, oldest first.
-
-        Raises:
-            LogUnavailable: Postgres does not answer.
-        """
-        now = self._clock.now()
-        return [
-            NatsLogin(id=found.id, owner=found.user_id, nkey=found.nkey)
-            for found in await self._accounts.nats_logins()
-            if found.nkey is not None and found.holds_at(now)
-        ]
-
     async def revoke(self, actor: Actor, user_id: Owner, token_id: str) -> None:
         """Revoke a token of a user.
 
@@ -166,3 +153,17 @@ class ManageTokens:
                 nkey=UNSET if made.nkey is None else made.nkey,
             )
         )
+
+
+async def nats_logins(accounts: Accounts, clock: Clock) -> Sequence[NatsLogin]:
+    """Who may read on NATS now, oldest first.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    now = clock.now()
+    return [
+        NatsLogin(id=found.id, owner=found.user_id, nkey=found.nkey)
+        for found in await accounts.nats_logins()
+        if found.nkey is not None and found.holds_at(now)
+    ]

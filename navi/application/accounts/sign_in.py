@@ -74,11 +74,7 @@ class SignIn:
         Raises:
             LogUnavailable: Postgres does not answer.
         """
-        if await self._accounts.any_user():
-            return None
-        token = self._passwords.secret()
-        await self._accounts.open_setup(hash_secret(token))
-        return token
+        return await open_setup(self._accounts, self._passwords)
 
     async def set_up(self, token: str, name: str, password: str, address: str | None) -> NewLogin:
         """Make the first user, an admin whose id is that of the one person there was before.
@@ -224,3 +220,16 @@ def _login_of(principal: Principal) -> str:
     if principal.auth_kind != "login" or principal.auth_id is None:
         raise RuleBroken("this is for those who have signed in with a password")
     return principal.auth_id
+
+
+async def open_setup(accounts: Accounts, passwords: Passwords) -> str | None:
+    """A token that sets navi up once; None where there is a user.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    if await accounts.any_user():
+        return None
+    token = passwords.secret()
+    await accounts.open_setup(hash_secret(token))
+    return token

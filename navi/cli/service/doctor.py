@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from navi import __version__, failpoints
 from navi.adapters.embedded.errors import EmbeddedServerError
+from navi.adapters.embedded.run_record import RunRecord, read_run
 from navi.adapters.files.price_file import read_prices
 from navi.adapters.llm.servers import ASSUMED
 from navi.adapters.nats.examine import examine as examine_nats
@@ -39,6 +40,7 @@ from navi.bootstrap.store import Attached, attached_servers
 from navi.bootstrap.web import web_access
 from navi.cli.service.doctor_log import log_findings
 from navi.cli.service.finding import Finding, State
+from navi.cli.service.status import times
 from navi.cli.shared.command import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -132,7 +134,11 @@ async def _doctor(settings: Settings, *, as_json: bool) -> int:
 
 async def examine(settings: Settings) -> Report:
     """Run all checks."""
-    findings = [_python(), *await asyncio.to_thread(_data_directory, settings.data_dir)]
+    findings = [
+        _python(),
+        *await asyncio.to_thread(_data_directory, settings.data_dir),
+        *_processes(await asyncio.to_thread(read_run, settings.data_dir)),
+    ]
     parts = await asyncio.gather(
         _servers(settings), _model(settings), _tools_and_profiles(settings)
     )
@@ -173,6 +179,19 @@ def in_memory(path: Path) -> str | None:
     ]
     kind = max(places, default=(0, ""), key=lambda place: place[0])[1]
     return kind if kind in IN_MEMORY else None
+
+
+def _processes(run: RunRecord | None) -> list[Finding]:
+    """On the processes of a navi that runs and has several."""
+    if run is None or not run.processes:
+        return []
+    there = [one for one in run.processes if one.pid is not None]
+    restarts = sum(one.restarts for one in run.processes)
+    text = f"{len(there)} of {len(run.processes)}"
+    if restarts:
+        text += f"; started again {times(restarts)}, the log says why (process_ended)"
+    whole = len(there) == len(run.processes) and not restarts
+    return [Finding(name="processes", state="ok" if whole else "warn", text=text)]
 
 
 async def _servers(settings: Settings) -> list[Finding]:

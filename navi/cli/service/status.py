@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from navi import __version__
 from navi.adapters.embedded.nats_readers import Served, read_served
-from navi.adapters.embedded.run_record import RunRecord, read_run
+from navi.adapters.embedded.run_record import ProcessRecord, RunRecord, read_run
 from navi.adapters.llm.servers import Known
 from navi.cli.shared.command import (
     HOLDS,
@@ -46,7 +46,11 @@ class ModelStatus(Struct, frozen=True, kw_only=True):
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """Addresses are null where nothing listens there; they hold the passwords that they need."""
+    """Addresses are null where nothing listens there; they hold the passwords that they need.
+
+    Attributes:
+        processes: of a service that has several.
+    """
 
     http_url: str | None
     nats_url: str | None
@@ -56,6 +60,7 @@ class Status(Struct, frozen=True, kw_only=True):
     version: str
     running: bool
     mcp_servers: tuple[McpServerStatus, ...] = ()
+    processes: tuple[ProcessRecord, ...] = ()
 
 
 @click.command(
@@ -130,6 +135,7 @@ async def _status_of(settings: Settings) -> tuple[Status, Model]:
         version=(running.version if running is not None else None) or __version__,
         running=running is not None,
         mcp_servers=() if offered is None else mcp_servers(offered),
+        processes=() if record is None else record.processes,
     )
     return status, model
 
@@ -162,10 +168,23 @@ def _print_status(found: Status, model: Model, nats: str | None, served: Sequenc
         ("Postgres", without_password(found.database_url) or "embedded, not running"),
         ("NATS", nats or "embedded, not running"),
         *(("", f"{readers.url}  for the keys of navi tokens add --nats") for readers in served),
+        *(("process", _of_process(one)) for one in found.processes),
         *(("MCP", text) for server in found.mcp_servers for text in _of_server(server)),
     )
     for name, text in lines:
         click.echo(f"{name:<9} {text}")
+
+
+def _of_process(process: ProcessRecord) -> str:
+    restarts = f", started again {times(process.restarts)}" if process.restarts else ""
+    if process.pid is None:
+        return f"{process.process}  is being started{restarts}"
+    return f"{process.process}  pid {process.pid}, node {process.node}, since {process.since}{restarts}"
+
+
+def times(number: int) -> str:
+    """How often."""
+    return "once" if number == 1 else f"{number} times"
 
 
 def _of_server(server: McpServerStatus) -> Iterable[str]:

@@ -45,6 +45,12 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
+def environment_with(**options: object) -> Mapping[str, str]:
+    """The environment with options in the place of what it says, as ``settings_of`` has it."""
+    given = {f"NAVI_{name.upper()}": str(v) for name, v in options.items() if v is not None}
+    return {**environment(), **given}
+
+
 def settings_of(**options: object) -> Settings:
     """The settings of the environment, with the options that were given in their place.
 
@@ -54,9 +60,8 @@ def settings_of(**options: object) -> Settings:
     Raises:
         WrongUsage: a value is not understood.
     """
-    given = {f"NAVI_{name.upper()}": str(v) for name, v in options.items() if v is not None}
     try:
-        settings = read_settings({**environment(), **given})
+        settings = read_settings(environment_with(**options))
     except BadInput as error:
         raise WrongUsage(str(error)) from error
     if settings.data_dir.exists() and not settings.data_dir.is_dir():
@@ -79,6 +84,15 @@ def log_to_stderr(settings: Settings, *, level: str | None = None) -> None:
         colours=sys.stderr.isatty() and takes_colour(environment()),
         secrets=Secrets(settings.secrets),
     )
+
+
+def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The loop of uvloop, which is about twice as fast, where there is one for the platform."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def run(

@@ -5,11 +5,11 @@ import contextlib
 import errno
 import ipaddress
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from typing import Any, cast
 
 import uvicorn
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from msgspec import Struct
 
 from navi.domain.vocabulary.errors import BadInput, NaviError
@@ -21,6 +21,7 @@ MAX_FRAME_BYTES = 1024 * 1024
 KEEP_ALIVE_SECONDS = 75  # longer than the 60 that proxies reuse connections
 PING_SECONDS = 20.0  # between pings, and for the answer: a half-open client is gone after 40
 SHUTDOWN_SECONDS = 5  # for answers that are being written
+LINGER_SECONDS = 1.0  # where there is a successor, for connections that are kept alive
 BACKLOG = 1024
 HOST = "NAVI_HOST"  # the setting that is named where it cannot be used
 
@@ -55,7 +56,14 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(app: ASGIApp, *, host: str, port: int) -> AsyncGenerator[Address, None]:
+async def serving(
+    app: ASGIApp,
+    *,
+    host: str,
+    port: int,
+    listeners: Sequence[socket.socket] | None = None,
+    succeeded: asyncio.Event | None = None,
+) -> AsyncGenerator[Address, None]:
     """Serve while the block runs; gives the bound address, and stops with the block.
 
     Sockets that are still open at the end are closed with 1001, answers that are being written have
@@ -63,16 +71,22 @@ async def serving(app: ASGIApp, *, host: str, port: int) -> AsyncGenerator[Addre
 
     Args:
         port: 0 for any free one.
+        listeners: bound sockets to serve on, in place of ones of its own; they are closed at the end.
+        succeeded: set when another process serves on the same sockets: from then on connections are
+            left to that one, and those that are here end after their next answer.
 
     Raises:
         CannotListen: the address is taken.
         NotOurAddress: it is not this machine's.
     """
-    listeners = await _listen(host, port)
+    listeners = listeners or await bind(host, port)
     address = Address(host=host, port=listeners[0].getsockname()[1])
+    succeeded = succeeded or asyncio.Event()
     server = _Server(
         uvicorn.Config(
-            cast("Any", app),  # Litestar's and uvicorn's words for ASGI differ in their types only
+            cast(
+                "Any", _LastAnswers(app, succeeded)
+            ),  # Litestar's and uvicorn's words for ASGI differ in their types only
             http=DeadlineH11Protocol,
             ws=BurstWebSocketProtocol,
             lifespan="off",
@@ -93,16 +107,62 @@ async def serving(app: ASGIApp, *, host: str, port: int) -> AsyncGenerator[Addre
             backlog=BACKLOG,
         )
     )
-    running = asyncio.create_task(server.serve(sockets=listeners), name="http server")
+    running = asyncio.create_task(server.serve(sockets=list(listeners)), name="http server")
     try:
         while not server.started and not running.done():  # noqa: ASYNC110 - uvicorn has only a flag
             await asyncio.sleep(0.005)
         if running.done():
             await running
-        yield address
+        leaving = asyncio.create_task(_leave(server, succeeded), name="leave to a successor")
+        try:
+            yield address
+            await _linger(server, succeeded)
+        finally:
+            leaving.cancel()
+            await asyncio.wait({leaving})
     finally:
         server.should_exit = True
         await running
+
+
+async def _leave(server: uvicorn.Server, succeeded: asyncio.Event) -> None:
+    await succeeded.wait()
+    for listening in server.servers:
+        listening.close()
+
+
+async def _linger(server: uvicorn.Server, succeeded: asyncio.Event) -> None:
+    """Give the connections that are left a moment for the request after which they end."""
+    if not succeeded.is_set():
+        return
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            while server.server_state.connections:  # noqa: ASYNC110 - uvicorn has only a set
+                await asyncio.sleep(0.02)
+
+
+class _LastAnswers:
+    """ASGI middleware: once there is a successor, each answer is the last of its connection.
+
+    A connection that is closed while it is idle may have a request under way.
+    """
+
+    def __init__(self, app: ASGIApp, succeeded: asyncio.Event) -> None:
+        self._app = app
+        self._succeeded = succeeded
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            send = self._saying_so(send)
+        await self._app(scope, receive, send)
+
+    def _saying_so(self, send: Send) -> Send:
+        async def send_last(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._succeeded.is_set():
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await send(message)
+
+        return send_last
 
 
 def is_loopback(host: str) -> bool:
@@ -120,12 +180,21 @@ async def check_address(host: str, port: int) -> None:
         CannotListen: somebody else does.
         NotOurAddress: it is not this machine's.
     """
-    for listener in await _listen(host, port):
+    for listener in await bind(host, port):
         listener.close()
 
 
-async def _listen(host: str, port: int) -> list[socket.socket]:
-    """One socket for each address of the host, all on the same port."""
+async def bind(host: str, port: int, *, shared: bool = False) -> list[socket.socket]:
+    """One socket for each address of the host, all on the same port.
+
+    Args:
+        shared: whether others of this user may bind the same port, in the same way, so that each
+            gets a share of the connections. Nobody is kept from it.
+
+    Raises:
+        CannotListen: the address is taken.
+        NotOurAddress: it is not this machine's.
+    """
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -139,6 +208,8 @@ async def _listen(host: str, port: int) -> list[socket.socket]:
             listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             listeners.append(listener)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             if family == socket.AF_INET6:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             chosen = port or (listeners[0].getsockname()[1] if len(listeners) > 1 else 0)

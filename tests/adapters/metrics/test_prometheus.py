@@ -27,6 +27,7 @@ from tests.support.model_server import MODEL, ModelServer
 from tests.support.model_wire import Done, ErrorLine, Say, Stall, calls
 
 NOTHING = Gauges(turns_running=0, approvals_waiting=None, relay_lag=None, projection_lag=None)
+NODE = NodeId("0199b0a0-0000-7000-8000-00000000000a")
 SESSION = SessionId("0199b0a0-0000-7000-8000-000000000001")
 WRITE = ("filesystem", {"action": "write", "path": "a.txt", "content": "hi"})
 
@@ -135,7 +136,7 @@ class DoubtfulLog(InMemoryEventLog):
 
 @pytest.mark.parametrize("stored", [True, False])
 async def test_an_append_without_an_answer_counts_where_it_is_in_the_log(stored: bool) -> None:
-    log, metrics = DoubtfulLog(), PrometheusMetrics(lambda _: True)
+    log, metrics = DoubtfulLog(), PrometheusMetrics(lambda _: True, node=NODE)
     record = await _record(log, metrics)
     await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
     log.stores = stored
@@ -151,7 +152,7 @@ async def test_an_append_without_an_answer_counts_where_it_is_in_the_log(stored:
 
 async def test_what_others_appended_is_not_counted() -> None:
     log = InMemoryEventLog()
-    metrics, theirs = PrometheusMetrics(lambda _: True), PrometheusMetrics(lambda _: True)
+    metrics, theirs = (PrometheusMetrics(lambda _: True, node=NODE) for _ in range(2))
     record = await _record(log, metrics)
     await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
     other = await _record(log, theirs)
@@ -195,6 +196,7 @@ def test_the_names_and_labels_are_those_of_the_contract() -> None:
         "navi_relay_lag_events": (),
         "navi_projection_lag_events": ("name",),
         "navi_sockets": (),
+        "navi_node_info": ("node",),
     }
 
 
@@ -203,7 +205,7 @@ def test_the_names_and_labels_are_those_of_the_contract() -> None:
 )
 def test_both_forms_have_exactly_these_metrics(accept: str) -> None:
     parse: Any = parse_text if accept.startswith("text/") else PARSE_OPENMETRICS
-    page = PrometheusMetrics(lambda _: True).expose(NOTHING, accept=accept)
+    page = PrometheusMetrics(lambda _: True, node=NODE).expose(NOTHING, accept=accept)
 
     families = {family.name for family in parse(page.body.decode())}
     assert page.content_type.startswith(accept.partition(";")[0])
@@ -211,7 +213,7 @@ def test_both_forms_have_exactly_these_metrics(accept: str) -> None:
 
 
 def test_what_nobody_can_tell_has_no_sample() -> None:
-    metrics = PrometheusMetrics(lambda _: True)
+    metrics = PrometheusMetrics(lambda _: True, node=NODE)
     metrics.hold_sockets(3)
     known = Gauges(
         turns_running=2, approvals_waiting=1, relay_lag=0, projection_lag={"sessions": 4}
@@ -223,6 +225,15 @@ def test_what_nobody_can_tell_has_no_sample() -> None:
     assert [before[name] for name in gauges] == [{(): 1}, {(): 0}, {of(name="sessions"): 4}]
     assert not any(name in after for name in gauges)
     assert (before["navi_turns_running"], after["navi_sockets"]) == ({(): 2}, {(): 3})
+
+
+def test_of_several_processes_each_sample_says_which() -> None:
+    metrics = PrometheusMetrics(lambda _: True, node=NODE, process=2)
+
+    found = samples(metrics)
+
+    assert found["navi_node_info"] == {of(node=NODE, process="2"): 1}
+    assert all(("process", "2") in labels for values in found.values() for labels in values)
 
 
 def test_a_label_has_only_so_many_values() -> None:

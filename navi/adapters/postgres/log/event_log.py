@@ -9,6 +9,7 @@ from functools import partial
 
 from navi.adapters.log_rows import encode_events, hashes_of
 from navi.adapters.postgres.connect import ReadPool, connect, open_pool
+from navi.adapters.postgres.connection_budget import FULL
 from navi.adapters.postgres.log.erasures import Erasures
 from navi.adapters.postgres.log.heads import ForkPoint, Head, Heads
 from navi.adapters.postgres.log.owners_log import OwnersLog
@@ -28,7 +29,6 @@ from navi.ports.log_admin import Pruned, RestoredSession, SessionHead
 from navi.ports.log_partitions import Page
 from navi.ports.wake_ups import WakeUps
 
-READ_CONNECTIONS = 8
 # Every read of the log goes along one index. A planner that has no statistics yet, as in a new database,
 # would rather intersect two of them as bitmaps, one of the whole partition: the head of a session then
 # takes as long as the log is (measured: 8 ms at 70,000 events instead of 0.2).
@@ -70,6 +70,7 @@ class PostgresEventLog:
         wake_ups: WakeUps | None = None,
         allow_unsafe_durability: bool = False,
         append_deadline: float = 5.0,
+        read_connections: int = FULL,
     ) -> AsyncGenerator["PostgresEventLog", None]:
         """The log of a migrated database, until the block ends.
 
@@ -84,7 +85,7 @@ class PostgresEventLog:
             LogUnavailable: Postgres does not answer.
         """
         async with (
-            open_pool(dsn, size=READ_CONNECTIONS, planner=ALONG_ONE_INDEX) as reads,
+            open_pool(dsn, size=read_connections, planner=ALONG_ONE_INDEX) as reads,
             open_pool(dsn, size=2, planner=ALONG_ONE_INDEX) as tail_reads,
         ):
             log_id, count = await set_up(

@@ -1,0 +1,1 @@
+"""Several nodes as child processes of one ``navi serve``: started, watched, started again, replaced."""

@@ -1,0 +1,276 @@
+"""Keep a number of nodes running: start them again when they end, replace them one after another."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+import structlog
+
+from navi.adapters.embedded.run_record import ProcessRecord
+from navi.adapters.processes.channel import Ready
+from navi.adapters.processes.restarts import Restarts
+from navi.domain.vocabulary.errors import NaviError
+from navi.domain.vocabulary.event_codec import format_at
+from navi.ports.clock import Clock
+from navi.race import race
+
+READY_SECONDS = 120.0  # for a process to take work
+LEAVE_SECONDS = 30.0  # for a process to end, besides what its turns may take
+
+log = structlog.get_logger()
+
+
+class NodeProcess(Protocol):
+    """A process that runs a node."""
+
+    @property
+    def pid(self) -> int: ...
+
+    async def ready(self) -> Ready | None:
+        """Wait until it takes work; None where it ended instead."""
+        ...
+
+    async def ended(self) -> int:
+        """Wait for its end; its exit status, negative for a signal."""
+        ...
+
+    def drain(self, *, succeeded: bool) -> None:
+        """Tell it to end as at SIGTERM; ``succeeded`` as in ``Drain``."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
+
+
+class Launch(Protocol):
+    """Starts the processes of seats."""
+
+    async def start(self, number: int, *, takes_over: bool) -> NodeProcess:
+        """Start one.
+
+        Args:
+            takes_over: whether it gets the sockets of the process there now, which goes on meanwhile.
+        """
+        ...
+
+    def ended(self, number: int) -> None:
+        """The process of a seat has ended by itself: nobody serves on its sockets."""
+        ...
+
+
+class ProcessesFailed(NaviError):
+    """The service cannot go on; the message says why."""
+
+
+class _Seat:
+    """One of the processes that there are to be."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.process: NodeProcess | None = None
+        self.node: str | None = None
+        self.since: str | None = None
+        self.began = 0.0
+        self.restarts = Restarts()
+        self.changing = asyncio.Lock()
+        self.replaced = asyncio.Event()
+
+
+class Supervisor:
+    """The processes of one service.
+
+    Args:
+        drain_seconds: what running turns have when a process is to end.
+        changed: is told the processes whenever something of them has changed since the start.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        launch: Launch,
+        clock: Clock,
+        *,
+        drain_seconds: float,
+        changed: Callable[[Sequence[ProcessRecord]], Awaitable[None]],
+    ) -> None:
+        self._seats = [_Seat(number) for number in range(1, count + 1)]
+        self._launch = launch
+        self._clock = clock
+        self._leave_seconds = drain_seconds + LEAVE_SECONDS
+        self._changed = changed
+        self._living: set[NodeProcess] = set()  # those that end are among them until they have
+        self._keepers: list[asyncio.Task[None]] = []
+        self._replacing: asyncio.Task[None] | None = None
+
+    @property
+    def processes(self) -> tuple[ProcessRecord, ...]:
+        """All of them, as they are now."""
+        return tuple(
+            ProcessRecord(
+                process=seat.number,
+                pid=None if seat.process is None else seat.process.pid,
+                node=seat.node,
+                since=seat.since,
+                restarts=seat.restarts.total,
+            )
+            for seat in self._seats
+        )
+
+    async def start(self) -> Sequence[Ready]:
+        """Start all, side by side; what each says once it takes work.
+
+        Raises:
+            ProcessesFailed: one ended instead; the others have ended as well.
+        """
+        found = await asyncio.gather(*(self._begin(seat, takes_over=False) for seat in self._seats))
+        for seat, (process, ready, status) in zip(self._seats, found, strict=True):
+            if ready is None:
+                await self.stop()
+                raise ProcessesFailed(
+                    f"process {seat.number} did not start ({words_of(status)}); what it said stands above"
+                )
+            self._put(seat, process, ready)
+        self._keepers = [
+            asyncio.create_task(self._keep(seat), name=f"keep process {seat.number}")
+            for seat in self._seats
+        ]
+        return [ready for _, ready, _ in found if ready is not None]
+
+    async def keep(self) -> None:
+        """Start again what ends; endless, ends by cancellation.
+
+        Raises:
+            ProcessesFailed: one ends again and again.
+        """
+        await asyncio.gather(*self._keepers)
+
+    def replace(self) -> None:
+        """Begin to replace every process by a new one, one after another; nothing where that goes on."""
+        if self._replacing is not None and not self._replacing.done():
+            log.info("restart_under_way")
+            return
+        self._replacing = asyncio.create_task(self._replace_all(), name="replace processes")
+
+    async def stop(self) -> None:
+        """Have all drain, and wait for their ends; who takes too long is killed."""
+        tasks = [*self._keepers, *([] if self._replacing is None else [self._replacing])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(
+            *(self._end(process, succeeded=False) for process in tuple(self._living))
+        )
+
+    # --- one process ---
+
+    async def _begin(
+        self, seat: _Seat, *, takes_over: bool
+    ) -> tuple[NodeProcess, Ready | None, int]:
+        """A started process, and what it says once it takes work, or else its exit status."""
+        process = await self._launch.start(seat.number, takes_over=takes_over)
+        self._living.add(process)
+        ready = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(READY_SECONDS):
+                ready = await process.ready()
+        if ready is not None:
+            return process, ready, 0
+        process.kill()
+        status = await process.ended()
+        self._living.discard(process)
+        return process, None, status
+
+    def _put(self, seat: _Seat, process: NodeProcess, ready: Ready) -> None:
+        seat.process, seat.node = process, ready.node
+        seat.since = format_at(self._clock.now())
+        seat.began = asyncio.get_running_loop().time()
+
+    async def _end(self, process: NodeProcess, *, succeeded: bool) -> None:
+        process.drain(succeeded=succeeded)
+        try:
+            async with asyncio.timeout(self._leave_seconds):
+                await process.ended()
+        except TimeoutError:
+            log.warning("process_killed", pid=process.pid, seconds=self._leave_seconds)
+            process.kill()
+            await process.ended()
+        self._living.discard(process)
+
+    # --- keeping ---
+
+    async def _keep(self, seat: _Seat) -> None:
+        while True:
+            process = seat.process
+            assert process is not None  # noqa: S101 - `start` and `_again` put one there
+            await race(process.ended(), _happened(seat.replaced))
+            seat.replaced.clear()
+            async with seat.changing:
+                if seat.process is process:
+                    await self._again(seat, process)
+
+    async def _again(self, seat: _Seat, process: NodeProcess) -> None:
+        """Start the process of a seat again that has ended."""
+        status = await process.ended()
+        self._living.discard(process)
+        seat.process = seat.node = seat.since = None
+        lived = asyncio.get_running_loop().time() - seat.began
+        while True:
+            self._launch.ended(seat.number)
+            seat.restarts = seat.restarts.ended(lived=lived)
+            pause = seat.restarts.pause
+            log.warning("process_ended", process=seat.number, pid=process.pid, how=words_of(status))
+            await self._tell()
+            if pause is None:
+                raise ProcessesFailed(
+                    f"process {seat.number} has ended {seat.restarts.quick} times in a row, soon "
+                    f"after its start ({words_of(status)}); the log says more. Nothing is lost: "
+                    "what was running goes on at the next start"
+                )
+            await asyncio.sleep(pause)
+            process, ready, status = await self._begin(seat, takes_over=False)
+            if ready is not None:
+                self._put(seat, process, ready)
+                log.info("process_started_again", process=seat.number, pid=process.pid)
+                await self._tell()
+                return
+            lived = 0.0
+
+    # --- replacing ---
+
+    async def _replace_all(self) -> None:
+        log.info("restarting", processes=len(self._seats))
+        for seat in self._seats:
+            async with seat.changing:
+                old = seat.process
+                process, ready, status = await self._begin(seat, takes_over=old is not None)
+                if ready is None:
+                    # What runs, runs: a new version that does not start must not take the service down.
+                    log.error("restart_failed", process=seat.number, how=words_of(status))
+                    return
+                self._put(seat, process, ready)
+                seat.replaced.set()
+            await self._tell()
+            if old is not None:
+                await self._end(old, succeeded=True)
+        log.info("restarted", processes=len(self._seats))
+
+    async def _tell(self) -> None:
+        await self._changed(self.processes)
+
+
+async def _happened(event: asyncio.Event) -> int:
+    await event.wait()
+    return 0
+
+
+def words_of(status: int) -> str:
+    """An exit status for people."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"

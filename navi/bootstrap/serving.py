@@ -1,0 +1,80 @@
+"""Serve HTTP and WebSockets for a node, from joining the service to leaving it."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+
+from navi.adapters.embedded.servers import Addresses
+from navi.bootstrap.accounts import proxies_of
+from navi.bootstrap.edge import services_of
+from navi.bootstrap.node import ALONE, Node, NodeSeat, open_node
+from navi.bootstrap.servers import watching_streams
+from navi.http.app import create_app
+from navi.http.requests.services import Draining
+from navi.http.server.authentication import Identified
+from navi.http.server.serve import serving
+from navi.settings import Settings
+
+
+class ServedNode(Struct, frozen=True, kw_only=True):
+    """A node that takes work at an address."""
+
+    node: Node
+    url: str
+    draining: Draining
+    succeeded: asyncio.Event
+
+    async def drain(self, *, succeeded: bool = False) -> None:
+        """Drain: start no turns, give open ones time, leave the rest to other nodes.
+
+        Args:
+            succeeded: whether another process takes the connections that come.
+        """
+        if succeeded:
+            self.succeeded.set()
+        self.draining.begun.set()
+        await self.node.drain()
+        self.draining.over.set()
+
+
+@asynccontextmanager
+async def served_node(
+    settings: Settings,
+    addresses: Addresses,
+    environment: Mapping[str, str],
+    *,
+    nats_stalled: Callable[[], None],
+    seat: NodeSeat = ALONE,
+    listeners: Sequence[socket.socket] | None = None,
+) -> AsyncGenerator[ServedNode, None]:
+    """A node on running servers, while the block runs; raises as ``open_node`` and ``serving``.
+
+    Args:
+        nats_stalled: is called when NATS is there and takes no events.
+        listeners: bound sockets to serve on; None for ones of its own.
+    """
+    succeeded = asyncio.Event()
+    async with (
+        open_node(settings, addresses, environment, seat=seat) as node,
+        node.running(),
+        watching_streams(node.relays, nats_stalled),
+    ):
+        draining, proxies = Draining(), proxies_of(settings)
+        app = create_app(
+            services_of(node, draining),
+            host=settings.host,
+            allowed_hosts=settings.allowed_hosts,
+            identify=Identified(node.accounts.find_principal, proxies),
+            proxies=proxies,
+        )
+        async with serving(
+            app,
+            host=settings.host,
+            port=settings.port,
+            listeners=listeners,
+            succeeded=succeeded,
+        ) as address:
+            yield ServedNode(node=node, url=address.url, draining=draining, succeeded=succeeded)

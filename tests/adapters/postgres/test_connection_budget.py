@@ -1,0 +1,31 @@
+"""How many connections each of several nodes may open."""
+
+import pytest
+
+from navi.adapters.postgres.connection_budget import FULL, LEAST, Budget, allowed_connections
+from navi.domain.vocabulary.errors import BadInput
+
+
+def test_pools_are_as_large_as_fits_with_one_node_more_while_one_is_replaced() -> None:
+    budget = Budget(nodes=4, partitions=1)
+
+    assert budget.needed(FULL) == 5 * (3 * FULL + 1 + 10) + 10
+    assert budget.pool_size(budget.needed(FULL)) == FULL
+    assert budget.pool_size(budget.needed(5)) == 5
+    assert budget.pool_size(budget.needed(6) - 1) == 5
+
+
+def test_where_they_do_not_fit_it_is_told_how_many_are_missing() -> None:
+    budget = Budget(nodes=16, partitions=1)
+
+    with pytest.raises(BadInput) as refusal:
+        budget.pool_size(97)
+
+    assert str(refusal.value) == (
+        f"NAVI_PROCESSES: 16 nodes need {budget.needed(LEAST)} connections to Postgres, and it allows "
+        "97: fewer processes, or a larger max_connections there"
+    )
+
+
+async def test_a_server_says_how_many_it_allows(database: str) -> None:
+    assert await allowed_connections(database) > 50

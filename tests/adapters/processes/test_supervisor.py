@@ -1,0 +1,253 @@
+"""Which process is started, again or in another's place, and when no more."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from navi.adapters.embedded.run_record import ProcessRecord
+from navi.adapters.processes.channel import Ready
+from navi.adapters.processes.restarts import LONGEST_PAUSE, MOST_QUICK, STEADY_SECONDS, Restarts
+from navi.adapters.processes.supervisor import (
+    LEAVE_SECONDS,
+    READY_SECONDS,
+    ProcessesFailed,
+    Supervisor,
+)
+from navi.adapters.virtual_time_loop import VirtualTimeLoop
+from tests.support.manual_clock import ManualClock
+
+DRAIN_SECONDS = 30.0
+SINCE = "2026-11-20T12:00:00.000000Z"
+
+
+class Process:
+    """A process that a test ends; what happens to it and the others goes into ``story``."""
+
+    def __init__(self, world: "World", number: int, pid: int) -> None:
+        self.number = number
+        self.pid = pid
+        self.serves: asyncio.Future[Ready | None] = asyncio.get_running_loop().create_future()
+        self.status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.hangs = False
+        self._world = world
+
+    async def ready(self) -> Ready | None:
+        return await asyncio.shield(self.serves)
+
+    async def ended(self) -> int:
+        return await asyncio.shield(self.status)
+
+    def drain(self, *, succeeded: bool) -> None:
+        self._world.story.append(f"{self.pid} drains{', succeeded' if succeeded else ''}")
+        if not self.hangs:
+            self.end(0)
+
+    def kill(self) -> None:
+        if not self.status.done():
+            self._world.story.append(f"{self.pid} killed")
+            self.end(-signal.SIGKILL)
+
+    def serve(self) -> None:
+        """Take work."""
+        self._world.story.append(f"{self.pid} serves")
+        self.serves.set_result(
+            Ready(
+                node=f"node {self.pid}",
+                banner="",
+                model_backend="demo",
+                model_name="demo",
+                model_window=None,
+                model_slots=None,
+            )
+        )
+
+    def end(self, status: int) -> None:
+        """End by itself."""
+        if not self.serves.done():
+            self.serves.set_result(None)
+        self.status.set_result(status)
+
+
+class World:
+    """The processes of a service, numbered as they are started."""
+
+    def __init__(self, count: int) -> None:
+        self.story: list[str] = []
+        self.processes: list[Process] = []
+        self.at_start: Callable[[Process], None] = Process.serve
+        self.told: Sequence[ProcessRecord] = ()
+        self.supervisor = Supervisor(
+            count, self, ManualClock(), drain_seconds=DRAIN_SECONDS, changed=self.changed
+        )
+
+    async def start(self, number: int, *, takes_over: bool) -> Process:
+        process = Process(self, number, len(self.processes) + 1)
+        self.processes.append(process)
+        self.story.append(f"{process.pid} starts at {number}{', takes over' if takes_over else ''}")
+        self.at_start(process)
+        return process
+
+    def ended(self, number: int) -> None:
+        self.story.append(f"{number} ended")
+
+    async def changed(self, processes: Sequence[ProcessRecord]) -> None:
+        self.told = processes
+
+
+async def settled() -> None:
+    """Let everything happen that needs no time."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def in_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a test on a loop whose time passes when all wait."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(test())
+
+
+async def started(count: int) -> World:
+    world = World(count)
+    await world.supervisor.start()
+    world.story.clear()
+    return world
+
+
+def test_a_process_that_ends_by_itself_is_started_again_on_sockets_of_its_own() -> None:
+    async def test() -> None:
+        world = await started(2)
+
+        world.processes[0].end(-signal.SIGKILL)
+        await asyncio.sleep(1)
+
+        assert world.story == ["1 ended", "3 starts at 1", "3 serves"]
+        assert list(world.told) == [
+            ProcessRecord(process=1, pid=3, node="node 3", since=SINCE, restarts=1),
+            ProcessRecord(process=2, pid=2, node="node 2", since=SINCE, restarts=0),
+        ]
+        await world.supervisor.stop()
+
+    in_virtual_time(test)
+
+
+def test_one_that_ends_again_and_again_ends_the_service_and_says_how() -> None:
+    async def test() -> None:
+        world = await started(1)
+        keeping = asyncio.ensure_future(world.supervisor.keep())
+        world.at_start = lambda process: process.end(3)
+
+        world.processes[0].end(3)
+        with pytest.raises(ProcessesFailed) as failure:
+            await keeping
+
+        assert len(world.processes) == 1 + MOST_QUICK
+        assert str(failure.value).startswith(
+            f"process 1 has ended {MOST_QUICK + 1} times in a row, soon after its start (exit status 3)"
+        )
+        await world.supervisor.stop()
+
+    in_virtual_time(test)
+
+
+def test_pauses_grow_and_are_short_again_for_one_that_ran_well() -> None:
+    restarts = Restarts()
+    pauses: list[float | None] = []
+    for lived in (1.0, 1.0, 1.0, STEADY_SECONDS, *[1.0] * MOST_QUICK):
+        restarts = restarts.ended(lived=lived)
+        pauses.append(restarts.pause)
+
+    assert pauses == [0.1, 0.2, 0.4, 0.1, 0.2, 0.4, 0.8, 1.6, None]
+    assert restarts.total == 4 + MOST_QUICK
+    assert Restarts(quick=MOST_QUICK).pause <= LONGEST_PAUSE  # pyright: ignore[reportOptionalOperand] - not the last
+
+
+def test_processes_are_replaced_one_after_another_the_new_one_first() -> None:
+    async def test() -> None:
+        world = await started(2)
+
+        world.supervisor.replace()
+        world.supervisor.replace()  # it goes on already
+        await settled()
+
+        assert world.story == [
+            "3 starts at 1, takes over",
+            "3 serves",
+            "1 drains, succeeded",
+            "4 starts at 2, takes over",
+            "4 serves",
+            "2 drains, succeeded",
+        ]
+        assert [one.restarts for one in world.supervisor.processes] == [0, 0]
+        await world.supervisor.stop()
+
+    in_virtual_time(test)
+
+
+def test_a_new_process_that_does_not_come_up_leaves_the_old_ones_alone() -> None:
+    async def test() -> None:
+        world = await started(2)
+        world.at_start = lambda process: None
+
+        world.supervisor.replace()
+        await asyncio.sleep(READY_SECONDS + 1)
+
+        assert world.story == ["3 starts at 1, takes over", "3 killed"]
+        assert [one.pid for one in world.supervisor.processes] == [1, 2]
+        await world.supervisor.stop()
+
+    in_virtual_time(test)
+
+
+def test_a_new_process_that_dies_while_the_old_one_drains_is_started_again() -> None:
+    async def test() -> None:
+        world = await started(1)
+        world.processes[0].hangs = True
+        world.supervisor.replace()
+        await settled()
+
+        world.processes[1].end(1)
+        await asyncio.sleep(1)
+
+        assert world.story[-4:] == [
+            "1 drains, succeeded",
+            "1 ended",
+            "3 starts at 1",
+            "3 serves",
+        ]
+        await asyncio.sleep(DRAIN_SECONDS + LEAVE_SECONDS)
+        assert world.story[-1] == "1 killed"
+        await world.supervisor.stop()
+
+    in_virtual_time(test)
+
+
+def test_all_drain_at_the_end_and_who_takes_too_long_is_killed() -> None:
+    async def test() -> None:
+        world = await started(2)
+        world.processes[1].hangs = True
+
+        await world.supervisor.stop()
+
+        assert world.story == ["1 drains", "2 drains", "2 killed"] or world.story == [
+            "2 drains",
+            "1 drains",
+            "2 killed",
+        ]
+
+    in_virtual_time(test)
+
+
+def test_a_service_of_which_one_does_not_start_does_not_start() -> None:
+    async def test() -> None:
+        world = World(2)
+        world.at_start = lambda process: process.serve() if process.number == 1 else process.end(2)
+
+        with pytest.raises(ProcessesFailed, match=r"process 2 did not start \(exit status 2\)"):
+            await world.supervisor.start()
+
+        assert world.story[-1] == "1 drains"
+
+    in_virtual_time(test)
