@@ -17,4 +17,5 @@ async def get_metrics(request: Request[Any, Any, Any], services: Given) -> Respo
     gauges, accept = await services.take_gauges(), request.headers.get("accept", "")
     # With as many tools and models as there may be, writing takes longer than a stream should stand still.
     page = await asyncio.to_thread(services.metrics.expose, gauges, accept=accept)
-    return Response(page.body, headers={"Content-Type": page.content_type})
+    # Where processes share the port, a connection that is kept would show one of them for ever.
+    return Response(page.body, headers={"Content-Type": page.content_type, "Connection": "close"})
