@@ -141,6 +141,25 @@ async def test_a_file_that_hangs_holds_up_nobody_for_long(folder: Path, tmp_path
         assert await run(tools, "one", tmp_path) == "one"
 
 
+async def test_a_directory_that_cannot_be_read_for_a_while_takes_nothing_away(
+    tools: Tools, folder: Path, tmp_path: Path
+) -> None:
+    # A link to itself: even root cannot read it.
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(folder)
+
+    await tools.look()
+
+    assert await run(tools, "one", tmp_path) == "one"
+    [problem] = tools.problems
+    assert (problem.file, "what was loaded goes on" in problem.error) == (str(folder), True)
+
+    folder.unlink()
+    (tmp_path / "elsewhere").rename(folder)
+    await tools.look()
+    assert (tools.problems, await run(tools, "two", tmp_path)) == ((), "two!")
+
+
 async def test_a_module_that_python_has_is_no_helper(tmp_path: Path) -> None:
     (tmp_path / "_thread.py").write_text("")
     (tmp_path / "mine.py").write_text("import _thread\nasync def mine(): return _thread.__name__")

@@ -77,7 +77,11 @@ class OwnTools:
         self._loading: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._seen = await asyncio.to_thread(read_sources, self._directory)
+        try:
+            self._seen = await asyncio.to_thread(read_sources, self._directory)
+        except OSError as error:
+            self._leave(error)
+            return self
         try:
             await self._load(self._seen)
         except BaseException:
@@ -94,7 +98,11 @@ class OwnTools:
     async def look(self) -> None:
         """Load the files again where they have changed; one that hangs is not waited for."""
         async with self._looking:
-            files = await asyncio.to_thread(read_sources, self._directory)
+            try:
+                files = await asyncio.to_thread(read_sources, self._directory)
+            except OSError as error:  # no reason to end a turn: what was loaded goes on
+                self._leave(error)
+                return
             if files != self._seen and (self._loading is None or self._loading.done()):
                 self._seen = files
                 self._loading = asyncio.create_task(self._reload(files))
@@ -118,6 +126,15 @@ class OwnTools:
             workspace=str(context.workspace.absolute()),
         )
         return await self._pool.run(tool, call, context)
+
+    def _leave(self, error: OSError) -> None:
+        """Leave all as it is: the directory cannot be read."""
+        words = f"{error.strerror or error}; what was loaded goes on"
+        problem = LoadProblem(file=str(self._directory), error=words)
+        if problem not in self.problems:
+            log.warning("own_tools_unreadable", directory=problem.file, error=problem.error)
+        self.problems = (problem,)
+        self._seen = SourceFiles(problems=(problem,))  # so that all is looked at once it can be
 
     async def _reload(self, files: SourceFiles) -> None:
         await self._load(files)

@@ -21,7 +21,11 @@ class SourceFiles(Struct, frozen=True, kw_only=True):
 
 
 def read_sources(directory: Path) -> SourceFiles:
-    """What is there now; empty where the directory is missing."""
+    """What is there now; empty where the directory is missing.
+
+    Raises:
+        OSError: the directory is there and cannot be read.
+    """
     paths = [path for path in _python_files(directory) if not path.name.startswith(".")]
     sources: list[Source] = []
     helpers: list[Helper] = []
@@ -45,7 +49,11 @@ def read_sources(directory: Path) -> SourceFiles:
 
 def _python_files(directory: Path) -> list[Path]:
     """The files with tools and the modules beside them: `_one.py`, and all in a directory `_more/`."""
-    if not directory.is_dir():
+    try:
+        names = [path.name for path in directory.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    if not any(name.endswith(".py") or name.startswith("_") for name in names):
         return []
     packages = (path for path in directory.glob("_*/**/*.py") if "__pycache__" not in path.parts)
     return sorted((*directory.glob("*.py"), *packages))
