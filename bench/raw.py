@@ -1,5 +1,6 @@
 """The floor that navi's writing is compared with: bare multi-row inserts that check the stream's version."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -66,6 +67,46 @@ class RawStreams:
         return [_DECODERS[row[0]](row[1]) for row in rows]
 
 
+class RawGroup:
+    """Streams that share one connection: what all of them want to insert while a statement runs is the next."""
+
+    def __init__(self, raw: RawStreams) -> None:
+        self._raw = raw
+        self._waiting: list[tuple[str, int, EncodedStep, asyncio.Future[None]]] = []
+        self._arrived = asyncio.Event()
+
+    async def write(self, stream: str, steps: Sequence[EncodedStep], *, after: int) -> int:
+        """As ``RawStreams.write``, each step in one statement with those of other streams."""
+        loop = asyncio.get_running_loop()
+        for step in steps:
+            answer: asyncio.Future[None] = loop.create_future()
+            self._waiting.append((stream, after, step, answer))
+            self._arrived.set()
+            await answer
+            after += len(step[1])
+        return after
+
+    async def run(self) -> None:
+        """Insert group after group; endless, ends by cancellation."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            group, self._waiting = self._waiting, []
+            counts = [len(bodies) for _, _, (_, bodies), _ in group]
+            await self._raw.insert(
+                [one[0] for one, count in zip(group, counts, strict=True) for _ in range(count)],
+                [
+                    one[1] + nth
+                    for one, n in zip(group, counts, strict=True)
+                    for nth in range(1, n + 1)
+                ],
+                [name for _, _, (types, _), _ in group for name in types],
+                [body for _, _, (_, bodies), _ in group for body in bodies],
+            )
+            for *_, answer in group:
+                answer.set_result(None)
+
+
 _DECODERS = {name: msgspec.json.Decoder(kind).decode for name, kind in EVENT_TYPES.items()}
 
 
@@ -94,6 +135,18 @@ async def open_raw(dsn: str, *, fresh: bool = True) -> AsyncGenerator[RawStreams
         yield RawStreams(connection)
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def open_group(dsn: str) -> AsyncGenerator[RawGroup, None]:
+    """A connection that streams share, on the table that is there."""
+    async with open_raw(dsn, fresh=False) as raw:
+        group = RawGroup(raw)
+        running = asyncio.create_task(group.run())
+        try:
+            yield group
+        finally:
+            running.cancel()
 
 
 def _same(data: bytes) -> bytes:

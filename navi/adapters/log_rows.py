@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from navi.domain.log.hash_chain import SALT_BYTES, digest_of, hash_of
+from navi.domain.log.hash_chain import SALT_BYTES, digest_of, header_end, link
 from navi.domain.vocabulary.errors import BadInput, EventTooLarge
 from navi.domain.vocabulary.event_codec import (
     MAX_ENVELOPE_BYTES,
@@ -47,9 +47,14 @@ def encode_events(batch: Append) -> tuple[EncodedEvent, ...]:
     if not is_uuid(batch.session_id):
         raise BadInput("session_id", f"{batch.session_id!r} is not a UUID in lower case")
     salts = os.urandom(SALT_BYTES * len(batch.events))
+    for turn_id in {new.turn_id for new in batch.events}:
+        if turn_id is not None and not is_uuid(turn_id):
+            raise BadInput("turn_id", f"{turn_id!r} is not a UUID in lower case")
     return tuple(
-        _encode(batch, new, nth=nth, salt=salts[SALT_BYTES * nth : SALT_BYTES * (nth + 1)])
-        for nth, new in enumerate(batch.events)
+        [
+            _encode(batch, new, nth=nth, salt=salts[SALT_BYTES * nth : SALT_BYTES * (nth + 1)])
+            for nth, new in enumerate(batch.events)
+        ]
     )
 
 
@@ -58,19 +63,12 @@ def hashes_of(
 ) -> list[bytes]:
     """The hash of each event, the first following ``previous``."""
     hashes: list[bytes] = []
+    place, end = None, ""
     for seq, event in enumerate(events, expected + 1):
-        previous = hash_of(
-            previous,
-            session_id=session_id,
-            seq=seq,
-            id=event.id,
-            type=event.type,
-            v=event.v,
-            at=event.at,
-            turn_id=event.turn_id,
-            subagent_id=event.subagent_id,
-            digest=event.digest,
-        )
+        here = (event.at, event.turn_id, event.subagent_id)
+        if here != place:
+            place, end = here, header_end(*here)
+        previous = link(previous, session_id, seq, event.id, event.type, event.v, end, event.digest)
         hashes.append(previous)
     return hashes
 
@@ -87,34 +85,34 @@ def recorded(
 ) -> tuple[Recorded, ...]:
     """The rows that the events have become; the first stands at ``position``."""
     return tuple(
-        Recorded(
-            partition=partition,
-            position=position + nth,
-            owner=owner,
-            session_id=session_id,
-            seq=expected + 1 + nth,
-            id=event.id,
-            type=event.type,
-            v=event.v,
-            at=event.at,
-            turn_id=event.turn_id,
-            subagent_id=event.subagent_id,
-            data=event.data,
-            salt=event.salt,
-            digest=event.digest,
-            hash=hashes[nth],
-        )
-        for nth, event in enumerate(events)
+        [
+            Recorded(
+                partition=partition,
+                position=position + nth,
+                owner=owner,
+                session_id=session_id,
+                seq=expected + 1 + nth,
+                id=event.id,
+                type=event.type,
+                v=event.v,
+                at=event.at,
+                turn_id=event.turn_id,
+                subagent_id=event.subagent_id,
+                data=event.data,
+                salt=event.salt,
+                digest=event.digest,
+                hash=hashes[nth],
+            )
+            for nth, event in enumerate(events)
+        ]
     )
 
 
 def _encode(batch: Append, new: NewEvent, *, nth: int, salt: bytes) -> EncodedEvent:
     if not is_uuid(new.id):
         raise BadInput("id", f"{new.id!r} is not a UUID in lower case")
-    if new.turn_id is not None and not is_uuid(new.turn_id):
-        raise BadInput("turn_id", f"{new.turn_id!r} is not a UUID in lower case")
-    data = encode_data(new.event)
-    name = type_of(new.event)
+    event = new.event
+    data, name, version = encode_data(event), type_of(event), version_of(event)
     if len(data) + len(name) > MAX_ENVELOPE_BYTES - _HEADER_ROOM:
         size = len(
             encode_envelope(
@@ -122,7 +120,7 @@ def _encode(batch: Append, new: NewEvent, *, nth: int, salt: bytes) -> EncodedEv
                 seq=batch.expected + 1 + nth,
                 id=new.id,
                 type=name,
-                v=version_of(new.event),
+                v=version,
                 at=new.at,
                 turn_id=new.turn_id,
                 subagent_id=new.subagent_id,
@@ -134,7 +132,7 @@ def _encode(batch: Append, new: NewEvent, *, nth: int, salt: bytes) -> EncodedEv
     return EncodedEvent(
         id=new.id,
         type=name,
-        v=version_of(new.event),
+        v=version,
         at=new.at,
         turn_id=new.turn_id,
         subagent_id=new.subagent_id,

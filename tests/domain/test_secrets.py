@@ -223,3 +223,19 @@ def test_a_text_that_comes_in_pieces_is_masked_like_the_whole(pieces: list[str],
     shown += KNOWN.mask(held, before=before).text
 
     assert shown == KNOWN.mask(whole).text
+
+
+ODD = Secrets({"QUOTED_KEY": 'a"b\\c\u00e9 d\n3', "DEPLOY_TOKEN": "hunter2hunter2"})
+
+
+@given(pieces=PIECES, odd=st.booleans())
+def test_an_event_is_passed_over_only_where_nothing_in_it_is_to_be_masked(
+    pieces: list[str], odd: bool
+) -> None:
+    text = "".join(pieces) + ('a"b\\c\u00e9 d\n3' if odd else "")
+    event = TextDelta(call_id=CallId("c"), text=text)
+
+    masked = masked_event(event, ODD)
+
+    assert isinstance(masked, TextDelta)
+    assert masked.text == ODD.mask(text).text

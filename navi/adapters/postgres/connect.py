@@ -56,8 +56,16 @@ CONNECTION_ERRORS: tuple[type[Exception], ...] = (
 )
 
 
-async def connect(dsn: str, *, query_seconds: float = QUERY_SECONDS) -> Connection:
+async def connect(
+    dsn: str,
+    *,
+    query_seconds: float = QUERY_SECONDS,
+    planner: Mapping[str, str] = MappingProxyType({}),
+) -> Connection:
     """A connection of its own; the caller ends it with ``terminate``.
+
+    Args:
+        planner: server settings beside the usual ones.
 
     Raises:
         LogUnavailable: Postgres does not answer.
@@ -67,7 +75,7 @@ async def connect(dsn: str, *, query_seconds: float = QUERY_SECONDS) -> Connecti
             dsn,
             timeout=CONNECT_SECONDS,
             command_timeout=query_seconds,
-            server_settings=_server_settings(query_seconds),
+            server_settings={**_server_settings(query_seconds), **planner},
         )
     except (*CONNECTION_ERRORS, asyncpg.PostgresError) as error:
         raise LogUnavailable(_describe("cannot connect", error)) from error

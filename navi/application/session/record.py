@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from navi.domain.session.decide import Decided, decide, turn_ids
 from navi.domain.session.session import Session, Wait, next_step
 from navi.domain.vocabulary.errors import ConcurrentAppend, LogUnavailable, RuleBroken
 from navi.domain.vocabulary.events import (
+    TEXT_DELTA_TYPES,
     AgentEvent,
     CompressionUndone,
     ContentErased,
@@ -36,7 +38,11 @@ from navi.projections.todo import Todo, TodoState
 
 # For its turn at a session that is busy: longer than an append may take, since then Postgres is away.
 LOCK_SECONDS = 5.5
-TOOL_TYPES = frozenset({ToolStarted.TYPE, ToolFinished.TYPE})
+# Text in the making, which is most events: it moves a session on, and is not even decoded for its folds.
+_UNREAD = frozenset(TEXT_DELTA_TYPES)
+_NOTED = frozenset(
+    {ToolStarted.TYPE, ToolFinished.TYPE, CompressionUndone.TYPE, ContentErased.TYPE}
+)
 MILLISECOND = timedelta(milliseconds=1)
 REFRESH_SECONDS = 5.0  # for what others appended, with the turn
 
@@ -301,29 +307,23 @@ class Record:
 
     def _take(self, rows: Sequence[Recorded]) -> None:
         before = self.runner()
+        folds = self._folds()
         for row in rows:
             if self._metrics is not None:
                 own = row.id in self._sent
                 self._sent.discard(row.id)
                 self._metrics.folded(row, self.session, own=own)
-            for fold in (self._session, self._context, self._todo, *self._subagents.values()):
-                if fold is not None:
-                    fold.apply(row)
-            match row.envelope.event if row.type in TOOL_TYPES else None:
-                case ToolStarted(call_id=call_id) if self.runner() is not None:
-                    self._tools_began[call_id] = row.at
-                case ToolFinished(call_id=call_id):
-                    self._tools_began.pop(call_id, None)
-                case _:
-                    pass
-            if row.type == CompressionUndone.TYPE:
-                self._context = None  # it does not know the rows that are back
-            if row.type == ContentErased.TYPE:
-                self._context, self._todo, self._subagents = (
-                    None,
-                    None,
-                    {},
-                )  # with the words in them
+            if row.type in _UNREAD:
+                for fold in folds:
+                    fold.seq = max(fold.seq, row.seq)
+                continue
+            for fold in folds:
+                fold.apply(row)
+            if row.type in _NOTED:
+                self._note(row)
+                folds = self._folds()
+        if self._session.state.seq != self._session.seq:
+            self._session.state = replace(self._session.state, seq=self._session.seq)
         turn = self.session.turn
         if self._subagents:
             at_work = turn.actors if turn is not None else {}
@@ -335,6 +335,28 @@ class Record:
             self.halt.clear()
         grown, self._grown = self._grown, asyncio.Event()
         grown.set()
+
+    def _folds(self) -> list[Fold[Any]]:
+        folds = (self._session, self._context, self._todo, *self._subagents.values())
+        return [fold for fold in folds if fold is not None]
+
+    def _note(self, row: Recorded) -> None:
+        """Keep what no fold does: since when a tool runs here, and which folds are good no more."""
+        match row.readable:
+            case ToolStarted(call_id=call_id) if self.runner() is not None:
+                self._tools_began[call_id] = row.at
+            case ToolFinished(call_id=call_id):
+                self._tools_began.pop(call_id, None)
+            case CompressionUndone():
+                self._context = None  # it does not know the rows that are back
+            case ContentErased():
+                self._context, self._todo, self._subagents = (
+                    None,
+                    None,
+                    {},
+                )  # with the words in them
+            case _:
+                pass
 
 
 class Records:

@@ -68,13 +68,32 @@ def hash_of(
     digest: bytes,
 ) -> bytes:
     """The link of an event to the one before it, 32 bytes."""
-    number, version, moment = str(seq), str(v), format_at(at)
-    turn, subagent = turn_id or "", subagent_id or ""
+    end = header_end(at, turn_id, subagent_id)
+    return link(previous, session_id, seq, id, type, v, end, digest)
+
+
+def header_end(at: datetime, turn_id: str | None, subagent_id: str | None) -> str:
+    """The end of a header, which events that are appended together have in common."""
+    moment, turn, subagent = format_at(at), turn_id or "", subagent_id or ""
+    return f"{len(moment)}:{moment},{len(turn)}:{turn},{len(subagent)}:{subagent},"
+
+
+def link(
+    previous: bytes,
+    session_id: str,
+    seq: int,
+    id: str,  # noqa: A002 - the contract's own name for it
+    type: str,  # noqa: A002 - likewise
+    v: int,
+    end: str,
+    digest: bytes,
+) -> bytes:
+    """As ``hash_of``, with the end of the header as ``header_end`` gives it."""
+    number, version = str(seq), str(v)
     width = len(type) if type.isascii() else len(type.encode())
     header = (
         f"{len(session_id)}:{session_id},{len(number)}:{number},{len(id)}:{id},{width}:{type},"
-        f"{len(version)}:{version},{len(moment)}:{moment},{len(turn)}:{turn},"
-        f"{len(subagent)}:{subagent},"
+        f"{len(version)}:{version},{end}"
     )
     return sha256(b"%b%b%b" % (previous, header.encode(), digest)).digest()
 

@@ -8,12 +8,14 @@ what was appended.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import Struct
 
+from navi.domain.vocabulary.event_codec import encode_data
 from navi.domain.vocabulary.events import AgentEvent, UnknownEvent
 
 MASK = "***"
@@ -47,12 +49,14 @@ class Kind(Struct, frozen=True, kw_only=True):
         anchor: what such a token begins with; it is no secret itself and stays.
         form: of a whole token; of it the group ``secret`` is masked, or all behind the anchor.
         open: of a token that the end of a text cuts off; ``secret`` likewise.
+        follow: what stands behind the anchor of every whole token, also in UTF-8 and in JSON's quotes.
     """
 
     name: str
     anchor: str
     form: re.Pattern[str]
     open: re.Pattern[str]
+    follow: str = ""
 
 
 def _kind(name: str, anchor: str, form: str, *, follow: str, longest: int = 512) -> Kind:
@@ -109,6 +113,7 @@ KINDS: tuple[Kind, ...] = (
         anchor="://",
         form=re.compile(rf"://{_URL_USER}:(?P<secret>{_URL_PASSWORD}{{8,256}})@"),
         open=re.compile(rf"://{_URL_USER}:(?P<secret>{_URL_PASSWORD}{{0,256}})\Z"),
+        follow=r"[^ /@\"'<>]{1,2400}@",
     ),
     Kind(
         name="private key",
@@ -133,6 +138,33 @@ def _by_mark(kinds: Iterable[Kind]) -> tuple[tuple[str, tuple[Kind, ...]], ...]:
 
 _BY_MARK = _by_mark(KINDS)
 
+_SELDOM = "_-/.JKI"  # characters that stand in few words, the seldom ones of an anchor first
+
+
+def _any_anchor() -> str:
+    """An expression for every anchor that has a seldom character, and what follows it.
+
+    Each alternative begins with that character, so that a text is gone through in one pass of C which
+    stops at few places; what stands before it is looked at only there.
+    """
+    grouped: dict[tuple[str, int, str], list[str]] = {}
+    for kind in KINDS:
+        for char in _SELDOM:
+            if char in kind.anchor:
+                end = kind.anchor.index(char) + 1
+                rest = re.escape(kind.anchor[end:]) + kind.follow
+                grouped.setdefault((char, end, rest), []).append(kind.anchor[:end])
+                break
+    found: dict[str, list[str]] = {}
+    for (char, _, rest), beginnings in grouped.items():
+        before = "|".join(map(re.escape, dict.fromkeys(beginnings)))
+        found.setdefault(char, []).append(f"(?<={before}){rest}")
+    return "|".join(f"{re.escape(char)}(?:{'|'.join(ends)})" for char, ends in found.items())
+
+
+_OTHER_ANCHORS = tuple(kind.anchor for kind in KINDS if not set(_SELDOM) & set(kind.anchor))
+_token_in_json = re.compile(_any_anchor().encode()).search
+
 
 class Secrets:
     """What is masked: given values, by name, and tokens of known forms."""
@@ -143,6 +175,8 @@ class Secrets:
         # The longest first: one may be the beginning of another.
         self._values = sorted(usable.items(), key=lambda item: -len(item[1]))
         self._begun = [(value[: SHOWN + 1], value) for value in usable.values()]
+        # As they stand in JSON, quoted, whatever is before and behind them.
+        self._in_json = tuple(_in_json([*_OTHER_ANCHORS, *usable.values()]))
 
     def mask(self, text: str, *, before: str = "") -> Masked:
         """The text with ``MASK`` in place of every secret; nothing else is changed.
@@ -178,6 +212,16 @@ class Secrets:
                 if found.start < held < found.end:
                     held = found.start
         return max(0, held - offset)
+
+    def may_be_in(self, data: bytes) -> bool:
+        """Whether JSON as msgspec writes it may hold a secret; for almost all that is said, it cannot."""
+        if _token_in_json(data) is not None:
+            return True
+        # Not with `any`: a generator would take longer than what it asks.
+        for part in self._in_json:  # noqa: SIM110
+            if part in data:
+                return True
+        return False
 
     def _cut_off_at(self, text: str) -> int:
         """Where the text ends with the beginning of a value; its length where it does not."""
@@ -215,6 +259,12 @@ class Secrets:
                 match = kind.form.search(text, match.start() + 1)
 
 
+def _in_json(texts: Iterable[str]) -> Iterator[bytes]:
+    for text in texts:
+        with suppress(UnicodeEncodeError):  # half a character, as no event can hold it
+            yield msgspec.json.encode(text)[1:-1]
+
+
 def _possible(text: str) -> list[Kind]:
     """The kinds whose anchor stands in the text: for almost every piece of text none."""
     return [
@@ -236,7 +286,7 @@ def _secret_in(kind: Kind, match: re.Match[str]) -> tuple[int, int]:
 
 def masked_event(event: AgentEvent, secrets: Secrets) -> AgentEvent:
     """The event without secrets; ``masked`` names what stood there."""
-    if isinstance(event, UnknownEvent):
+    if isinstance(event, UnknownEvent) or not secrets.may_be_in(encode_data(event)):
         return event
     names: dict[str, None] = {}
     data = _masked_value(msgspec.to_builtins(event), secrets, names)

@@ -18,7 +18,7 @@ from navi.adapters.postgres.log.partitions import running, set_up, woken
 from navi.adapters.postgres.log.restore import restore
 from navi.adapters.postgres.log.session_reader import READ_ROWS, SessionReader
 from navi.adapters.postgres.log.tail import Tail
-from navi.adapters.postgres.log.writer import Slice, Writer
+from navi.adapters.postgres.log.writer import PLANNED_ONCE, Slice, Writer
 from navi.domain.log.export import ExportedEvent
 from navi.domain.log.hash_chain import GENESIS
 from navi.domain.vocabulary.errors import ConcurrentAppend, NotFound
@@ -107,7 +107,7 @@ class PostgresEventLog:
             writers = [
                 Writer(
                     number,
-                    connect=partial(connect, dsn),
+                    connect=partial(connect, dsn, planner=PLANNED_ONCE),
                     committed=partial(_hand_on, heads, tails[number], wake_ups),
                 )
                 for number in range(count)

@@ -24,7 +24,10 @@ class Ring:
         """Add rows that follow the last one."""
         for row in rows:
             self._rows.append(row)
-            self._by_session.setdefault(row.session_id, deque()).append(row)
+            of_session = self._by_session.get(row.session_id)
+            if of_session is None:
+                of_session = self._by_session[row.session_id] = deque()
+            of_session.append(row)
             self._bytes += weight(row)
         while len(self._rows) > MAX_ROWS or self._bytes > MAX_BYTES:
             old = self._rows.popleft()

@@ -9,8 +9,8 @@ COLUMNS = """
 
 _DELTAS = "('text_delta', 'thinking_delta', 'tool_output_delta', 'model_waiting')"
 
-APPEND = """
-    select navi.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"""
+# (partition, slices, events): arrays of rows.
+APPEND = "select navi.append($1, $2::navi.new_slice[], $3::navi.new_event[])"
 
 HEAD_OF_PARTITION = """
     select coalesce((select e.position from navi.event e where e.partition = $1

@@ -100,9 +100,8 @@ class Tail:
                 except TimeoutError:
                     pass
                 self._wake.clear()
-                before = self.position
                 try:
-                    await self._catch_up()
+                    found = await self._catch_up()
                 except (LogUnavailable, LogDamaged) as error:
                     # Nothing is skipped: the same place is looked at again.
                     log.warning(
@@ -116,7 +115,7 @@ class Tail:
                     log.exception("log_tail_broke", partition=self._partition)
                     pause = LONGEST_PAUSE
                 else:
-                    pause = FIRST_PAUSE if self.position > before else min(2 * pause, LONGEST_PAUSE)
+                    pause = FIRST_PAUSE if found else min(2 * pause, LONGEST_PAUSE)
         finally:
             self.watchers.close()
             for _, waiter in self._waiters:
@@ -129,7 +128,9 @@ class Tail:
         self.watchers.forget()
         self._wake.set()
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self) -> bool:
+        """Deliver what Postgres has; whether others' commits were among it."""
+        found = False
         while True:
             self._deliver_ahead()
             erasures = self._erasures.of(self._partition)
@@ -140,11 +141,12 @@ class Tail:
                 continue  # the page may be from before an erasure that is known by now
             # While the page was read, own commits may have been delivered up to its middle.
             new = [row for row in page.rows if row.position > self.position]
+            found = found or bool(new)
             self._read(new)
             self._deliver(new)
             self._deliver_ahead()
             if self.position >= page.head and not self._ahead:
-                return
+                return found
 
     def _deliver_ahead(self) -> None:
         for first in sorted(self._ahead):
