@@ -1,10 +1,9 @@
 """The event log by session: append, read, watch."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from datetime import datetime
-from functools import cached_property
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar, overload
 
 from msgspec import Struct
 
@@ -12,6 +11,34 @@ from navi.domain.vocabulary.errors import LogDamaged
 from navi.domain.vocabulary.event_codec import decode_data, encode_envelope
 from navi.domain.vocabulary.events import DELTA_TYPES, AgentEvent, Envelope, UserMessageReceived
 from navi.domain.vocabulary.ids import EventId, MessageId, Owner, SessionId, SubagentId, TurnId
+
+Row = TypeVar("Row")
+Value = TypeVar("Value")
+
+
+class once(Generic[Row, Value]):  # noqa: N801 - used as a decorator
+    """As ``functools.cached_property``, without the lock that it has before Python 3.12.
+
+    That takes longer than what is made here once a row.
+    """
+
+    def __init__(self, make: Callable[[Row], Value]) -> None:
+        self._make = make
+        self._name = ""
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, row: None, owner: type) -> "once[Row, Value]": ...
+    @overload
+    def __get__(self, row: Row, owner: type) -> Value: ...
+    def __get__(self, row: Row | None, owner: type) -> "once[Row, Value] | Value":
+        if row is None:
+            return self
+        value = row.__dict__[self._name] = self._make(row)
+        return value
 
 
 class NewEvent(Struct, frozen=True, kw_only=True):
@@ -63,7 +90,7 @@ class Recorded(Struct, frozen=True, kw_only=True, dict=True):
     digest: bytes
     hash: bytes
 
-    @cached_property
+    @once
     def envelope(self) -> Envelope:
         """The event, decoded once."""
         return Envelope(
@@ -91,7 +118,7 @@ class Recorded(Struct, frozen=True, kw_only=True, dict=True):
             return self.envelope.event
         return None
 
-    @cached_property
+    @once
     def wire(self) -> bytes:
         """The envelope as JSON bytes, the same for every reader, encoded once."""
         return encode_envelope(

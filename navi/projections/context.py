@@ -21,11 +21,13 @@ from navi.domain.vocabulary.events import (
     MemoryRecalled,
     MessageDelivered,
     MessageWithdrawn,
+    ModelCalled,
     ModelCallFailed,
     ModelReplied,
     PlanReady,
     SubagentStarted,
     ToolFinished,
+    UserMessageReceived,
 )
 from navi.domain.vocabulary.ids import SubagentId, TurnId
 from navi.projections.json_form import JsonForm
@@ -66,6 +68,27 @@ class ContextState(Struct, frozen=True, kw_only=True):
     recall: RecallPlace | None = None
 
 
+_READS = frozenset(
+    {
+        CompressionUndone.TYPE,
+        ContextCompressed.TYPE,
+        ConversationTakenIn.TYPE,
+        GuidanceGiven.TYPE,
+        ImageShown.TYPE,
+        MemoryRecalled.TYPE,
+        MessageDelivered.TYPE,
+        MessageWithdrawn.TYPE,
+        ModelCalled.TYPE,
+        ModelCallFailed.TYPE,
+        ModelReplied.TYPE,
+        PlanReady.TYPE,
+        SubagentStarted.TYPE,
+        ToolFinished.TYPE,
+        UserMessageReceived.TYPE,
+    }
+)
+
+
 class Context(JsonForm[ContextState]):
     """Rows: messages by the seq of the event that brought them into the context.
 
@@ -80,6 +103,11 @@ class Context(JsonForm[ContextState]):
         super().__init__(ContextState, Message)
         self._subagent_id = subagent_id
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the fold below has a case for."""
+        return _READS
+
     def initial(self) -> ContextState:
         """The model has seen nothing yet."""
         return ContextState()
@@ -88,7 +116,8 @@ class Context(JsonForm[ContextState]):
         self, state: ContextState, envelope: Envelope
     ) -> tuple[ContextState, tuple[Change, ...]]:
         """The buffer after an event; what other actors do is not in it."""
-        after = replace(state, speech=evolve_open_messages(state.speech, envelope))
+        speech = evolve_open_messages(state.speech, envelope)
+        after = state if speech is state.speech else replace(state, speech=speech)
         if envelope.subagent_id != self._subagent_id:
             return after, ()
         match envelope.event:

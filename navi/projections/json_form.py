@@ -19,6 +19,11 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 class JsonForm(Generic[State]):
     """The storing half of a projection; a projection inherits it and adds its fold."""
 
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """It looks at events of all types."""
+        return None
+
     def __init__(self, state: type[State], row: Any = None) -> None:
         self._encode = _encoder.encode
         self._state: msgspec.json.Decoder[State] = _decoder(state)

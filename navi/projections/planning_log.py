@@ -18,6 +18,9 @@ class PlanningPhase(Struct, frozen=True, kw_only=True):
     subagent_id: SubagentId | UnsetType = UNSET
 
 
+_READS = frozenset({PlanningPhaseCompleted.TYPE})
+
+
 class PlanningLog(JsonForm[None]):
     """Rows: phases by the seq of their event; no state."""
 
@@ -26,6 +29,11 @@ class PlanningLog(JsonForm[None]):
 
     def __init__(self) -> None:
         super().__init__(type(None), PlanningPhase)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the fold below has a case for."""
+        return _READS
 
     def initial(self) -> None:
         """Nothing was planned yet."""

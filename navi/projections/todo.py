@@ -13,6 +13,9 @@ class TodoState(Struct, frozen=True, kw_only=True):
     items: tuple[TodoItem, ...] = ()
 
 
+_READS = frozenset({TodoUpdated.TYPE})
+
+
 class Todo(JsonForm[TodoState]):
     """No rows; the list is short."""
 
@@ -21,6 +24,11 @@ class Todo(JsonForm[TodoState]):
 
     def __init__(self) -> None:
         super().__init__(TodoState)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the fold below has a case for."""
+        return _READS
 
     def initial(self) -> TodoState:
         """Nothing to do."""

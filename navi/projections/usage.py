@@ -53,6 +53,17 @@ class UsageState(Struct, frozen=True, kw_only=True):
     called_at: datetime | None = None
 
 
+_READS = frozenset(
+    {
+        SessionCreated.TYPE,
+        ProfileSwitched.TYPE,
+        ModelCalled.TYPE,
+        ModelReplied.TYPE,
+        ModelCallFailed.TYPE,
+    }
+)
+
+
 class Usage(JsonForm[UsageState]):
     """No rows: a session has few kinds of calls a day. Deleted and erased sessions stay."""
 
@@ -61,6 +72,11 @@ class Usage(JsonForm[UsageState]):
 
     def __init__(self) -> None:
         super().__init__(UsageState)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the fold below has a case for."""
+        return _READS
 
     def initial(self) -> UsageState:
         """No call was made."""

@@ -63,6 +63,10 @@ class SampleProjection:
         self._poison = poison
         self._prefix = prefix
 
+    @property
+    def reads(self) -> None:
+        """It looks at events of all types."""
+
     def initial(self) -> Sample:
         return Sample()
 

@@ -49,6 +49,9 @@ async def test_every_event_of_a_released_log_is_read_and_folded(log: Path) -> No
                     for projection, state in zip(PROJECTIONS, states, strict=True)
                 ]
                 assert [step.poison for step in steps] == [None] * len(steps), row.type
+                for projection, state, step in zip(PROJECTIONS, states, steps, strict=True):
+                    if projection.reads is not None and row.type not in projection.reads:
+                        assert (step.state, step.changes) == (state, ()), row.type
                 states = [step.state for step in steps]
     assert len(types) >= 37  # those of 0.1.0, the first release
 

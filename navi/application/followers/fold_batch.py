@@ -164,6 +164,7 @@ class _Folding:
             careful: an event that leads to a state that cannot be stored is parked.
         """
         self._projection = projection
+        self._reads = projection.reads
         self._listed = listed
         self._careful = careful
         self._state: Any = projection.initial()
@@ -189,6 +190,8 @@ class _Folding:
         if recorded.seq <= self.seq:
             return
         self.seq = recorded.seq
+        if self._reads is not None and recorded.type not in self._reads:
+            return
         step = fold_event(self._fold, self._state, recorded)
         self._state = step.state
         self._changes.extend(step.changes)

@@ -66,6 +66,8 @@ class StoredEvent(Protocol):
 
     @property
     def seq(self) -> int: ...
+    @property
+    def type(self) -> str: ...
 
     def decode(self) -> Envelope:
         """The event; raises ``LogDamaged`` where the payload is not what its type says."""
@@ -115,6 +117,7 @@ class Fold(Generic[State]):
     ) -> None:
         """Begin with what is stored up to ``seq``; without a ``state`` before the first event."""
         self._projection = projection
+        self._reads = projection.reads
         self.seq = seq
         self.state: State = projection.initial() if state is UNSET else state
         self.rows: Rows[Any] = Rows() if rows is None else rows
@@ -122,6 +125,9 @@ class Fold(Generic[State]):
     def apply(self, event: StoredEvent) -> tuple[Change, ...]:
         """Fold the next event in; gives what it did to the rows."""
         if event.seq <= self.seq:
+            return ()
+        if self._reads is not None and event.type not in self._reads:
+            self.seq = event.seq
             return ()
         step = fold_event(self._projection.fold, self.state, event)
         self.state, self.seq = step.state, event.seq

@@ -60,6 +60,11 @@ class Projection(Protocol[State]):
         """Goes up when the fold changes: the read model is then built anew."""
         ...
 
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """The types of events that change it, others are not even decoded; None where it looks at all."""
+        ...
+
     def initial(self) -> State:
         """The state before the first event."""
         ...

@@ -879,6 +879,11 @@ class Envelope(Struct, frozen=True, kw_only=True):
     subagent_id: SubagentId | None
     event: AgentEvent
 
+    @property
+    def type(self) -> str:
+        """The stored name of the event's type."""
+        return self.event.name if isinstance(self.event, UnknownEvent) else self.event.TYPE
+
     def decode(self) -> "Envelope":
         """Itself: to a fold it is a stored event that was read without damage."""
         return self

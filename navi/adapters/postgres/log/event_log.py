@@ -224,7 +224,8 @@ class PostgresEventLog:
     async def find_receipt(
         self, session_id: SessionId, message_id: MessageId
     ) -> tuple[int, UserMessageReceived] | None:
-        return await self._reader.find_receipt(session_id, message_id)
+        known = self._heads.get(session_id)
+        return await self._reader.find_receipt(session_id, message_id, known=known)
 
     async def erase(self, session_id: SessionId, payloads: Mapping[int, bytes]) -> None:
         head = await self._reader.head(session_id)

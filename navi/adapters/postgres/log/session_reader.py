@@ -21,6 +21,7 @@ from navi.ports.log_admin import SessionHead
 
 READ_ROWS = 1000  # a batch of a session's rows
 BATCH_BYTES = 8 * 1024 * 1024  # what a batch of a session's rows should not exceed, about
+NO_END = 2**62  # a seq that no session reaches
 FIRST_READ_ROWS = 200  # before it is known how large the rows are
 
 
@@ -131,13 +132,17 @@ class SessionReader:
                             return
 
     async def find_receipt(
-        self, session_id: SessionId, message_id: MessageId
+        self, session_id: SessionId, message_id: MessageId, *, known: Head | None = None
     ) -> tuple[int, UserMessageReceived] | None:
-        """As ``EventLog.find_receipt``."""
-        head = await self.head(session_id)
+        """As ``EventLog.find_receipt``.
+
+        Args:
+            known: a head of the session, however old: where its events stand never changes.
+        """
+        head = known or await self.head(session_id)
         if head is None:
             return None
-        for part in await self._parts(session_id, head, after=0, until=head.seq):
+        for part in await self._parts(session_id, head, after=0, until=NO_END):
             place = (part.partition, part.session_id, message_id, part.until)
             for row in await fetch(self._pool, statements.RECEIPT, *place):
                 event = decode_data(UserMessageReceived.TYPE, row["v"], row["data"])

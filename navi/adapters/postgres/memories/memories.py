@@ -153,6 +153,8 @@ class PostgresMemories:
             embedder, vector = question
             rankings.append(await nearest(self._pool, owner, model=embedder.model, vector=vector))
         ids = fuse(rankings, limit=limit)
+        if not ids:
+            return ()
         # The ranking gives ids alone; a policy would keep it from its indexes.
         rows = await fetch(self._pools_of(owner), _FIND, owner, ids)
         found = {row["memory_id"]: row for row in rows}
