@@ -9,7 +9,7 @@ from navi.domain.vocabulary.ids import Owner
 from navi.ports.accounts import Accounts
 from navi.ports.clock import Clock
 
-# A change holds on every node within five seconds, sockets included (``RECHECK_SECONDS``). A second is
+# A change holds in every process within five seconds, sockets included (``RECHECK_SECONDS``). A second is
 # enough to ask once for what begins a turn: a place in line, budgets, the first tools.
 KEPT_SECONDS = 1.0
 MAX_KEPT = 10_000  # users, of a kilobyte at the most
