@@ -92,20 +92,16 @@ async def open_fold(
     session_id: SessionId,
     *,
     rows: bool = True,
-    until: int | None = None,
 ) -> Fold[State]:
     """Open a projection of a session as a fold that can be continued.
 
     Its ``seq`` is the head of the log, deltas counted, though they are not folded in. It knows only
     the visible rows: where a later event brings back hidden ones, it has to be opened anew.
 
-    Args:
-        until: the last event to fold in, where that is known; more may be stored.
-
     Raises:
         LogUnavailable: Postgres does not answer.
     """
-    head = await log.head(session_id) if until is None else until
+    head = await log.head(session_id)
     stored = await read_models.load(
         projection.name, projection.version, session_id, rows_limit=None if rows else 0
     )

@@ -14,7 +14,6 @@ from navi.application.session.partial_replies import partial_replies
 from navi.application.session.retry import with_retry
 from navi.domain.log.secrets import Secrets, masked_event
 from navi.domain.reading.fold import Fold
-from navi.domain.reading.projection import Projection, State
 from navi.domain.session.commands import Command, PartialReply, Runner
 from navi.domain.session.decide import Decided, decide, turn_ids
 from navi.domain.session.session import Session, Wait, next_step
@@ -109,7 +108,8 @@ class Record:
         """
         async with self._locked():
             if self._context is None:
-                self._context = await self._opened(Context())
+                self._context = await open_fold(self._log, self._read_models, Context(), self.id)
+                await self._refresh()
             return self._context
 
     async def context_of(self, subagent_id: SubagentId | None) -> Fold[ContextState]:
@@ -138,15 +138,9 @@ class Record:
         """
         async with self._locked():
             if self._todo is None:
-                self._todo = await self._opened(Todo())
+                self._todo = await open_fold(self._log, self._read_models, Todo(), self.id)
+                await self._refresh()
             return self._todo
-
-    async def _opened(self, projection: Projection[State]) -> Fold[State]:
-        """A projection as of the last event this process has folded, like its other folds."""
-        fold = await open_fold(self._log, self._read_models, projection, self.id, until=self.seq)
-        if fold.seq > self.seq:  # stored with what others appended
-            await self._refresh()
-        return fold
 
     async def beyond(self, seq: int) -> None:
         """Wait until this process has folded an event behind ``seq``."""

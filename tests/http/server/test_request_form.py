@@ -111,6 +111,8 @@ async def test_every_route_says_its_methods_and_says_them_once(app: RunningApp, 
     session_id = await app.session()
     names = {
         "name": "x",
+        "path": "x",
+        "shown_seq": "1",
         "call_id": "c",
         "memory_id": "m",
         "profile_id": "p",
@@ -135,7 +137,8 @@ async def test_head_is_get_without_its_body(app: RunningApp, path: str) -> None:
 
     assert head.status_code == get.status_code
     assert head.content == b""
-    assert head.headers["content-length"] == get.headers["content-length"]
+    # What is packed on the way has no length that is known before.
+    assert head.headers.get("content-length") == get.headers.get("content-length")
     assert head.headers["content-type"] == get.headers["content-type"]
 
 
