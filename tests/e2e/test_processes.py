@@ -166,7 +166,7 @@ async def test_sigterm_ends_all_of_it(service: NaviProcess) -> None:
     assert await listed(service) == ()
 
 
-async def test_a_killed_supervisor_leaves_nobody_behind_and_turns_go_on_at_the_next_start(
+async def test_a_killed_supervisor_leaves_nobody_behind(
     service: NaviProcess,
 ) -> None:
     await service.start()
