@@ -208,26 +208,27 @@ class ModelCall:
         first: float,
         later: float,
     ) -> FinalChunk | None:
-        """Log what is read, a delta a time slot."""
-        final: FinalChunk | None = None
-        while final is None or (self._shows and self.shown.pending):
+        """Log what is read, a delta a time slot; all of it also where the stream then failed."""
+        ended = False
+        while not ended or (self._shows and self.shown.pending):
             now = self._clock.monotonic()
             due = self.shown.due(now) if self._shows else self._deadline
-            await alarm.wait((min(self._deadline, due) if final is None else due) - now)
+            await alarm.wait((due if ended else min(self._deadline, due)) - now)
             if halted.done():
                 return None
-            if wanted.done() and final is None:
+            if wanted.done() and not ended:
                 raise ModelFailure("preempted", "gave way to a message")
             now = self._clock.monotonic()
             if self._shows and (events := self.shown.take(now)):
                 await self.record(*events)
                 self.shown.logged(self._clock.monotonic())
-            if final is None:
+            if not ended:
                 if reading.done():
-                    final = reading.result()
+                    ended = True
+                    self.shown.break_off()
                 elif now >= self._deadline:
                     raise self._silence(first=first, later=later)
-        return final
+        return reading.result()
 
     async def _read(
         self, chunks: AsyncGenerator[ModelChunk, None], alarm: Alarm, *, later: float

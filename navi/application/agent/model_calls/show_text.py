@@ -103,6 +103,11 @@ class ShownText:
             self._show_maybe_calls()
         self._release(whole=True)
 
+    def break_off(self) -> None:
+        """Nothing more will come: what can be shown waits, what was held back stays so."""
+        if self._unlooked:
+            self._release(whole=False)
+
     def _show_maybe_calls(self) -> None:
         text = "".join(self._maybe_calls)
         self._calls = None
