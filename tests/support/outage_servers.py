@@ -1,5 +1,6 @@
 """A navi whose Postgres and NATS can be cut off, ended, frozen and run out of room."""
 
+import contextlib
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -64,7 +65,10 @@ class Backing:
     def thaw_postgres(self) -> None:
         """Let it go on."""
         for process in self._postgres():
-            process.resume()
+            with contextlib.suppress(
+                psutil.NoSuchProcess
+            ):  # where it was not frozen, they come and go
+                process.resume()
 
     def end_nats(self) -> None:
         """``kill -9``."""
