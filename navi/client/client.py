@@ -16,7 +16,7 @@ class Navi:
     """A navi; an async context manager that owns the connections to it.
 
     Every request is tried again for ``patience`` seconds while navi does not answer, or says that it is
-    busy; what may have been done already is asked for in a way that does not do it twice.
+    busy; what may have been done already only where that does not do it twice, else it is `Unavailable`.
     """
 
     def __init__(
@@ -50,7 +50,11 @@ class Navi:
     async def create_session(
         self, *, profile_id: str | None = None, name: str | None = None
     ) -> Session:
-        """A new session."""
+        """A new session.
+
+        Raises:
+            Unavailable: also where an answer was lost: the session may be there, and is not made twice.
+        """
         body = {"profile_id": profile_id, "name": name}
         given = {key: value for key, value in body.items() if value is not None}
         return self.session((await self.ask("POST", "/sessions", given))["id"])
@@ -59,9 +63,10 @@ class Navi:
         """A session by its id; whether it is there is seen when it is asked for something."""
         return Session(self._connection, session_id)
 
-    async def sessions(self, *, limit: int = 100) -> list[Json]:
-        """The sessions, pinned ones first, then the latest."""
-        return (await self.ask("GET", "/sessions", query={"limit": limit}))["sessions"]
+    async def sessions(self, *, limit: int | None = None) -> list[Json]:
+        """All sessions, or the first of them: pinned ones, then the latest."""
+        query = {} if limit is None else {"limit": limit}
+        return (await self.ask("GET", "/sessions", query=query))["sessions"]
 
     async def approvals(self) -> list[Json]:
         """The tool calls that wait for a person, oldest first."""
@@ -75,5 +80,12 @@ class Navi:
         *,
         query: Mapping[str, str | int] | None = None,
     ) -> Json:
-        """What any other route answers; see ``Connection.ask``."""
+        """What any other route answers.
+
+        A POST without a ``message_id`` is not repeated once navi may have done it.
+
+        Raises:
+            Unavailable: navi did not answer in time, or may have done what it would do twice.
+            Refused: it answered with another status than a good one.
+        """
         return await self._connection.ask(method, path, body, query=query)

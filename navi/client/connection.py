@@ -5,12 +5,15 @@ from typing import Any, cast
 
 import httpx
 
-from navi.client.errors import NaviError, NotSignedIn, Refused
+from navi.client.errors import NaviError, NotSignedIn, Refused, Unavailable
 from navi.client.patience import Patience
 
 ANSWER_SECONDS = 30.0
-SIGNED_OUT = 401
-BUSY = (429, 503)  # asked again, after what `Retry-After` says
+SIGNED_OUT, LIMITED, AWAY = 401, 429, 503
+BUSY = (LIMITED, AWAY)  # asked again, after what `Retry-After` says
+# Errors and answers after which navi has surely done nothing. A 503 is none of them: Postgres may have
+# committed before it went away.
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 # What a route answers: an object of the contract.
 Json = dict[str, Any]
@@ -39,16 +42,24 @@ class Connection:
         body: Mapping[str, object] | None = None,
         *,
         query: Mapping[str, str | int] | None = None,
+        once: bool = False,
     ) -> Json:
         """What a route answers; every method of this client comes down to it, or to a WebSocket.
 
+        Args:
+            once: navi does it once however often it is asked for, as it does all that is no POST, and
+                what has a ``message_id``.
+
         Raises:
-            Unavailable: navi did not answer in time.
+            Unavailable: navi did not answer in time, or may have done what it would do twice.
             NotSignedIn: it wants a token, or another one.
             Refused: it answered with another status than a good one.
         """
+        repeatable = once or method.upper() != "POST" or "message_id" in (body or {})
         patience = Patience(self.patience)
+        maybe_done = False
         while True:
+            seconds: float | None = None
             try:
                 answer = await self._http.request(
                     method,
@@ -58,18 +69,26 @@ class Connection:
                     headers=self.headers,
                 )
             except httpx.TransportError as error:
-                await patience.wait(f"{self.url} does not answer: {type(error).__name__}")
-                continue
-            if answer.status_code in BUSY:
+                why = f"{self.url} does not answer: {type(error).__name__}"
+                maybe_done |= not isinstance(error, NOT_SENT)
+            else:
+                if answer.status_code not in BUSY:
+                    return _answered(answer, repeated=maybe_done)
+                why = f"{self.url} is busy: {_detail(answer)}"
                 after = answer.headers.get("Retry-After", "")
                 seconds = float(after) if after.isdecimal() else None
-                await patience.wait(f"{self.url} is busy: {_detail(answer)}", seconds=seconds)
-                continue
-            if answer.status_code == SIGNED_OUT:
-                raise NotSignedIn(_detail(answer))
-            if not answer.is_success:
-                raise Refused(answer.status_code, _detail(answer))
-            return _object(answer) if answer.content else {}
+                maybe_done |= answer.status_code != LIMITED
+            if maybe_done and not repeatable:
+                raise Unavailable(f"{why}; it may have been done, and asked again it is done twice")
+            await patience.wait(why, seconds=seconds)
+
+
+def _answered(answer: httpx.Response, *, repeated: bool) -> Json:
+    if answer.status_code == SIGNED_OUT:
+        raise NotSignedIn(_detail(answer))
+    if not answer.is_success:
+        raise Refused(answer.status_code, _detail(answer), repeated=repeated)
+    return _object(answer) if answer.content else {}
 
 
 def _object(answer: httpx.Response) -> Json:

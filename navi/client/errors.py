@@ -1,7 +1,7 @@
 """What can go wrong when navi is asked.
 
 NaviError
-├── Unavailable   navi did not answer for as long as was to be waited
+├── Unavailable   navi did not answer for as long as was to be waited, or what it may have done is not asked for twice
 ├── NotSignedIn   it wants to know who asks, or does not take the token
 └── Refused       it answered, and will not: `status` and its words
 """
@@ -12,7 +12,7 @@ class NaviError(Exception):
 
 
 class Unavailable(NaviError):
-    """Navi did not answer for as long as was to be waited."""
+    """Navi did not answer for as long as was to be waited, or may have done what it would do twice."""
 
 
 class NotSignedIn(NaviError):
@@ -24,9 +24,11 @@ class Refused(NaviError):
 
     Attributes:
         status: of HTTP, such as 404 for a session that there is not, 409 for a message id with other content.
+        repeated: an earlier try has had no answer, and may be what navi refuses it for.
     """
 
-    def __init__(self, status: int, detail: str) -> None:
+    def __init__(self, status: int, detail: str, *, repeated: bool = False) -> None:
         super().__init__(f"{status}: {detail}")
         self.status = status
         self.detail = detail
+        self.repeated = repeated

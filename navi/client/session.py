@@ -6,10 +6,13 @@ from contextlib import aclosing
 from typing import Any
 
 from navi.client.connection import Connection
+from navi.client.errors import Refused
 from navi.client.events import Event
 from navi.client.messages import Answer, Decision, Mode, Receipt, Scope
 from navi.client.turn import FollowedTurn
 from navi.client.watch import watch
+
+DECIDED = 409
 
 
 class Session:
@@ -91,7 +94,11 @@ class Session:
         return watch(self._connection, self.id, after=after)
 
     async def stop(self) -> bool:
-        """Stop the running turn, on whichever node it runs; whether there was one."""
+        """Stop the running turn, on whichever node it runs; whether there was one.
+
+        Raises:
+            Unavailable: also where an answer was lost: a second stop could be the end of the next turn.
+        """
         return (await self._connection.ask("POST", f"{self._path}/stop"))["running"]
 
     async def approve(
@@ -113,9 +120,22 @@ class Session:
         Raises:
             Refused: 409 where it is decided already, 404 where there is no such call.
         """
-        body = {"decision": decision, "scope": scope, "note": note, "arguments": arguments}
+        body = {"decision": decision, "scope": scope, "note": note or None, "arguments": arguments}
         given = {key: value for key, value in body.items() if value is not None}
-        await self._connection.ask("POST", f"{self._path}/approvals/{call_id}", given)
+        path = f"{self._path}/approvals/{call_id}"
+        try:
+            await self._connection.ask("POST", path, given, once=True)
+        except Refused as refused:
+            own = refused.status == DECIDED and refused.repeated
+            if not (own and await self._was_decided({"call_id": call_id, **body})):
+                raise
+
+    async def _was_decided(self, wanted: Mapping[str, Any]) -> bool:
+        answer = await self._connection.ask(
+            "GET", f"{self._path}/events", query={"type": "approval_decided"}
+        )
+        decided = [event["data"] for event in answer["events"]]
+        return any(all(data.get(key) == wanted[key] for key in wanted) for data in decided)
 
     async def state(self) -> dict[str, Any]:
         """The session as it is now: ``name``, ``profile_id``, ``status``, ``seq``, ``waiting``, ``usage``."""

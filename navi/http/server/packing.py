@@ -1,6 +1,7 @@
 """Packs JSON answers for clients that unpack it: most of what a page loads is text that says much the same."""
 
 import asyncio
+import re
 import zlib
 from collections.abc import Callable
 from http import HTTPStatus
@@ -15,6 +16,7 @@ MOST_BYTES_AT_ONCE = (
 )
 BROTLI_QUALITY = 4  # as fast as gzip's, and shorter
 GZIP_LEVEL = 5
+_WEIGHT = re.compile(r"q=(0(\.[0-9]{0,3})?|1(\.0{0,3})?)")
 GZIP_FORMAT = 31  # of `wbits`: its header, and the largest window
 
 
@@ -58,9 +60,14 @@ def _wanted(scope: Scope) -> str | None:
     values = [value for name, value in scope["headers"] if name == b"accept-encoding"]
     parts = b",".join(values).decode("latin-1").lower().replace(" ", "").split(",")
     accepted = {
-        name for name, _, weight in (part.partition(";") for part in parts) if weight != "q=0"
+        name for name, _, weight in (part.partition(";") for part in parts) if _weighs(weight)
     }
     return next((name for name in _PACKERS if name in accepted), None)
+
+
+def _weighs(weight: str) -> bool:
+    """Whether a weight is none or above 0; what is no weight of RFC 9110 (12.4.2) wants nothing."""
+    return not weight or (_WEIGHT.fullmatch(weight) is not None and float(weight[2:]) > 0)
 
 
 def _is_plain_json(start: HTTPResponseStartEvent) -> bool:

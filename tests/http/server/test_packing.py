@@ -12,6 +12,10 @@ from tests.support.app import RunningApp
         ("gzip, deflate, br", "br"),
         ("gzip", "gzip"),
         ("br;q=0, gzip;q=0.5", "gzip"),
+        ("br;q=0., gzip ; Q=0.001", "gzip"),
+        ("br;q=0.0, gzip;q=1.000", "gzip"),
+        ("br;q=0.000, gzip;q=0.00", None),
+        ("br;q=much, gzip;q=-1", None),
         ("identity", None),
     ],
 )
