@@ -126,6 +126,18 @@ class Settings(Struct, frozen=True, kw_only=True):
         return self.data_dir / "prices.json"
 
     @property
+    def chosen(self) -> Mapping[str, Path]:
+        """Where the user's own files are, by their names in a data directory."""
+        return {
+            "profiles": self.profiles_dir,
+            "tools": self.tools_dir,
+            "skills": self.skills_dir,
+            "mcp.json": self.mcp_file,
+            "ssh.json": self.ssh_file,
+            "prices.json": self.prices_file,
+        }
+
+    @property
     def keys_dir(self) -> Path:
         """Where the key that signs is, and the public keys that are trusted."""
         return self.data_dir / "keys"

@@ -28,7 +28,10 @@ async def sharing_files(
         trouble = await not_shared(settings, nodes)
         if trouble is not None:
             raise StoreRefused(trouble)
-        await marks.keep_only(await nodes.known())
+        # In this order: a node that starts in between is in neither, and keeps its mark.
+        there = await marks.there()
+        for ended in there.difference(await nodes.known()):  # without removing theirs
+            await marks.remove(ended)
         yield
     finally:
         await marks.remove(node_id)

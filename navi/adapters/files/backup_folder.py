@@ -1,9 +1,12 @@
 """A backup as a folder: a dump of the database, files, keys, signed heads, and a list of all with hashes."""
 
+import errno
 import hashlib
 import os
 import shutil
 import stat
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +24,8 @@ DUMP = "navi.dump"
 KEPT = ("files", "keys")  # what the log names, and what signs it
 CHOSEN = ("profiles", "tools", "skills", "mcp.json", "ssh.json", "prices.json")  # the user's own
 HEADS = (HEADS_FILE, earlier(Path(HEADS_FILE)).name)
+_CLOSED = frozenset({errno.EACCES, errno.EPERM})
+_DEPTH = 100  # of directories in one another: code nests them as deep as it likes
 _BLOCK = 1024 * 1024
 
 
@@ -38,7 +43,9 @@ class Backup(Struct, frozen=True, kw_only=True):
         at: as in envelopes.
         positions: the least that the dump has of each partition, by its number.
         vector_schema: that pgvector was in.
-        files: by path within the folder.
+        files: by path within the folder. Paths are written with ``%25`` for a percent sign, and with ``%FF``
+            for a byte that is no UTF-8.
+        skipped: what could not be read, closed or too deep, written in the same way.
     """
 
     navi_backup: Literal[1] = 1
@@ -48,21 +55,24 @@ class Backup(Struct, frozen=True, kw_only=True):
     positions: dict[str, int]
     vector_schema: str
     files: dict[str, BackupFile]
+    skipped: tuple[str, ...] = ()
 
 
 def begin(folder: Path) -> Path:
-    """A draft beside the folder, which must not be there, or be empty. Blocks.
+    """A draft beside the folder, which must not be there, or be empty; nobody else's. Blocks.
 
     Raises:
         BadInput: there is something in it.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput("DIR", f"{folder} is there already, and not empty")
-    draft = folder.with_name(f"{folder.name}.draft")
-    if draft.exists():
-        shutil.rmtree(draft)
-    draft.mkdir(mode=0o700, parents=True)
-    return draft
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+
+
+def discard(draft: Path) -> None:
+    """Remove a draft that will be no backup; nothing where it is one by now. Blocks."""
+    shutil.rmtree(draft, ignore_errors=True)
 
 
 def copy_heads(data_dir: Path, folder: Path) -> None:
@@ -78,10 +88,23 @@ def copy_heads(data_dir: Path, folder: Path) -> None:
             return
 
 
-def copy_rest(data_dir: Path, folder: Path) -> None:
-    """Copy files and keys: last, so that what the log names is there. Blocks."""
-    for name in (*KEPT, *CHOSEN):
-        _copy(data_dir / name, folder / name)
+def copy_rest(data_dir: Path, folder: Path, chosen: Mapping[str, Path]) -> tuple[str, ...]:
+    """Copy files and keys: last, so that what the log names is there; gives what cannot be read. Blocks.
+
+    Args:
+        chosen: where the user's own are, by their names in ``CHOSEN``.
+
+    Raises:
+        OSError: the keys cannot be read, or nothing can be written.
+    """
+    skipped: list[Path] = []
+    for name in KEPT:
+        _copy(_place(data_dir / name), folder / name, skipped)
+    for name in CHOSEN:
+        _copy(_place(chosen[name]), folder / name, skipped)
+    if any(path.relative_to(folder).parts[0] == "keys" for path in skipped):
+        raise PermissionError(errno.EACCES, "cannot be read", str(data_dir / "keys"))
+    return tuple(_listed(path.relative_to(folder)) for path in skipped)
 
 
 def finish(draft: Path, folder: Path, backup: Backup) -> Backup:
@@ -137,22 +160,38 @@ def take_in(folder: Path, data_dir: Path) -> None:
     """Copy all but the dump into a data directory. Blocks."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in (*HEADS, *KEPT, *CHOSEN):
-        _copy(folder / name, data_dir / name)
+        _copy(folder / name, data_dir / name, [])
 
 
-def _copy(source: Path, target: Path) -> None:
-    """A file or a tree; links stay links, and what goes away meanwhile is not there."""
+def _place(path: Path) -> Path:
+    """Where a link leads: what is backed up may be kept elsewhere."""
+    return path.resolve() if path.is_symlink() else path
+
+
+def _copy(source: Path, target: Path, skipped: list[Path], depth: int = 0) -> None:
+    """A file or a tree; links stay links, and what goes away meanwhile is not there.
+
+    Args:
+        skipped: gets the targets of what cannot be read.
+    """
     try:
         mode = source.lstat().st_mode
         if stat.S_ISDIR(mode):
             target.mkdir(mode=0o700, exist_ok=True)
+            if depth == _DEPTH:
+                skipped.append(target)
+                return
             for name in sorted(os.listdir(source)):  # noqa: PTH208 - names alone
                 if name != MARKS:
-                    _copy(source / name, target / name)
+                    _copy(source / name, target / name, skipped, depth + 1)
         elif (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) and not target.exists():
             shutil.copy2(source, target, follow_symlinks=False)
     except FileNotFoundError:
         return
+    except OSError as error:
+        if error.errno not in _CLOSED or os.access(source, os.R_OK, effective_ids=True):
+            raise
+        skipped.append(target)
 
 
 def _files_in(folder: Path) -> dict[str, BackupFile]:
@@ -164,9 +203,16 @@ def _files_in(folder: Path) -> dict[str, BackupFile]:
         with path.open("rb") as file:
             while block := file.read(_BLOCK):
                 digest.update(block)
-        name = path.relative_to(folder).as_posix()
-        found[name] = BackupFile(size=path.stat().st_size, sha256=digest.hexdigest())
+        found[_listed(path.relative_to(folder))] = BackupFile(
+            size=path.stat().st_size, sha256=digest.hexdigest()
+        )
     return found
+
+
+def _listed(path: Path) -> str:
+    """A path as text, whatever bytes are in it; no two are written alike."""
+    text = os.fsencode(path).decode("utf-8", "surrogateescape").replace("%", "%25")
+    return "".join(f"%{ord(c) - 0xDC00:02X}" if "\udc80" <= c <= "\udcff" else c for c in text)
 
 
 def _sync(path: Path) -> None:

@@ -26,9 +26,11 @@ class NodeMarks:
             lambda: tuple(node for node in node_ids if not (self._folder / node).is_file())
         )
 
-    async def keep_only(self, node_ids: Collection[NodeId]) -> None:
-        """Remove the marks of all others: they ended without removing theirs."""
-        await asyncio.to_thread(self._keep_only, frozenset[str](node_ids))
+    async def there(self) -> frozenset[NodeId]:
+        """The nodes whose marks are here."""
+        return await asyncio.to_thread(
+            lambda: frozenset(NodeId(path.name) for path in self._folder.iterdir())
+        )
 
     async def remove(self, node_id: NodeId) -> None:
         """Remove the mark of a node."""
@@ -38,8 +40,3 @@ class NodeMarks:
     def _leave(self, node_id: NodeId) -> None:
         make_durably(self._folder)
         (self._folder / node_id).touch(mode=0o600)
-
-    def _keep_only(self, node_ids: frozenset[str]) -> None:
-        for path in self._folder.iterdir():
-            if path.name not in node_ids:
-                path.unlink(missing_ok=True)

@@ -37,6 +37,7 @@ class BackupAnswer(Struct, frozen=True, kw_only=True):
     files: int
     bytes: int
     positions: dict[str, int]
+    skipped: tuple[str, ...]
 
 
 @click.command(epilog="\b\nExample:\n  navi backup /backups/$(date +%F)")
@@ -48,7 +49,7 @@ def backup(directory: Path, data_dir: str | None, as_json: bool) -> None:
 
     All of it holds together, also while navi runs: the database as of one moment (pg_dump), heads from
     before it, files from after it. Your own profiles, tools, skills and the JSON files beside them
-    come along. NATS needs no backup. It holds the key that signs and all that was said: keep it safe.
+    come along, from where the settings have them. A file that cannot be read is named and left out. NATS needs no backup. It holds the key that signs and all that was said: keep it safe.
     `navi restore` puts it back.
     """
     settings = settings_of(data_dir=data_dir)
@@ -58,6 +59,28 @@ def backup(directory: Path, data_dir: str | None, as_json: bool) -> None:
 
 async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
     draft = await asyncio.to_thread(backup_folder.begin, directory)
+    try:
+        made = await _made(settings, draft, directory)
+    finally:
+        await asyncio.to_thread(backup_folder.discard, draft)
+    for path in made.skipped:
+        click.echo(f"navi: {path} cannot be read, and is not in the backup", err=True)
+    size = sum(file.size for file in made.files.values())
+    if as_json:
+        answer = BackupAnswer(
+            directory=str(directory),
+            files=len(made.files),
+            bytes=size,
+            positions=made.positions,
+            skipped=made.skipped,
+        )
+        print_json(answer)
+    else:
+        click.echo(f"{directory}: {len(made.files)} files, {size:,} bytes")
+    return HOLDS
+
+
+async def _made(settings: Settings, draft: Path, directory: Path) -> Backup:
     async with attached_store(settings) as store:
         server = (await examine(store.database_url)).major
         in_wheel = await asyncio.to_thread(wheel_programs)
@@ -73,26 +96,16 @@ async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
             programs=programs,
             environment=environment(),
         )
-        await asyncio.to_thread(backup_folder.copy_rest, settings.data_dir, draft)
-        made = await asyncio.to_thread(
-            backup_folder.finish,
-            draft,
-            directory,
-            Backup(
-                version=__version__,
-                at=format_at(SystemClock().now()),
-                log_id=store.log.log_id,
-                positions=positions,
-                vector_schema=await vector_schema(store.database_url),
-                files={},
-            ),
+        skipped = await asyncio.to_thread(
+            backup_folder.copy_rest, settings.data_dir, draft, settings.chosen
         )
-    size = sum(file.size for file in made.files.values())
-    if as_json:
-        answer = BackupAnswer(
-            directory=str(directory), files=len(made.files), bytes=size, positions=positions
+        backup = Backup(
+            version=__version__,
+            at=format_at(SystemClock().now()),
+            log_id=store.log.log_id,
+            positions=positions,
+            vector_schema=await vector_schema(store.database_url),
+            files={},
+            skipped=skipped,
         )
-        print_json(answer)
-    else:
-        click.echo(f"{directory}: {len(made.files)} files, {size:,} bytes")
-    return HOLDS
+        return await asyncio.to_thread(backup_folder.finish, draft, directory, backup)

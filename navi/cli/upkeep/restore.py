@@ -43,7 +43,7 @@ BEYOND = 2**53  # no position is as large
 def restore(directory: Path, data_dir: str | None, as_json: bool) -> None:
     """Put a backup that `navi backup` has made back, where there is no navi: no data, no database.
 
-    The backup is checked first, file by file, and the whole log afterwards, against its hashes and the
+    Your own profiles, tools and so on come into the data directory. The backup is checked first, file by file, and the whole log afterwards, against its hashes and the
     signed heads; exit status 1 where something does not hold. navi must not run meanwhile.
     """
     settings = settings_of(data_dir=data_dir)
@@ -60,6 +60,10 @@ async def _restore(settings: Settings, directory: Path, *, as_json: bool) -> int
     async with attached_servers(settings, nats=False) as servers:
         await _restore_database(settings, servers, directory, backup)
         await asyncio.to_thread(backup_folder.take_in, directory, settings.data_dir)
+        for name in backup_folder.CHOSEN:
+            own, used = settings.data_dir / name, settings.chosen[name]
+            if used != own and await asyncio.to_thread(own.exists):
+                click.echo(f"navi: {own} is restored, but the settings name {used}", err=True)
         verdict = await _verify(settings, servers, backup)
     if as_json:
         print_json(verdict)

@@ -1,0 +1,104 @@
+"""A backup as a folder: whatever code has left among the files, it is made, and read back."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from navi.adapters.files import backup_folder
+from navi.adapters.files.backup_folder import CHOSEN, Backup
+
+BACKUP = Backup(
+    version="0.1.0",
+    at="2026-11-22T10:00:00.000000Z",
+    log_id="log",
+    positions={"0": 1},
+    vector_schema="public",
+    files={},
+)
+NOBODY = 65534
+
+
+@contextmanager
+def no_superuser(directory: Path) -> Generator[None, None, None]:
+    """Nobody's rights where the tests are run by root, who may read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def own(data: Path) -> dict[str, Path]:
+    return {name: data / name for name in CHOSEN}
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # nobody may go through the directories above
+    data, room = Path("data"), Path("data/files/session")
+    (room / "shut/below").mkdir(parents=True)
+    (room / "open.txt").write_text("read me")
+    (room / "closed.txt").write_text("not me")
+    (room / "closed.txt").chmod(0)
+    (room / "shut").chmod(0)
+
+    with no_superuser(tmp_path):
+        draft = backup_folder.begin(Path("backup"))
+        skipped = backup_folder.copy_rest(data, draft, own(data))
+        backup_folder.finish(draft, Path("backup"), BACKUP)
+
+    assert skipped == ("files/session/closed.txt", "files/session/shut")
+    assert list(backup_folder.read_backup(Path("backup")).files) == ["files/session/open.txt"]
+    (room / "shut").chmod(0o700)
+
+
+def test_names_that_are_no_text_come_back_as_they_were(tmp_path: Path) -> None:
+    data, folder, restored = tmp_path / "data", tmp_path / "backup", tmp_path / "restored"
+    (data / "files").mkdir(parents=True)
+    names = (b"\xff", b"%FF", "\u00fc %25.txt".encode(), b"line\nbreak")
+    for name in names:
+        Path(os.fsdecode(os.fsencode(data / "files") + b"/" + name)).write_bytes(name)
+    draft = backup_folder.begin(folder)
+    backup_folder.copy_rest(data, draft, own(data))
+
+    made = backup_folder.finish(draft, folder, BACKUP)
+
+    assert backup_folder.read_backup(folder) == made
+    assert {"files/%FF", "files/%25FF", "files/\u00fc %2525.txt"} < made.files.keys()
+    backup_folder.take_in(folder, restored)
+    files = (restored / "files").iterdir()
+    assert {os.fsencode(file.name): file.read_bytes() for file in files} == {
+        name: name for name in names
+    }
+
+
+def test_what_stands_beside_the_folder_stays(tmp_path: Path) -> None:
+    (tmp_path / "backup.draft").mkdir()
+    (tmp_path / "backup.draft" / "mine").touch()
+
+    draft = backup_folder.begin(tmp_path / "backup")
+    backup_folder.discard(draft)
+
+    assert [path.name for path in tmp_path.rglob("*")] == ["backup.draft", "mine"]
+
+
+def test_the_users_own_come_from_where_the_settings_have_them(tmp_path: Path) -> None:
+    data, elsewhere, folder = tmp_path / "data", tmp_path / "repository", tmp_path / "backup"
+    (elsewhere / "tools").mkdir(parents=True)
+    (elsewhere / "tools/dice.py").touch()
+    (tmp_path / "linked").symlink_to(elsewhere / "tools")
+    draft = backup_folder.begin(folder)
+
+    chosen = own(data) | {"tools": tmp_path / "linked"}
+    backup_folder.copy_rest(data, draft, chosen)
+
+    assert list(backup_folder.finish(draft, folder, BACKUP).files) == ["tools/dice.py"]
