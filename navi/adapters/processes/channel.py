@@ -1,6 +1,7 @@
 """What a node and its supervisor tell each other: lines of JSON on a pair of sockets."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -92,6 +93,16 @@ class Channel(Generic[T]):
     def close(self) -> None:
         """Let go of it."""
         self._writer.close()
+
+
+def inherited(descriptor: int) -> socket.socket:
+    """The socket that this process was started with, kept from those that it starts itself.
+
+    One of them could outlive this process, and would hold a listener where connections wait for
+    nobody, and the channel open.
+    """
+    os.set_inheritable(descriptor, False)
+    return socket.socket(fileno=descriptor)
 
 
 async def open_to_node(end: socket.socket) -> Channel[FromNode]:

@@ -22,6 +22,8 @@ from navi.adapters.tools.program import command_of
 
 Listeners = Sequence[socket.socket]
 
+LAST_WORDS_SECONDS = 1.0  # for what a process said before its end to be read
+
 log = structlog.get_logger()
 
 
@@ -39,6 +41,7 @@ class ChildNode:
         self._nats_stalled = nats_stalled
         self._ready: asyncio.Future[Ready | None] = asyncio.get_running_loop().create_future()
         self._listening = asyncio.create_task(self._listen(), name=f"listen to {process.pid}")
+        self._ending = asyncio.create_task(self._end(), name=f"end of {process.pid}")
 
     @property
     def pid(self) -> int:
@@ -50,9 +53,7 @@ class ChildNode:
 
     async def ended(self) -> int:
         """Wait for its end; its exit status, negative for a signal."""
-        status = await self._process.wait()
-        await asyncio.wait({self._listening})
-        return status
+        return await asyncio.shield(self._ending)
 
     def assign(self, assigned: Assigned) -> None:
         """Tell it what it is to be."""
@@ -71,15 +72,26 @@ class ChildNode:
 
     async def _listen(self) -> None:
         """Until the channel ends, which it does with the process."""
-        while (message := await self._channel.receive()) is not None:
-            match message:
-                case Ready():
-                    self._ready.set_result(message)
-                case NatsStalled():
-                    self._nats_stalled()
-        if not self._ready.done():
-            self._ready.set_result(None)
-        self._channel.close()
+        try:
+            while (message := await self._channel.receive()) is not None:
+                match message:
+                    case Ready():
+                        self._ready.set_result(message)
+                    case NatsStalled():
+                        self._nats_stalled()
+        finally:
+            if not self._ready.done():
+                self._ready.set_result(None)
+            self._channel.close()
+
+    async def _end(self) -> int:
+        """Until the process has ended and nothing more is to be heard; its exit status."""
+        status = await self._process.wait()
+        # What the process has started may hold its end of the channel, which then never ends.
+        await asyncio.wait({self._listening}, timeout=LAST_WORDS_SECONDS)
+        self._listening.cancel()
+        await asyncio.wait({self._listening})
+        return status
 
 
 class Launcher:
@@ -135,7 +147,13 @@ class Launcher:
             raise
         finally:
             theirs.close()
-        child = ChildNode(process, await open_to_node(ours), self._nats_stalled)
+        try:
+            channel = await open_to_node(ours)
+        except BaseException:
+            ours.close()
+            process.kill()
+            raise
+        child = ChildNode(process, channel, self._nats_stalled)
         child.assign(
             Assigned(
                 process=number,

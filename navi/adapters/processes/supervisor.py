@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Protocol
 
 import structlog
+from msgspec import Struct
 
 from navi.adapters.embedded.run_record import ProcessRecord
 from navi.adapters.processes.channel import Ready
@@ -53,6 +54,10 @@ class Launch(Protocol):
 
         Args:
             takes_over: whether it gets the sockets of the process there now, which goes on meanwhile.
+
+        Raises:
+            NaviError: there is no socket for it.
+            OSError: the machine has no room for another process, or does not find its program.
         """
         ...
 
@@ -63,6 +68,19 @@ class Launch(Protocol):
 
 class ProcessesFailed(NaviError):
     """The service cannot go on; the message says why."""
+
+
+class _Begun(Struct, frozen=True, kw_only=True):
+    """What came of the start of a process.
+
+    Attributes:
+        process: None where there was not even one.
+        ready: None where it does not take work; ``how`` says why, and it has ended.
+    """
+
+    process: NodeProcess | None
+    ready: Ready | None = None
+    how: str = ""
 
 
 class _Seat:
@@ -84,7 +102,8 @@ class Supervisor:
 
     Args:
         drain_seconds: what running turns have when a process is to end.
-        changed: is told the processes whenever something of them has changed since the start.
+        changed: is told the processes whenever something of them has changed since the start; where
+            it raises OSError they go on, and it is told the next time.
     """
 
     def __init__(
@@ -126,18 +145,18 @@ class Supervisor:
             ProcessesFailed: one ended instead; the others have ended as well.
         """
         found = await asyncio.gather(*(self._begin(seat, takes_over=False) for seat in self._seats))
-        for seat, (process, ready, status) in zip(self._seats, found, strict=True):
-            if ready is None:
+        for seat, begun in zip(self._seats, found, strict=True):
+            if begun.process is None or begun.ready is None:
                 await self.stop()
                 raise ProcessesFailed(
-                    f"process {seat.number} did not start ({words_of(status)}); what it said stands above"
+                    f"process {seat.number} did not start ({begun.how}); what it said stands above"
                 )
-            self._put(seat, process, ready)
+            self._put(seat, begun.process, begun.ready)
         self._keepers = [
             asyncio.create_task(self._keep(seat), name=f"keep process {seat.number}")
             for seat in self._seats
         ]
-        return [ready for _, ready, _ in found if ready is not None]
+        return [begun.ready for begun in found if begun.ready is not None]
 
     async def keep(self) -> None:
         """Start again what ends; endless, ends by cancellation.
@@ -166,22 +185,23 @@ class Supervisor:
 
     # --- one process ---
 
-    async def _begin(
-        self, seat: _Seat, *, takes_over: bool
-    ) -> tuple[NodeProcess, Ready | None, int]:
-        """A started process, and what it says once it takes work, or else its exit status."""
-        process = await self._launch.start(seat.number, takes_over=takes_over)
+    async def _begin(self, seat: _Seat, *, takes_over: bool) -> _Begun:
+        """Start a process, and wait until it takes work or has ended."""
+        try:
+            process = await self._launch.start(seat.number, takes_over=takes_over)
+        except (NaviError, OSError) as error:
+            return _Begun(process=None, how=f"cannot be started: {error}")
         self._living.add(process)
         ready = None
         with suppress(TimeoutError):
             async with asyncio.timeout(READY_SECONDS):
                 ready = await process.ready()
         if ready is not None:
-            return process, ready, 0
+            return _Begun(process=process, ready=ready)
         process.kill()
         status = await process.ended()
         self._living.discard(process)
-        return process, None, status
+        return _Begun(process=process, how=words_of(status))
 
     def _put(self, seat: _Seat, process: NodeProcess, ready: Ready) -> None:
         seat.process, seat.node = process, ready.node
@@ -203,17 +223,19 @@ class Supervisor:
 
     async def _keep(self, seat: _Seat) -> None:
         while True:
+            # Before the look at who is there: a replacement that came while this one waited its turn
+            # is seen by that look, and must not end the wait for the new process.
+            seat.replaced.clear()
             process = seat.process
             assert process is not None  # noqa: S101 - `start` and `_again` put one there
             await race(process.ended(), _happened(seat.replaced))
-            seat.replaced.clear()
             async with seat.changing:
                 if seat.process is process:
                     await self._again(seat, process)
 
     async def _again(self, seat: _Seat, process: NodeProcess) -> None:
         """Start the process of a seat again that has ended."""
-        status = await process.ended()
+        how, pid = words_of(await process.ended()), process.pid
         self._living.discard(process)
         seat.process = seat.node = seat.since = None
         lived = asyncio.get_running_loop().time() - seat.began
@@ -221,21 +243,23 @@ class Supervisor:
             self._launch.ended(seat.number)
             seat.restarts = seat.restarts.ended(lived=lived)
             pause = seat.restarts.pause
-            log.warning("process_ended", process=seat.number, pid=process.pid, how=words_of(status))
+            which = {} if pid is None else {"pid": pid}
+            log.warning("process_ended", process=seat.number, how=how, **which)
             await self._tell()
             if pause is None:
                 raise ProcessesFailed(
                     f"process {seat.number} has ended {seat.restarts.quick} times in a row, soon "
-                    f"after its start ({words_of(status)}); the log says more. Nothing is lost: "
+                    f"after its start ({how}); the log says more. Nothing is lost: "
                     "what was running goes on at the next start"
                 )
             await asyncio.sleep(pause)
-            process, ready, status = await self._begin(seat, takes_over=False)
-            if ready is not None:
-                self._put(seat, process, ready)
-                log.info("process_started_again", process=seat.number, pid=process.pid)
+            begun = await self._begin(seat, takes_over=False)
+            if begun.process is not None and begun.ready is not None:
+                self._put(seat, begun.process, begun.ready)
+                log.info("process_started_again", process=seat.number, pid=begun.process.pid)
                 await self._tell()
                 return
+            how, pid = begun.how, None if begun.process is None else begun.process.pid
             lived = 0.0
 
     # --- replacing ---
@@ -245,12 +269,12 @@ class Supervisor:
         for seat in self._seats:
             async with seat.changing:
                 old = seat.process
-                process, ready, status = await self._begin(seat, takes_over=old is not None)
-                if ready is None:
+                begun = await self._begin(seat, takes_over=old is not None)
+                if begun.process is None or begun.ready is None:
                     # What runs, runs: a new version that does not start must not take the service down.
-                    log.error("restart_failed", process=seat.number, how=words_of(status))
+                    log.error("restart_failed", process=seat.number, how=begun.how)
                     return
-                self._put(seat, process, ready)
+                self._put(seat, begun.process, begun.ready)
                 seat.replaced.set()
             await self._tell()
             if old is not None:
@@ -258,7 +282,10 @@ class Supervisor:
         log.info("restarted", processes=len(self._seats))
 
     async def _tell(self) -> None:
-        await self._changed(self.processes)
+        try:
+            await self._changed(self.processes)
+        except OSError as error:  # a full disk: commands see what was, and the service goes on
+            log.warning("processes_not_recorded", reason=str(error))
 
 
 async def _happened(event: asyncio.Event) -> int:

@@ -7,6 +7,7 @@ import asyncio
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 
 import click
 from structlog.contextvars import bind_contextvars
@@ -17,6 +18,7 @@ from navi.adapters.processes.channel import (
     Drain,
     NatsStalled,
     ToNode,
+    inherited,
     open_to_supervisor,
 )
 from navi.adapters.tools.program import end_with
@@ -37,10 +39,11 @@ def main(supervisor: int, channel: int) -> None:
     # As if all had been killed: turns are taken up by other nodes, or at the next start. What a killed
     # service leaves running would serve at a port that the next one wants for itself.
     end_with(supervisor, by=signal.SIGKILL)
+    end = inherited(channel)
     settings = settings_of()
     log_to_stderr(settings)
     raise_file_limit()
-    run(settings, _main(settings, socket.socket(fileno=channel)), loop_factory=fast_loop())
+    run(settings, _main(settings, end), loop_factory=fast_loop())
 
 
 async def _main(settings: Settings, end: socket.socket) -> int:
@@ -51,11 +54,12 @@ async def _main(settings: Settings, end: socket.socket) -> int:
     channel = await open_to_supervisor(end)
     assigned = await channel.receive()
     assert isinstance(assigned, Assigned)  # noqa: S101 - it comes first
+    listeners = [inherited(descriptor) for descriptor in assigned.listeners]
     bind_contextvars(process=assigned.process)
     orders = Orders(channel, ending)
     listening = asyncio.create_task(orders.take(), name="orders")
     try:
-        return await _serve(settings, assigned, channel, orders, ending)
+        return await _serve(settings, assigned, listeners, channel, orders, ending)
     except asyncio.CancelledError:
         if ending.asked.is_set():
             return HOLDS  # told to end before it had begun
@@ -84,6 +88,7 @@ class Orders:
 async def _serve(
     settings: Settings,
     assigned: Assigned,
+    listeners: Sequence[socket.socket],
     channel: Channel[ToNode],
     orders: Orders,
     ending: Ending,
@@ -93,7 +98,7 @@ async def _serve(
         assigned.addresses,
         environment(),
         seat=NodeSeat(process=assigned.process, pool_size=assigned.pool_size),
-        listeners=[socket.socket(fileno=descriptor) for descriptor in assigned.listeners],
+        listeners=listeners,
         nats_stalled=lambda: channel.send(NatsStalled()),
     ) as served:
         channel.send(await ready_of(served.node, served.url))

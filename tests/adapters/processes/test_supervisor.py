@@ -1,6 +1,7 @@
 """Which process is started, again or in another's place, and when no more."""
 
 import asyncio
+import errno
 import signal
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -41,6 +42,8 @@ class Process:
         return await asyncio.shield(self.status)
 
     def drain(self, *, succeeded: bool) -> None:
+        if self.status.done():
+            return  # there is nobody who is told
         self._world.story.append(f"{self.pid} drains{', succeeded' if succeeded else ''}")
         if not self.hangs:
             self.end(0)
@@ -78,12 +81,17 @@ class World:
         self.story: list[str] = []
         self.processes: list[Process] = []
         self.at_start: Callable[[Process], None] = Process.serve
+        self.start_failure: OSError | None = None
+        self.tell_failure: OSError | None = None
         self.told: Sequence[ProcessRecord] = ()
         self.supervisor = Supervisor(
             count, self, ManualClock(), drain_seconds=DRAIN_SECONDS, changed=self.changed
         )
 
     async def start(self, number: int, *, takes_over: bool) -> Process:
+        if self.start_failure is not None:
+            self.story.append(f"none starts at {number}")
+            raise self.start_failure
         process = Process(self, number, len(self.processes) + 1)
         self.processes.append(process)
         self.story.append(f"{process.pid} starts at {number}{', takes over' if takes_over else ''}")
@@ -94,6 +102,8 @@ class World:
         self.story.append(f"{number} ended")
 
     async def changed(self, processes: Sequence[ProcessRecord]) -> None:
+        if self.tell_failure is not None:
+            raise self.tell_failure
         self.told = processes
 
 
@@ -220,6 +230,85 @@ def test_a_new_process_that_dies_while_the_old_one_drains_is_started_again() -> 
         await asyncio.sleep(DRAIN_SECONDS + LEAVE_SECONDS)
         assert world.story[-1] == "1 killed"
         await world.supervisor.stop()
+
+    in_virtual_time(test)
+
+
+def test_one_that_dies_during_its_replacement_leaves_the_next_replacement_possible() -> None:
+    async def test() -> None:
+        world = await started(1)
+        world.at_start = lambda process: None
+        world.supervisor.replace()
+        await settled()
+
+        world.processes[0].end(1)
+        await settled()
+        world.processes[1].serve()
+        await settled()
+        world.at_start = Process.serve
+        world.supervisor.replace()
+        await settled()
+
+        assert [one.pid for one in world.supervisor.processes] == [3]
+        world.processes[2].end(1)
+        await asyncio.sleep(1)
+        assert [(one.pid, one.restarts) for one in world.supervisor.processes] == [(4, 1)]
+        await world.supervisor.stop()
+
+    in_virtual_time(test)
+
+
+def test_a_full_disk_keeps_nobody_from_being_started_again_and_replaced() -> None:
+    async def test() -> None:
+        world = await started(1)
+        keeping = asyncio.ensure_future(world.supervisor.keep())
+        world.tell_failure = OSError(errno.ENOSPC, "No space left on device")
+
+        world.processes[0].end(1)
+        await asyncio.sleep(1)
+        world.supervisor.replace()
+        await settled()
+
+        assert world.story[-2:] == ["3 serves", "2 drains, succeeded"]
+        assert not keeping.done()
+        world.tell_failure = None
+        world.supervisor.replace()
+        await settled()
+        assert [one.pid for one in world.told] == [4]
+        await world.supervisor.stop()
+        await asyncio.wait({keeping})
+
+    in_virtual_time(test)
+
+
+def test_a_machine_without_room_for_a_process_is_asked_again() -> None:
+    async def test() -> None:
+        world = await started(2)
+        keeping = asyncio.ensure_future(world.supervisor.keep())
+        world.start_failure = OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+        world.supervisor.replace()
+        await settled()
+        assert [one.pid for one in world.supervisor.processes] == [1, 2]
+        world.processes[0].end(1)
+        await asyncio.sleep(0.5)
+        world.start_failure = None
+        await asyncio.sleep(1)
+
+        assert world.story == [
+            "none starts at 1",  # the replacement, which goes no further
+            "1 ended",
+            "none starts at 1",
+            "1 ended",
+            "none starts at 1",
+            "1 ended",
+            "3 starts at 1",
+            "3 serves",
+        ]
+        assert [one.restarts for one in world.supervisor.processes] == [3, 0]
+        assert not keeping.done()
+        await world.supervisor.stop()
+        await asyncio.wait({keeping})
 
     in_virtual_time(test)
 
