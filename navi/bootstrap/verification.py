@@ -1,7 +1,6 @@
 """Look through a long log in several processes: verifying it takes the processor, not the disk."""
 
 import asyncio
-import os
 import signal
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -10,6 +9,7 @@ from contextlib import AbstractContextManager, aclosing
 from multiprocessing import get_context
 
 from navi.adapters.postgres.log.event_log import PostgresEventLog
+from navi.adapters.processes.cores import usable_cores
 from navi.application.audit.verify_log import (
     Found,
     LookThrough,
@@ -21,6 +21,7 @@ from navi.application.audit.verify_log import (
 WORTH_STRETCHES = (
     4  # a process of its own takes a second to start, which is what two stretches take
 )
+MOST_PROCESSES = 8  # each takes up to three connections of Postgres beside those of the nodes
 AHEAD = 2  # stretches a process that wait or are done before their turn: what is held in memory
 
 # With how many events there are, gives what takes how many more of them were verified.
@@ -47,7 +48,7 @@ def looking(database_url: str, log: PostgresEventLog, progress: Progress) -> Loo
     async def in_processes(
         stretches: Sequence[Stretch], sought: Sought
     ) -> AsyncGenerator[Found, None]:
-        processes = min(len(stretches), os.cpu_count() or 1)
+        processes = min(len(stretches), usable_cores(), MOST_PROCESSES)
         pool = await asyncio.to_thread(_pool, processes, database_url, sought)
         waiting: deque[asyncio.Future[Found]] = deque()
         try:
