@@ -1,5 +1,3 @@
-import pytest
-
 from navi.application.agent.model_calls.show_text import LONGEST_SLOT, SLOT, ShownText
 from navi.domain.log.secrets import Secrets
 from navi.domain.vocabulary.events import TextDelta
@@ -22,17 +20,6 @@ def test_what_came_and_is_not_logged_was_not_shown() -> None:
     assert shown.shown == "one "
     shown.logged(SLOT)
     assert shown.shown == "one two"
-
-
-def test_a_piece_a_slot_is_shown_when_it_comes() -> None:
-    shown = ShownText(CallId("c"), Secrets())
-
-    for number in range(100):
-        came = number * SLOT
-        shown.say("word ")
-        assert shown.due(came) == pytest.approx(came)
-        assert shown.take(shown.due(came))
-        shown.logged(came + 0.01)  # that long an append takes
 
 
 def test_a_slow_log_gets_fewer_and_larger_deltas() -> None:

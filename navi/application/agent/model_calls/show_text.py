@@ -162,13 +162,8 @@ class ShownText:
         return (*self.ending(), TextDelta(call_id=self._call_id, text=text, masked=masked))
 
     def logged(self, now: float) -> None:
-        """Start the next time slot: the delta from ``take`` is in the log.
-
-        It is counted from the taking, or a server that writes a piece a slot would fall behind a little
-        with each.
-        """
-        took = now - self._taken_at
-        self._next_slot = max(self._taken_at + SLOT, now + min(LONGEST_SLOT, took))
+        """Start the next time slot: the delta from ``take`` is in the log."""
+        self._next_slot = now + min(LONGEST_SLOT, max(SLOT, now - self._taken_at))
         self._shown.append(self._taken)
         self._taken = ""
 
