@@ -1,5 +1,6 @@
 """What ``make`` says where the Python is none that navi can be installed for."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,12 @@ exec {sys.executable} -c 'import sys; sys.version_info = {version}; exec(sys.arg
     fake.chmod(0o755)
 
     done = subprocess.run(
-        [make, "run", f"PYTHON={fake}"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [make, "run", f"PYTHON={fake}"],
+        cwd=tmp_path,
+        env={"PATH": os.defpath},  # nothing of the `make` that may run this
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     said = [line for line in done.stderr.splitlines() if not line.startswith("make:")]
