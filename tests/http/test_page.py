@@ -16,7 +16,7 @@ FIRST_LOAD = 120_000  # bytes, compressed
 async def test_browsers_get_the_page_and_programs_what_navi_is(app: RunningApp) -> None:
     page = await app.client.get("/", headers=BROWSER)
     welcome = await app.client.get("/")
-    assert page.headers["content-type"].startswith("text/html")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert page.headers["content-security-policy"] == CONTENT_SECURITY
     assert welcome.json()["name"] == "navi"
     assert page.headers["vary"] == welcome.headers["vary"] == "Accept, Accept-Encoding"

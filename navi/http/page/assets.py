@@ -20,7 +20,7 @@ VENDOR = "vendor/"
 VERSION_DIGITS = 16
 
 MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8",
+    ".html": "text/html",  # Litestar names the charset
     ".css": "text/css",
     ".js": "text/javascript",
     ".json": "application/json",
