@@ -5,6 +5,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from navi.adapters.files.export_file import lines_of
 from navi.adapters.patterns import search_in_time
 from navi.adapters.profiles.folder import FolderProfiles
@@ -51,9 +53,8 @@ async def try_session(
         async with Tools(
             ToolPorts(), own_tools=tools, environment=environment, variables=variables
         ) as box:
-            if box.problems:
-                told = "; ".join(f"{one.file}: {one.error}" for one in box.problems)
-                raise BadInput("tools", told)
+            if broken := [f"{one.file}: {one.error}" for one in box.problems if one.whole]:
+                raise BadInput("tools", "; ".join(broken))
 
             async def run(call_id: CallId, name: str, arguments: JsonObject) -> ToolResult | None:
                 tool = box.find(name)
@@ -64,7 +65,10 @@ async def try_session(
                 result = await tool.run(arguments, context)
                 return result if own else None
 
-            return await try_mine(envelopes, run, profile, search_in_time)
+            trial = await try_mine(envelopes, run, profile, search_in_time)
+            return replace(
+                trial, left_out=tuple(f"{one.file}: {one.error}" for one in box.problems)
+            )
     finally:
         await asyncio.to_thread(place.cleanup)
 

@@ -88,14 +88,30 @@ def test_a_file_that_came_went_or_changed_since_the_start_is_named() -> None:
             "or another version"
         )
     ]
-    assert tool_findings((), (TODO,), (TODO, FORECAST)) == [
-        warned("weather.py: the running navi offers forecast, which is not there now")
+    assert tool_findings((), (TODO,), (TODO, FORECAST, replace(FORECAST, name="climate"))) == [
+        warned("weather.py: the running navi still offers climate, forecast, not there any more")
     ]
     assert tool_findings((), (TODO, changed), (TODO, FORECAST)) == [
         warned(
-            "weather.py: the running navi offers forecast as it was when it was last loaded there, "
-            "not as it is now"
+            "weather.py: the running navi offers forecast as last loaded there, not as it is now"
         )
+    ]
+
+
+def test_a_broken_file_is_one_finding_that_says_what_the_running_navi_does() -> None:
+    broken = LoadProblem(file="weather.py", error="SyntaxError")
+    in_part = LoadProblem(file="todo.py", error="f: no", whole=False)
+
+    assert tool_findings((broken, in_part), (TODO,), (TODO, FORECAST)) == [
+        Finding(
+            name="tools",
+            state="fail",
+            text="weather.py: SyntaxError; the running navi goes on with its last good version",
+        ),
+        Finding(name="tools", state="fail", text="todo.py: f: no"),
+    ]
+    assert tool_findings((broken,), (TODO,), (TODO,)) == [
+        Finding(name="tools", state="fail", text="weather.py: SyntaxError")
     ]
 
 

@@ -50,11 +50,16 @@ class Tried(Struct, frozen=True, kw_only=True):
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    """What came of a trial: calls of own tools that ran, calls that were judged, and what differs."""
+    """What came of a trial: calls of own tools that ran, calls that were judged, and what differs.
+
+    Attributes:
+        left_out: what of own tools cannot be offered as it is now, in words.
+    """
 
     run: int
     judged: int
     differences: tuple[Tried, ...]
+    left_out: tuple[str, ...] = ()
 
 
 async def try_mine(

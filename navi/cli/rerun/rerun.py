@@ -176,6 +176,8 @@ async def _try(settings: Settings, session: str, *, profile_id: str | None, as_j
         environment=environment(),
         variables=settings.tools_env,
     )
+    for fault in trial.left_out:
+        click.echo(f"left out: {printable(fault)}", err=True)
     if as_json:
         print_json(trial)
     else:

@@ -5,7 +5,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -455,30 +455,53 @@ def tool_findings(
         loaded: from the files as they are now.
         offered: by the running navi, which goes on with the last that it could load; None where none runs.
     """
-    findings = [Finding(name="tools", state="fail", text=f"{p.file}: {p.error}") for p in problems]
+    then = {tool.name: tool for tool in offered or ()}
+    served = {tool.source for tool in then.values()}
+    findings = [
+        Finding(name="tools", state="fail", text=f"{p.file}: {p.error}{_goes_on(p, served)}")
+        for p in problems
+    ]
     if offered is None:
         return findings or [Finding(name="tools", state="ok", text=f"{len(loaded)} tools")]
-    now, then = ({tool.name: tool for tool in tools} for tools in (loaded, offered))
-    for name in sorted(now.keys() | then.keys()):
-        if now.get(name) != then.get(name):
-            tool = now.get(name, then.get(name))
-            assert tool is not None  # noqa: S101 - it is in one of the two
-            text = f"{tool.source}: {_how_it_differs(name, now, then)}"
-            findings.append(Finding(name="tools", state="warn", text=text))
+    broken = {problem.file for problem in problems if problem.whole}
+    now = {tool.name: tool for tool in loaded}
+    findings += [
+        Finding(name="tools", state="warn", text=f"{source}: {words}")
+        for source, words in _differences(now, then)
+        if source not in broken
+    ]
     text = f"{len(offered)} tools are offered by the running navi"
     return findings or [Finding(name="tools", state="ok", text=text)]
 
 
-def _how_it_differs(
-    name: str, now: Mapping[str, ToolDescription], then: Mapping[str, ToolDescription]
-) -> str:
-    if name not in then:
-        return f"the running navi does not offer {name}, started with other settings or another version"
-    if name not in now:
-        return f"the running navi offers {name}, which is not there now"
-    return (
-        f"the running navi offers {name} as it was when it was last loaded there, not as it is now"
+def _goes_on(problem: LoadProblem, served: Collection[str]) -> str:
+    if not problem.whole or problem.file not in served:
+        return ""
+    return "; the running navi goes on with its last good version"
+
+
+def _differences(
+    now: Mapping[str, ToolDescription], then: Mapping[str, ToolDescription]
+) -> Iterator[tuple[str, str]]:
+    """In what a running navi differs from what is there now: each source with words on its tools."""
+    kinds = (
+        (
+            [tool for name, tool in now.items() if name not in then],
+            "does not offer {}, started with other settings or another version",
+        ),
+        (
+            [tool for name, tool in then.items() if name not in now],
+            "still offers {}, not there any more",
+        ),
+        (
+            [tool for name, tool in then.items() if now.get(name, tool) != tool],
+            "offers {} as last loaded there, not as it is now",
+        ),
     )
+    for tools, words in kinds:
+        for source in sorted({tool.source for tool in tools}):
+            names = ", ".join(sorted(tool.name for tool in tools if tool.source == source))
+            yield source, f"the running navi {words.format(names)}"
 
 
 class NothingRemembered:

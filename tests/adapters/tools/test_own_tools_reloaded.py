@@ -104,6 +104,25 @@ async def test_a_helper_counts_like_its_file_and_one_that_breaks_leaves_both_as_
     )
 
 
+async def test_a_helper_that_breaks_takes_none_of_the_files_along_that_import_it(
+    tools: Tools, folder: Path, tmp_path: Path
+) -> None:
+    (folder / "also.py").write_text("import _helpers\nasync def also(): return _helpers.SAID")
+    await tools.look()
+
+    (folder / "_helpers.py").write_text("def broken(")
+    await tools.look()
+
+    assert (await run(tools, "also", tmp_path), await run(tools, "two", tmp_path)) == (
+        "two",
+        "two!",
+    )
+    assert [(p.file, p.error.endswith(GOES_ON)) for p in tools.problems] == [
+        ("also.py", True),
+        ("two.py", True),
+    ]
+
+
 async def test_a_call_under_way_ends_with_the_version_it_began_with(
     tools: Tools, folder: Path, tmp_path: Path
 ) -> None:

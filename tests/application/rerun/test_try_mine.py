@@ -8,7 +8,7 @@ import pytest
 from navi.adapters.files.export_file import lines_of
 from navi.application.rerun.load import load_export
 from navi.application.rerun.try_mine import recorded_calls, without_place
-from navi.bootstrap.try_mine import try_file
+from navi.bootstrap.try_mine import try_file, try_session
 from navi.domain.vocabulary.errors import BadInput
 
 EVERYTHING = Path(__file__).parents[2] / "reruns" / "everything.jsonl"
@@ -75,6 +75,25 @@ def test_what_cannot_be_tried_is_named(mine: Path) -> None:
         try_file(EVERYTHING, tools=mine / "tools")
     with pytest.raises(BadInput, match="there is no profile 'gone'"):
         try_file(EVERYTHING, tools=mine / "tools", profile_id="gone")
+
+
+async def test_a_function_that_cannot_be_offered_is_named_and_hinders_nobody(mine: Path) -> None:
+    (mine / "tools" / "mine.py").write_text(
+        "async def no_such_tool(): ...\nasync def other(*names): ..."
+    )
+
+    trial = await try_session(
+        load_export(lines_of(EVERYTHING)).envelopes,
+        tools=mine / "tools",
+        profiles=mine / "profiles",
+        profile_id=None,
+        environment={},
+    )
+
+    assert trial.run == 1
+    assert trial.left_out == (
+        "mine.py: other: *names cannot be described to a model; name each parameter",
+    )
 
 
 def test_every_tool_call_of_a_recording_is_found() -> None:

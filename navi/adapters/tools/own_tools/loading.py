@@ -63,14 +63,25 @@ def load_functions(source: Source) -> LoadedFile:
     keep_lines(source.path, source.text)
     code = compile(source.text, source.path, "exec")
     exec(code, module.__dict__)  # noqa: S102 - running the user's own files is what this is for
-    functions = {
-        key: cast(Function, value)
+    public = {
+        key: value
         for key, value in vars(module).items()
         if not key.startswith("_")
-        and inspect.iscoroutinefunction(value)
+        and inspect.isfunction(value)
         and value.__module__ == name  # not what the file imported
     }
-    problems: list[str] = []
+    functions = {
+        key: cast(Function, value)
+        for key, value in public.items()
+        if inspect.iscoroutinefunction(value)
+    }
+    problems = [
+        f"{key}: a tool returns what it has to say; this one yields"
+        for key, value in public.items()
+        if inspect.isasyncgenfunction(value)
+    ]
+    if public and not functions and not problems:
+        problems.append(f"offers no tool: {', '.join(public)} would have to be `async def`")
     safe = _safe_to_repeat(module, functions, problems)
     tools: list[OwnFunction] = []
     for key, function in functions.items():
@@ -101,12 +112,7 @@ def _tool(name: str, function: Function, *, safe_to_repeat: bool, source: Source
         raise NotATool(f"{name}: a tool's name has 1 to 64 of A-Z, a-z, 0-9 and _")
     description, described = parse_docstring(clean_text(inspect.getdoc(function) or ""))
     arguments, takes_context = _arguments(name, function, described)
-    try:
-        parameters = _schema(name, arguments)
-    except TypeError as error:
-        raise NotATool(
-            f"{name}: a parameter has a type that JSON does not know: {error}"
-        ) from error
+    parameters = _schema(name, arguments)
     return OwnFunction(
         function=function,
         path=source.path,
@@ -123,12 +129,26 @@ def _tool(name: str, function: Function, *, safe_to_repeat: bool, source: Source
 
 
 def _schema(name: str, arguments: type[Struct]) -> JsonObject:
-    schema = schema_of(arguments)
+    for field in msgspec.structs.fields(arguments):
+        try:
+            msgspec.json.schema(field.type)
+        except TypeError as error:
+            raise NotATool(
+                f"{name}: {field.name} has a type that JSON does not know ({_type_name(field.type)}); "
+                "str, int, float, bool, list, dict, Literal, enums and dataclasses can be taken"
+            ) from error
     try:
         # Defaults may be anything; what a schema says must be JSON.
-        return msgspec.json.decode(msgspec.json.encode(schema))
+        return msgspec.json.decode(msgspec.json.encode(schema_of(arguments)))
     except (TypeError, ValueError, RecursionError) as error:
         raise NotATool(f"{name}: a default is not a JSON value: {error}") from error
+
+
+def _type_name(hint: Any) -> str:
+    """A type as its annotation names it."""
+    if typing.get_origin(hint) is Annotated:
+        hint = typing.get_args(hint)[0]
+    return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
 def _arguments(

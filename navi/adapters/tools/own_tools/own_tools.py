@@ -173,10 +173,11 @@ class OwnTools:
     ) -> tuple[OwnToolsProcess | None, ToolsLoaded]:
         """Load an attempt; without a process where another has to be made, which the attempt then is."""
         nothing = ToolsLoaded(tools=(), problems=())
+        tried = attempt.files
         try:
-            process, loaded = await self._pool.load(attempt.files)
+            process, loaded = await self._pool.load(tried)
         except FileEndedProcess as error:
-            self._leave_out(attempt, good, LoadProblem(file=error.file, error=error.why))
+            self._leave_out(attempt, tried, good, LoadProblem(file=error.file, error=error.why))
             return None, nothing
         except (ProcessEnded, OSError) as error:
             problem = LoadProblem(file=str(self._directory), error=str(error))
@@ -184,16 +185,24 @@ class OwnTools:
             attempt.files = replace(attempt.files, sources=())
             return None, nothing
         failed = [problem for problem in loaded.problems if problem.whole]
-        again = [self._leave_out(attempt, good, problem) for problem in failed]
+        again = [self._leave_out(attempt, tried, good, problem) for problem in failed]
         if any(again):
             await self._pool.end(process)
             return None, nothing
         return process, loaded
 
     def _leave_out(
-        self, attempt: _Attempt, good: Mapping[str, Source], problem: LoadProblem
+        self,
+        attempt: _Attempt,
+        tried: LoadTools,
+        good: Mapping[str, Source],
+        problem: LoadProblem,
     ) -> bool:
-        """Whether a file that does not load is to be tried once more: as it was, or with what it imported."""
+        """Whether a file that does not load is to be tried once more: as it was, or with what it imported.
+
+        Args:
+            tried: what did not load; by now the attempt may have changed for another file that did not.
+        """
         attempt.problems.setdefault(problem.file, problem)
         files = attempt.files
         was = good.get(problem.file)
@@ -201,7 +210,7 @@ class OwnTools:
         if was is not None and was not in files.sources:
             attempt.files = replace(files, sources=_in_order(*others, was))
             return True
-        if was is not None and files.helpers != self._served.helpers:
+        if was is not None and tried.helpers != self._served.helpers:
             attempt.files = replace(files, helpers=self._served.helpers)
             return True
         attempt.files = replace(files, sources=others)
