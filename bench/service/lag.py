@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 from nats.aio.client import Client
@@ -13,6 +13,7 @@ from tests.support.navi_process import NaviProcess
 
 STREAM = "NAVI_0"
 CATCH_UP_SECONDS = 60.0
+LOOK_SECONDS = 0.5
 
 
 class Lag:
@@ -38,11 +39,16 @@ class Lag:
         self.most = max(self.most, lag)
         return lag
 
-    async def watch(self) -> None:
-        """Look twice a second; ends by cancellation."""
-        while True:
+    async def watch(self, over: asyncio.Event) -> None:
+        """Look twice a second, until it is over.
+
+        Not until it is cancelled: an answer of NATS that comes in the same moment swallows that.
+        """
+        while not over.is_set():
             await self.look()
-            await asyncio.sleep(0.5)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await over.wait()
 
     async def caught_up(self) -> float:
         """Seconds until NATS has what the log has now."""

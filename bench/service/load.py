@@ -205,7 +205,9 @@ async def _phase(
     async with asyncio.TaskGroup() as group:
         following = [group.create_task(viewer.run()) for viewer in viewers]
         await asyncio.gather(*(viewer.connected() for viewer in viewers))
-        sampling = [group.create_task(_sample(navi.pid, memory)), group.create_task(lag.watch())]
+        over = asyncio.Event()
+        sampling = group.create_task(_sample(navi.pid, memory))
+        group.create_task(lag.watch(over))
         lag.most = 0
         before, started = used(navi.pid, model.pid), time.monotonic()
         said = await asyncio.gather(
@@ -218,8 +220,8 @@ async def _phase(
             *(viewer.ended(1) for viewer in viewers), return_exceptions=True
         )
         took, after = time.monotonic() - started, used(navi.pid, model.pid)
-        for task in sampling:
-            task.cancel()
+        over.set()
+        sampling.cancel()
         later = later_elsewhere(nodes_of(navi.pid), viewers)
         caught_up = await lag.caught_up()
         await asyncio.sleep(REST_SECONDS)

@@ -7,8 +7,8 @@ from typing import Protocol
 class TextStore(Protocol):
     """Long texts that many events refer to (prompts, tool schemas), kept once by content."""
 
-    async def put(self, text: str) -> str:
-        """Keep a text; gives the SHA-256 of its UTF-8 bytes, in hex."""
+    async def put(self, *texts: str) -> tuple[str, ...]:
+        """Keep texts; gives the SHA-256 of the UTF-8 bytes of each, in hex."""
         ...
 
     async def get(self, sha256: str) -> str | None:

@@ -10,10 +10,10 @@ class InMemoryTextStore:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
-    async def put(self, text: str) -> str:
-        name = sha256(text.encode()).hexdigest()
-        self._texts[name] = text
-        return name
+    async def put(self, *texts: str) -> tuple[str, ...]:
+        named = [(sha256(text.encode()).hexdigest(), text) for text in texts]
+        self._texts.update(named)
+        return tuple(name for name, _ in named)
 
     async def get(self, sha256: str) -> str | None:
         return self._texts.get(sha256)

@@ -43,6 +43,9 @@ class Endpoint:
 
     Answers are read as they come: uncompressed, without proxies from the environment, without
     following redirects. Reading has no time-out of its own.
+
+    Attributes:
+        address: the URL without user, password and query.
     """
 
     def __init__(self, field: str, url: str, headers: Mapping[str, str]) -> None:
@@ -63,6 +66,8 @@ class Endpoint:
         for name, value in headers.items():
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
                 raise BadInput(field, f"header {excerpt(name)!r} cannot be sent")
+        bare = self._url.copy_with(userinfo=b"", query=None, fragment=None)
+        self.address = str(bare).rstrip("/")
         self._secrets = _secrets(self._url, headers)
         self._client = httpx.AsyncClient(
             headers={"User-Agent": "navi", **headers, "Accept-Encoding": "identity"},
@@ -76,11 +81,6 @@ class Endpoint:
             trust_env=False,
             follow_redirects=False,
         )
-
-    @property
-    def address(self) -> str:
-        """The URL without user, password and query."""
-        return str(self._url.copy_with(userinfo=b"", query=None, fragment=None)).rstrip("/")
 
     def post(
         self, path: str, body: bytes, *, purpose: Purpose, call_id: CallId

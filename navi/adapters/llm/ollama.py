@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import lru_cache
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -49,6 +50,7 @@ DEFAULT_PORT = 11434
 # Ollama sends nothing while the model writes a tool call (ollama#13581): 4,000 tokens of file
 # content at 25 a second are 160 s of silence.
 DEFAULT_CHUNK_TIMEOUT = 600.0  # seconds
+KEPT_TOOLS = 100  # sets of tools, a profile's each
 ANSWER_SECONDS = 10.0  # for lists and capabilities, which need no model
 
 
@@ -209,7 +211,7 @@ def render(request: ModelRequest, *, bounds: bool) -> bytes:
         "messages": [_message(message) for message in messages],
     }
     if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+        body["tools"] = msgspec.Raw(_tools(msgspec.json.encode(request.tools)))
     body |= {"stream": True, "truncate": False, "shift": False}
     if request.options.think is not None:
         body["think"] = request.options.think
@@ -242,6 +244,13 @@ def _message(message: PromptMessage) -> JsonObject:
         sent["tool_name"] = message.name
         sent["tool_call_id"] = message.call_id
     return sent
+
+
+@lru_cache(maxsize=KEPT_TOOLS)
+def _tools(schemas: bytes) -> bytes:
+    """Tools as Ollama takes them: flattened once, since each call of a session offers the same."""
+    tools = msgspec.json.decode(schemas, type=tuple[ToolSchema, ...])
+    return msgspec.json.encode([_tool(tool) for tool in tools])
 
 
 def _tool(tool: ToolSchema) -> JsonObject:

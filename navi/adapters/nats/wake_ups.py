@@ -11,7 +11,7 @@ from navi.adapters.nats.connect import NatsConnection, background
 from navi.domain.log.subjects import wake_subject
 from navi.domain.vocabulary.errors import BusUnavailable
 
-PACE_SECONDS = 0.002  # between two rounds of announcements: at most 500 a second and partition
+PACE_SECONDS = 0.004  # between two rounds of announcements: at most 250 a second and partition
 SEND_SECONDS = 1.0
 
 Callback = Callable[[int, int], None]

@@ -30,7 +30,7 @@ class AllowedInLog:
 
     async def allow(self, owner: Owner, tool: str, text: str) -> None:
         """Keep how a tool is described that the owner lets run now."""
-        sha256 = await with_retry(lambda: self._texts.put(text))
+        (sha256,) = await with_retry(lambda: self._texts.put(text))
         record = await with_retry(lambda: open_own_stream(self._records, owner))
         if record.session.allowed_tools.get(tool) != sha256:
             allowed = ToolAllowed(name=tool, description_sha256=sha256)

@@ -96,7 +96,7 @@ class SessionRuns:
     async def _run_turns(self, session_id: SessionId) -> None:
         while True:
             try:
-                record = await self._records.open(session_id)
+                record = await self._records.recent(session_id)
                 follower = asyncio.create_task(self._follow(record))
                 try:
                     await run_session(

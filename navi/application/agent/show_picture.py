@@ -32,6 +32,7 @@ class ShowPicture:
             Fenced: the turn is another's; nothing more may be done.
         """
         picture = await self._pictures.prepare(recorder.session_id, path)
+        (kept,) = await with_retry(lambda: self._texts.put(picture.base64))
         shown = ImageShown(
             call_id=call_id,
             path=path,
@@ -39,7 +40,7 @@ class ShowPicture:
             media_type=picture.media_type,
             width=picture.width,
             height=picture.height,
-            base64_sha256=await with_retry(lambda: self._texts.put(picture.base64)),
+            base64_sha256=kept,
         )
         await recorder(shown)
         return shown

@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.agent.budgets import Budgets
@@ -12,6 +13,7 @@ from navi.application.session.find_session import (
     existing_session,
     own_session,
     readable_session,
+    recent_conversation,
 )
 from navi.application.session.record import Record, Records
 from navi.domain.log.secrets import Secrets
@@ -28,7 +30,13 @@ from navi.domain.session.commands import (
     TurnStart,
 )
 from navi.domain.session.session import Session
-from navi.domain.vocabulary.errors import BadInput, ConcurrentAppend, TurnUnderway
+from navi.domain.vocabulary.errors import (
+    BadInput,
+    ConcurrentAppend,
+    NotFound,
+    RuleBroken,
+    TurnUnderway,
+)
 from navi.domain.vocabulary.events import Mode, UserMessageReceived
 from navi.domain.vocabulary.ids import LOCAL_OWNER, MessageId, NodeId, Owner, SessionId, TurnId
 from navi.domain.vocabulary.principal import Principal
@@ -175,57 +183,53 @@ class ManageSessions:
             TooManyWaiting: the session's queue is full.
             OutOfBudget: nothing is left to answer it with.
         """
-        record = await conversation(self._records, session_id)
+        record = await recent_conversation(self._records, session_id)
+        # Here and not at the append: the same message once more is compared with what was kept.
+        said = self._secrets.mask(content)
+        message = ReceiveMessage(
+            message_id=message_id or MessageId(self._ids.uuid()),
+            content=said.text,
+            files=files,
+            mode=mode,
+            planning=planning,
+            masked=said.names,
+        )
         try:
-            return await self._receive(record, content, files, mode, message_id, planning=planning)
+            while True:
+                seen = record.seq
+                try:
+                    return await self._receive(
+                        record, message, seen=seen, is_new=message_id is None
+                    )
+                except ConcurrentAppend:
+                    continue
+                except (NotFound, BadInput, RuleBroken):
+                    await record.refresh()
+                    if record.seq == seen:
+                        raise  # it was not for something that is over
         finally:
             # Not only for a turn that was opened: without one the place for it is given back.
             self._runs.wake(session_id)
 
     async def _receive(
-        self,
-        record: Record,
-        content: str,
-        files: tuple[str, ...],
-        mode: Mode,
-        message_id: MessageId | None,
-        *,
-        planning: bool,
+        self, record: Record, message: ReceiveMessage, *, seen: int, is_new: bool
     ) -> Received:
-        session_id = record.id
-        is_new = message_id is None
-        message_id = message_id or MessageId(self._ids.uuid())
-        # Here and not at the append: the same message once more is compared with what was kept.
-        said = self._secrets.mask(content)
-        while True:
-            seen = record.seq
-            earlier = None if is_new else await self._log.find_receipt(session_id, message_id)
-            profile = await profile_of(record, self._profiles)
-            if earlier is None:
-                await self._budgets.check(record, profile, in_turn=False)
-            start = TurnStart(
-                turn_id=TurnId(self._ids.uuid()),
-                node=self._node,
-                planning=profile.planning_enabled,
-            )
-            command = ReceiveMessage(
-                message_id=message_id,
-                content=said.text,
-                files=files,
-                mode=mode,
-                earlier=earlier,
-                start=start if earlier is None and await self._may_open(record) else None,
-                planning=planning,
-                masked=said.names,
-            )
-            try:
-                rows = await record.try_once(command, seen=seen)
-            except ConcurrentAppend:
-                continue
-            if earlier is not None:
-                return Received(message_id=message_id, seq=earlier[0], repeated=True)
-            receipt = next(r for r in rows if r.type == UserMessageReceived.TYPE)
-            return Received(message_id=message_id, seq=receipt.seq, repeated=False)
+        """Receive the message where the log still ends at ``seen``; a new one was not sent before."""
+        message_id = message.message_id
+        earlier = None if is_new else await self._log.find_receipt(record.id, message_id)
+        profile = await profile_of(record, self._profiles)
+        if earlier is None:
+            await self._budgets.check(record, profile, in_turn=False)
+            if await self._may_open(record):
+                turn_id = TurnId(self._ids.uuid())
+                planning = profile.planning_enabled
+                start = TurnStart(turn_id=turn_id, node=self._node, planning=planning)
+                message = replace(message, start=start)
+        rows = await record.try_once(replace(message, earlier=earlier), seen=seen)
+        if earlier is not None:
+            return Received(message_id=message_id, seq=earlier[0], repeated=True)
+        receipt = next(r for r in rows if r.type == UserMessageReceived.TYPE)
+        return Received(message_id=message_id, seq=receipt.seq, repeated=False)
 
     async def _may_open(self, record: Record) -> bool:
         """Whether a message may open a turn at once; else it waits in the log for its turn."""

@@ -43,12 +43,15 @@ class RelayDelays(Struct, frozen=True, kw_only=True):
 
     Attributes:
         recheck: between two looks at a stream that has everything.
+        gather: until what comes after the end of the log is looked for: a publication of many costs
+            little more than one of one.
         stand_by: how long another relay may take to publish what is new.
         first_retry: after a failure; doubles with each further one.
         last_retry: the longest pause between two tries.
     """
 
     recheck: float = 2.0
+    gather: float = 0.005
     stand_by: float = 1.0
     first_retry: float = 0.1
     last_retry: float = 2.0
@@ -156,6 +159,8 @@ class Relay:
             position = page.rows[-1].position
             self._set_following(position, page.head)
             rows_at_once = _next_limit(rows_at_once, page.rows)
+            if position == page.head:
+                await asyncio.sleep(self._pace.gather)
 
     async def _erase(self, rows: tuple[Recorded, ...]) -> None:
         """Erase on the stream what was erased from the log, before ``content_erased`` is published.

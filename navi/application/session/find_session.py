@@ -51,10 +51,21 @@ async def conversation(records: Records, session_id: SessionId) -> Record:
         NotFound: there is none, or it was deleted.
         RuleBroken: it is the stream of an owner's memories.
     """
-    record = await existing_session(records, session_id)
-    if session_id == owner_stream(record.session.owner):
+    return _conversation(await existing_session(records, session_id))
+
+
+async def recent_conversation(records: Records, session_id: SessionId) -> Record:
+    """As ``conversation``, and as this process saw it last: for whoever appends next, see `Records.recent`."""
+    record = await records.recent(session_id)
+    if not record.session.exists or session_id == AUDIT_STREAM:
+        return await conversation(records, session_id)
+    return _conversation(record)
+
+
+def _conversation(record: Record) -> Record:
+    if record.id == owner_stream(record.session.owner):
         raise RuleBroken(
-            f"session {session_id} holds the memories that were written by hand; "
+            f"session {record.id} holds the memories that were written by hand; "
             "they are changed at /memories"
         )
     return record

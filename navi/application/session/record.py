@@ -81,8 +81,10 @@ class Record:
         self._sent: set[EventId] = set()  # not seen in the log yet: an append may fail and be there
         self.id = session_id
         self._session = session
-        self._context: Fold[ContextState] | None = None
-        self._todo: Fold[TodoState] | None = None
+        # Of a session that begins here nothing is behind them that would have to be read.
+        begins = session.seq == 0
+        self._context: Fold[ContextState] | None = Fold(Context()) if begins else None
+        self._todo: Fold[TodoState] | None = Fold(Todo()) if begins else None
         self._subagents: dict[SubagentId, Fold[ContextState]] = {}
         self._tools_began: dict[CallId, datetime] = {}  # of calls that run in this process
         self._lock = asyncio.Lock()
@@ -406,6 +408,20 @@ class Records:
             await record.refresh()
         self._kept.move_to_end(session_id)
         self._shrink()
+        return record
+
+    async def recent(self, session_id: SessionId) -> Record:
+        """Open a session's record as this process saw it last, which others may have moved on since.
+
+        For whoever appends next: that fails where it was old, and is then decided anew.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        record = self._kept.get(session_id)
+        if record is None:
+            return await self.open(session_id)
+        self._kept.move_to_end(session_id)
         return record
 
     def kept(self, session_id: SessionId) -> Record | None:

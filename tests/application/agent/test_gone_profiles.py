@@ -123,9 +123,9 @@ class CountedTexts(InMemoryTextStore):
         super().__init__()
         self.given: list[str] = []
 
-    async def put(self, text: str) -> str:
-        self.given.append(text)
-        return await super().put(text)
+    async def put(self, *texts: str) -> tuple[str, ...]:
+        self.given.extend(texts)
+        return await super().put(*texts)
 
 
 async def test_a_version_of_a_profile_is_kept_once_and_not_at_each_call(

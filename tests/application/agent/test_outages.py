@@ -38,11 +38,11 @@ class TextsAwayAtFirst(InMemoryTextStore):
         super().__init__()
         self.away = 1
 
-    async def put(self, text: str) -> str:
+    async def put(self, *texts: str) -> tuple[str, ...]:
         if self.away:
             self.away -= 1
             raise LogUnavailable("Postgres does not answer")
-        return await super().put(text)
+        return await super().put(*texts)
 
 
 async def test_a_turn_waits_for_what_it_has_to_read_and_to_keep(tmp_path: Path) -> None:

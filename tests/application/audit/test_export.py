@@ -94,7 +94,7 @@ def home() -> Place:
 
 async def session_in(place: Place) -> SessionId:
     session_id = SessionId(new_id())
-    text = await place.texts.put("You are navi. \u0000 Grüße")
+    (text,) = await place.texts.put("You are navi. \u0000 Grüße")
     events = [created(), named("one"), called(text, None, text), named("two"), named("three")]
     await place.log.append(batch(session_id, 0, *events))
     return session_id

@@ -100,3 +100,16 @@ async def test_what_a_newer_navi_wrote_can_be_read_here_and_not_gone_on_with() -
     assert own.session.exists
     assert not own.session.unfinished
     assert await log.head(SESSION) == 2
+
+
+async def test_the_buffers_of_a_session_that_begins_here_are_never_read() -> None:
+    log = CountedLog()
+    record = await records(log, "a").open(SESSION)
+    await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
+    before = log.reads
+
+    context, todo = await record.context(), await record.todo()
+    await record.execute(RenameSession(name="other", by="user"))
+
+    assert log.reads == before
+    assert context.seq == todo.seq == record.seq == 2

@@ -13,13 +13,13 @@ class PostgresTextStore:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def put(self, text: str) -> str:
-        content = text.encode()
-        digest = sha256(content)
+    async def put(self, *texts: str) -> tuple[str, ...]:
+        contents = {sha256(content).digest(): content for content in map(str.encode, texts)}
         # Asked each time, and sent only where it is not there: another process may have dropped it.
-        if not await fetch(self._pool, statements.HAS_TEXT, digest.digest()):
-            await fetch(self._pool, statements.PUT_TEXT, digest.digest(), content)
-        return digest.hexdigest()
+        if missing := await fetch(self._pool, statements.MISSING_TEXTS, list(contents)):
+            names = [row["sha256"] for row in missing]
+            await fetch(self._pool, statements.PUT_TEXTS, names, [contents[name] for name in names])
+        return tuple(sha256(text.encode()).hexdigest() for text in texts)
 
     async def get(self, sha256: str) -> str | None:
         if (name := _name(sha256)) is None:

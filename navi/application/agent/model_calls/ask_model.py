@@ -386,6 +386,7 @@ class AskModelOnce:
         tools = msgspec.json.encode(request.tools).decode() if request.tools else None
         tail = msgspec.json.encode(question.tail).decode() if question.tail else None
         made_with = await self.made_with(question.made_by)
+        kept = await self._keep(system, tools, tail)
         return ModelCalled(
             call_id=CallId(self._ids.uuid()),
             purpose=question.purpose,
@@ -394,11 +395,11 @@ class AskModelOnce:
             iteration=question.iteration,
             request_sha256=sha256(body).hexdigest(),
             context_seq=question.context_seq,
-            system_sha256=await self._keep(system),
-            tools_sha256=await self._keep(tools),
+            system_sha256=kept.get(system),
+            tools_sha256=kept.get(tools),
             options=msgspec.to_builtins(request.options),
             renderer=target.model.renderer,
-            tail_sha256=await self._keep(tail) or UNSET,
+            tail_sha256=kept.get(tail) or UNSET,
             node=record.node or UNSET,
             shortened=fitted.shortened or UNSET,
             context_messages=(
@@ -414,9 +415,11 @@ class AskModelOnce:
         """What the log says of that with which a call is made."""
         return await with_retry(lambda: self._made_with.names(profile))
 
-    async def _keep(self, text: str | None) -> str | None:
-        """Keep a text by content; gives its hash."""
-        return None if text is None else await with_retry(lambda: self._texts.put(text))
+    async def _keep(self, *wanted: str | None) -> dict[str | None, str]:
+        """Keep texts by content; gives the hash of each."""
+        texts = [text for text in wanted if text is not None]
+        names = await with_retry(lambda: self._texts.put(*texts))
+        return dict(zip(texts, names, strict=True))
 
     async def _failed(
         self,

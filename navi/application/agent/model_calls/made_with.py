@@ -31,12 +31,12 @@ class MadeWith:
     async def names(self, profile: ServedProfile) -> MadeWithNames:
         """The hashes of a profile and of the settings, whose texts are kept."""
         if self._settings_sha256 is None:
-            self._settings_sha256 = await self._texts.put(self._settings)
+            (self._settings_sha256,) = await self._texts.put(self._settings)
         known = self._profiles.get(profile.id)
         # The same version is the same object, and compared in no time.
         if known is None or (known[0] is not profile.whole and known[0] != profile.whole):
             text = self._secrets.mask(profile_text(self._masked(profile.whole))).text
-            sha256 = await self._texts.put(text)
+            (sha256,) = await self._texts.put(text)
             known = profile.whole, sha256
             if len(self._profiles) >= MAX_PROFILES:
                 self._profiles.clear()
