@@ -2,14 +2,24 @@ from datetime import UTC, datetime
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from navi.cli.reading.event_lines import event_line, wanted_types
 from navi.cli.shared.command import WrongUsage
 from navi.domain.vocabulary.event_codec import encode_data, type_of
-from navi.domain.vocabulary.events import AgentEvent, ModelReplied, ToolFinished, Usage
+from navi.domain.vocabulary.events import (
+    AgentEvent,
+    MessageWithdrawn,
+    ModelReplied,
+    TextDelta,
+    ToolCall,
+    ToolFinished,
+    Usage,
+)
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, EventId, SessionId, SubagentId
 from navi.ports.event_log import Recorded
 
+CALL = CallId("01a20559-682c-7bb5-b273-5fa7cf192afd")
 REPLY = ModelReplied(
     call_id=CallId("call_1"),
     content="Hello there, this is a long answer.",
@@ -56,6 +66,29 @@ def test_a_line_says_how_long_it_took_and_how_many_tokens_it_was() -> None:
     assert line.startswith(
         "    17  10:00:00.123  model_replied          1.90 s  1,200+35 tokens  {"
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "shown"),
+    [
+        (TextDelta(call_id=CALL, text="Hel"), 'text_delta      {"text":"Hel","call_id":"01'),
+        (
+            replace(REPLY, content="", tool_calls=(ToolCall(id=CALL, name="todo", arguments={}),)),
+            'model_replied   1.90 s  1,200+35 tokens  {"tool_calls":[{"nam',
+        ),
+        (DONE, 'tool_finished   0.01 s  {"name":"todo","outcome":"ok","o'),
+        (
+            MessageWithdrawn(message_seq=4),
+            'message_withdrawn  {"message_seq":4}',
+        ),
+    ],
+)
+def test_on_a_narrow_terminal_what_was_said_stands_before_ids_and_what_is_empty(
+    event: AgentEvent, shown: str
+) -> None:
+    line = click.unstyle(event_line(row(event), width=80))
+
+    assert line.removeprefix("    17  10:00:00  ").startswith(shown)
 
 
 def test_in_a_pipe_nothing_is_cut_and_no_control_character_comes_through() -> None:

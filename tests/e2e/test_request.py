@@ -52,8 +52,11 @@ async def test_a_request_is_printed_as_it_was_sent(tmp_path: Path) -> None:
             }
 
             await bodies_are_what_was_sent(navi, models, session_id, made)
-            whole, pretty, missing, nobody, wrong = await asyncio.gather(
+            seq = next(event["seq"] for event in events if event["type"] == "model_called")
+            whole, by_seq, no_call, pretty, missing, nobody, wrong = await asyncio.gather(
                 navi.command("request", fork, made[0], "--json"),
+                navi.command("request", fork, str(seq), "--json"),
+                navi.command("request", fork, str(seq - 1)),
                 navi.command("request", fork, made[0]),
                 navi.command("request", session_id, "nothing"),
                 navi.command("request", NOBODY, made[0]),
@@ -61,7 +64,8 @@ async def test_a_request_is_printed_as_it_was_sent(tmp_path: Path) -> None:
             )
 
             route = await navi.get(f"/sessions/{session_id}/calls/{made[0]}/request")
-            assert whole.json == route
+            assert whole.json == by_seq.json == route
+            assert no_call.stderr == f"navi: event {seq - 1} of session {fork} is no model_called\n"
             assert route["matches"]
             assert route["request"]["messages"][0]["content"].endswith("Be brief.")
             assert pretty.json == route["request"]

@@ -1,9 +1,12 @@
 """An event on one line: place, moment, type, how long it took, tokens, and what it says."""
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import cast
 
 import click
+import msgspec
 
 from navi.cli.shared.command import WrongUsage
 from navi.cli.shared.printable import one_line, printable
@@ -11,6 +14,8 @@ from navi.domain.vocabulary.events import (
     DELTA_TYPES,
     EVENT_TYPES,
     AgentEvent,
+    Json,
+    JsonObject,
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
@@ -20,8 +25,13 @@ from navi.domain.vocabulary.events import (
 )
 from navi.ports.event_log import Recorded
 
-TYPE_WIDTH = 21  # most types are shorter; longer ones move what follows
-NARROW = 100  # columns of a terminal below which moments have no fractions and types no padding
+# Most types are shorter; longer ones move what follows.
+TYPE_WIDTH, NARROW_TYPE_WIDTH = 21, 14
+NARROW = 100  # columns of a terminal below which moments have no fractions
+
+_REFERENCE = re.compile(
+    r"(?:.*_)?(?:id|sha256|node)"
+)  # names of fields that say nothing by themselves
 
 
 def event_line(row: Recorded, *, width: int | None) -> str:
@@ -32,14 +42,15 @@ def event_line(row: Recorded, *, width: int | None) -> str:
     )
     if width is None:
         moment = f"{row.at:%H:%M:%S.%f}"
-    name = row.type if narrow else row.type.ljust(TYPE_WIDTH)
+    name = row.type.ljust(NARROW_TYPE_WIDTH if narrow else TYPE_WIDTH)
     whose = f"[{row.subagent_id}]" if row.subagent_id is not None else ""
     measured = "" if row.readable is None else measures(row.readable)
     front = "  ".join(part for part in (f"{row.seq:>6}", moment, name, whose, measured) if part)
-    shown = printable(row.data.decode("utf-8", "replace"))
-    if width is not None:
+    if width is None:
+        shown = printable(row.data.decode("utf-8", "replace"))
+    else:
         front = front[:width]
-        shown = one_line(shown, width=max(0, width - len(front) - 2))
+        shown = one_line(_said_first(row.data), width=max(0, width - len(front) - 2))
     dim = row.type in DELTA_TYPES
     end = f"  {click.style(shown, dim=True)}" if shown else ""
     return click.style(front, dim=dim) + end
@@ -75,6 +86,33 @@ def wanted_types(given: Sequence[str]) -> frozenset[str]:
             meant = f"; did you mean {close[0]}?" if close else ""
             raise WrongUsage(f"--type: there is no event type {name!r}{meant}")
     return frozenset(names)
+
+
+def _said_first(data: bytes) -> str:
+    """The data with what is said in front, and behind it ids, hashes and what is empty: a line may be cut."""
+    try:
+        return msgspec.json.encode(_ordered(msgspec.json.decode(data))).decode()
+    except msgspec.DecodeError:  # `navi verify` says what is wrong with it
+        return data.decode("utf-8", "replace")
+
+
+def _ordered(value: Json) -> Json:
+    match value:
+        case dict():
+            fields = cast(JsonObject, value)
+            behind = [key for key in fields if _REFERENCE.fullmatch(key) or not _says(fields[key])]
+            return {
+                key: _ordered(fields[key])
+                for key in (*(k for k in fields if k not in behind), *behind)
+            }
+        case list():
+            return [_ordered(item) for item in cast(list[Json], value)]
+        case _:
+            return value
+
+
+def _says(value: Json) -> bool:
+    return value is not None and value not in ("", [], {})
 
 
 def _tokens(usage: Usage | None, estimate: Usage | None) -> str:
