@@ -8,8 +8,10 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from navi.adapters.embedded.errors import NoCluster
 from navi.adapters.embedded.run_record import read_node_run
-from navi.adapters.embedded.servers import open_or_attach
+from navi.adapters.embedded.servers import has_cluster, open_or_attach
+from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.postgres.accounts import PostgresAccounts
 from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.connection_budget import FULL
@@ -183,6 +185,9 @@ async def attached_servers(settings: Settings, *, nats: bool) -> AsyncGenerator[
             is_own=False,
         )
         return
+    if settings.database_url is None and await asyncio.to_thread(log_is_elsewhere, settings):
+        # An empty log would be made here, and a backup of that would be taken for one of all that counts.
+        raise NoCluster(settings.data_dir)
     async with await open_or_attach(
         settings.data_dir,
         postgres=settings.database_url is None,
@@ -198,3 +203,8 @@ async def attached_servers(settings: Settings, *, nats: bool) -> AsyncGenerator[
             nats_url=addresses.nats_url if nats else None,
             is_own=servers.is_owner and settings.database_url is None,
         )
+
+
+def log_is_elsewhere(settings: Settings) -> bool:
+    """Whether a log was signed here, and there is no embedded Postgres that has it."""
+    return (settings.data_dir / HEADS_FILE).exists() and not has_cluster(settings.data_dir)

@@ -5,6 +5,7 @@ EmbeddedServerError
 ├── CannotChangeUser       started as root, and Postgres refuses to run as root
 ├── PortTaken              a port that was named on purpose is not free
 ├── ServerDidNotStart      a server ended, or did not answer in time
+├── NoCluster              the log of the data directory is on a Postgres that was not named
 ├── UnsuitableCluster      the data directory belongs to another major version of Postgres
 └── DataDirectoryInUse     another process of navi owns the data directory
 """
@@ -66,6 +67,16 @@ class ServerDidNotStart(EmbeddedServerError):
             f"Set {variable} to use a server of your own instead."
         )
         self.server = server
+
+
+class NoCluster(EmbeddedServerError):
+    """The data directory was used with a Postgres of one's own, and this command was not told of it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__(
+            f"The log of {data_dir} is on a Postgres of your own, and no navi runs that could name it: "
+            "set DATABASE_URL."
+        )
 
 
 class UnsuitableCluster(EmbeddedServerError):

@@ -19,6 +19,7 @@ from navi.adapters.embedded.identity import hand_over
 
 USER = "navi"
 DATABASE = "navi"
+CLUSTER = "cluster"  # in its directory
 PORT = 5432  # only part of the socket's file name; nothing listens on TCP
 SOCKET_PATH_LIMIT = 103  # bytes: 103 on macOS, 107 on Linux
 STARTUP_TIMEOUT = 300.0  # seconds; replaying the log after a crash may take minutes
@@ -49,7 +50,7 @@ class PostgresServer:
         settings: Mapping[str, str],
         socket_dir: Path,
     ) -> None:
-        self._cluster = home / "cluster"
+        self._cluster = home / CLUSTER
         self._log = home / "postgres.log"
         self._binaries = binaries
         self._identity = identity

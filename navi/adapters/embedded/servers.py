@@ -20,7 +20,7 @@ from navi.adapters.embedded.identity import unprivileged_identity
 from navi.adapters.embedded.lock import DirectoryLock
 from navi.adapters.embedded.nats import NatsServer
 from navi.adapters.embedded.nats_readers import READERS_HOME, NatsReaders
-from navi.adapters.embedded.postgres import PostgresServer
+from navi.adapters.embedded.postgres import CLUSTER, PostgresServer
 from navi.adapters.embedded.run_record import NodeRun, RunRecord, forget_run, read_run, record_run
 from navi.race import race
 
@@ -320,6 +320,11 @@ def _own(data_dir: Path) -> DirectoryLock | None:
         forget_run(data_dir)  # of a run that was killed
         _make_directories(data_dir, (*OWN_DIRECTORIES, *DIRECTORIES))
     return lock
+
+
+def has_cluster(data_dir: Path) -> bool:
+    """Whether there is an embedded Postgres in a data directory, running or not. Blocks."""
+    return (data_dir / PostgresServer.name / CLUSTER).exists()
 
 
 def open_node_run(data_dir: Path) -> NodeRun:

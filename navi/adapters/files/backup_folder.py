@@ -99,7 +99,9 @@ def copy_rest(data_dir: Path, folder: Path, chosen: Mapping[str, Path]) -> tuple
     """
     skipped: list[Path] = []
     for name in KEPT:
-        _copy(_place(data_dir / name), folder / name, skipped)
+        place = _place(data_dir / name)
+        # The marks of nodes that run: a folder of the same name further down is somebody's own.
+        _copy(place, folder / name, skipped, left_out=place / MARKS)
     for name in CHOSEN:
         _copy(_place(chosen[name]), folder / name, skipped)
     if any(path.relative_to(folder).parts[0] == "keys" for path in skipped):
@@ -111,6 +113,9 @@ def finish(draft: Path, folder: Path, backup: Backup) -> Backup:
     """Add all that there is to the list, and put the draft in its place. Blocks."""
     backup = replace(backup, files=_files_in(draft))
     (draft / LIST).write_bytes(msgspec.json.format(msgspec.json.encode(backup)))
+    for name in (LIST, DUMP):  # wherever they are moved to
+        if (draft / name).exists():
+            (draft / name).chmod(0o600)
     for path in (draft, *draft.rglob("*")):
         _sync(path)
     if folder.exists():
@@ -168,12 +173,21 @@ def _place(path: Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
-def _copy(source: Path, target: Path, skipped: list[Path], depth: int = 0) -> None:
+def _copy(
+    source: Path,
+    target: Path,
+    skipped: list[Path],
+    depth: int = 0,
+    left_out: Path | None = None,
+) -> None:
     """A file or a tree; links stay links, and what goes away meanwhile is not there.
 
     Args:
         skipped: gets the targets of what cannot be read.
+        left_out: what is not copied.
     """
+    if source == left_out:
+        return
     try:
         mode = source.lstat().st_mode
         if stat.S_ISDIR(mode):
@@ -182,8 +196,7 @@ def _copy(source: Path, target: Path, skipped: list[Path], depth: int = 0) -> No
                 skipped.append(target)
                 return
             for name in sorted(os.listdir(source)):  # noqa: PTH208 - names alone
-                if name != MARKS:
-                    _copy(source / name, target / name, skipped, depth + 1)
+                _copy(source / name, target / name, skipped, depth + 1, left_out)
         elif (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) and not target.exists():
             shutil.copy2(source, target, follow_symlinks=False)
     except FileNotFoundError:

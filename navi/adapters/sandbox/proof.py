@@ -118,6 +118,7 @@ class ProvenSandbox:
     def _keep(self) -> None:
         temporary = self._proof.with_suffix(".tmp")
         try:
+            temporary.touch(mode=0o600)  # as all that is in the data directory
             temporary.write_bytes(msgspec.json.encode(_Proof(facts=self._facts())))
             temporary.replace(self._proof)
         except OSError as error:  # the next start has to wait for the attacks

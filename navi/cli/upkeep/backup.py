@@ -7,15 +7,18 @@ import click
 from msgspec import Struct
 
 from navi import __version__
+from navi.adapters.embedded.run_record import read_run
+from navi.adapters.embedded.servers import has_cluster
 from navi.adapters.files import backup_folder
 from navi.adapters.files.backup_folder import Backup
 from navi.adapters.postgres.dump import dump, dump_programs, wheel_programs
 from navi.adapters.postgres.examine import examine
-from navi.adapters.postgres.prepare import vector_schema
+from navi.adapters.postgres.prepare import is_empty, vector_schema
 from navi.adapters.system import SystemClock
-from navi.bootstrap.store import attached_store
+from navi.bootstrap.store import Attached, attached_servers, log_is_elsewhere, store_on
 from navi.cli.shared.command import (
     HOLDS,
+    CommandFailed,
     data_dir_option,
     environment,
     json_option,
@@ -81,7 +84,26 @@ async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
 
 
 async def _made(settings: Settings, draft: Path, directory: Path) -> Backup:
-    async with attached_store(settings) as store:
+    await asyncio.to_thread(_check_there, settings)
+    async with attached_servers(settings, nats=False) as servers:
+        if await is_empty(servers.database_url):
+            raise CommandFailed("the database has no log of navi's, so there is nothing to back up")
+        return await _made_of(settings, servers, draft, directory)
+
+
+def _check_there(settings: Settings) -> None:
+    """See that there is a navi. Other commands begin one, whose backup would be taken for that of another."""
+    if settings.database_url is not None or read_run(settings.data_dir) is not None:
+        return
+    if not has_cluster(settings.data_dir) and not log_is_elsewhere(settings):
+        raise CommandFailed(
+            f"there is no navi in {settings.data_dir}: --data-dir or NAVI_DATA_DIR says where it is, "
+            "DATABASE_URL where its Postgres is"
+        )
+
+
+async def _made_of(settings: Settings, servers: Attached, draft: Path, directory: Path) -> Backup:
+    async with store_on(servers) as store:
         server = (await examine(store.database_url)).major
         in_wheel = await asyncio.to_thread(wheel_programs)
         programs = await dump_programs(settings.postgres_bin, in_wheel=in_wheel, server=server)

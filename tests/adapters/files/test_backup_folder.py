@@ -102,3 +102,28 @@ def test_the_users_own_come_from_where_the_settings_have_them(tmp_path: Path) ->
     backup_folder.copy_rest(data, draft, chosen)
 
     assert list(backup_folder.finish(draft, folder, BACKUP).files) == ["tools/dice.py"]
+
+
+def test_a_folder_of_agents_that_is_named_like_that_of_marks_comes_along(tmp_path: Path) -> None:
+    data, folder, restored = tmp_path / "data", tmp_path / "backup", tmp_path / "restored"
+    for name in (".nodes/a-node", "session/.nodes/mine.txt"):
+        (data / "files" / name).parent.mkdir(parents=True)
+        (data / "files" / name).touch()
+    draft = backup_folder.begin(folder)
+
+    backup_folder.copy_rest(data, draft, own(data))
+    backup_folder.finish(draft, folder, BACKUP)
+    backup_folder.take_in(folder, restored)
+
+    there = [path for path in restored.rglob("*") if path.is_file()]
+    assert there == [restored / "files/session/.nodes/mine.txt"]
+
+
+def test_what_it_holds_is_for_nobody_else_wherever_it_is_put(tmp_path: Path) -> None:
+    folder = tmp_path / "backup"
+    draft = backup_folder.begin(folder)
+    (draft / backup_folder.DUMP).touch(mode=0o644)
+
+    backup_folder.finish(draft, folder, BACKUP)
+
+    assert [path.name for path in folder.iterdir() if path.stat().st_mode & 0o077] == []

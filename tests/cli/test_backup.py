@@ -1,0 +1,57 @@
+"""What is no backup: of a navi that is not there."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from navi.adapters.postgres.prepare import is_empty
+from navi.cli import main
+from tests.support.servers import PostgresServer
+
+
+def test_where_there_is_no_navi_nothing_is_backed_up_and_nothing_made(tmp_path: Path) -> None:
+    arguments = ["backup", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "typo")]
+
+    result = CliRunner().invoke(main, arguments)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"navi: there is no navi in {tmp_path / 'typo'}: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["backup", "monday"], ["sessions"], ["verify"]], ids=" ".join)
+def test_a_log_on_a_postgres_of_ones_own_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "heads.jsonl").touch()
+    monkeypatch.chdir(tmp_path)
+
+    result = CliRunner().invoke(main, [*command, "--data-dir", str(data)])
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"navi: The log of {data} is on a Postgres of your own, and no navi runs that could name it: "
+        "set DATABASE_URL.\n"
+    )
+    assert [path.name for path in tmp_path.rglob("*")] == ["data", "heads.jsonl"]
+
+
+async def test_a_database_without_a_log_is_not_made_one_to_be_backed_up(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    dsn = await postgres_server.create_database()
+    arguments = ["backup", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "data")]
+
+    result = await asyncio.to_thread(CliRunner().invoke, main, arguments, env={"DATABASE_URL": dsn})
+
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "navi: the database has no log of navi's, so there is nothing to back up\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+    assert await is_empty(dsn)
+    await postgres_server.drop_database(dsn)
