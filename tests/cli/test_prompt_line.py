@@ -1,17 +1,37 @@
-from collections.abc import Iterable
+"""The line that a person writes in a chat: what is completed, what is sent, what is a command."""
+
+from collections.abc import Mapping
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from navi.cli.chat.look_back import nth_last
-from navi.cli.chat.prompt_line import completed
+from navi.cli.chat.prompt_line import Completions, chat_lines, completed, is_command
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.remote import RemoteMessage
 
 COMMANDS = ("/profile", "/stop", "/sessions")
 
 
-def known(command: str) -> Iterable[str]:
-    return {"/profile": ("assistant", "tutor"), "": ("plan.md", "planets.csv")}.get(command, ())
+def known(command: str) -> Mapping[str, str]:
+    return {
+        "/profile": {"assistant": "for every day", "tutor": "explains"},
+        "": {"plan.md": "", "planets.csv": ""},
+    }.get(command, {})
+
+
+async def sent(keys: str) -> str:
+    """What becomes a message when these keys are pressed as fast as can be."""
+    with create_pipe_input() as pipe:
+        pipe.send_text(keys)
+        with create_app_session(input=pipe, output=DummyOutput()):
+            lines = chat_lines(InMemoryHistory(), Completions(COMMANDS, known))
+            return await lines.prompt_async("> ")
 
 
 @pytest.mark.parametrize(
@@ -31,6 +51,42 @@ def test_commands_what_they_take_and_files_are_completed(
     text: str, words: list[tuple[str, int]]
 ) -> None:
     assert completed(text, COMMANDS, known) == words
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("/p\t\r", "/profile"),  # nobody waits for a completion before Enter
+        ("/profile t\t\r", "/profile tutor"),
+        ("/s\tt\t\r", "/stop"),
+        ("one\x1b\rtwo\r", "one\ntwo"),
+        ("one\x1b\ntwo\n", "one\ntwo"),  # as a terminal passes on what was typed ahead
+    ],
+)
+async def test_keys_become_a_message(keys: str, message: str) -> None:
+    assert await sent(keys) == message
+
+
+def test_a_completion_says_what_it_stands_for() -> None:
+    offered = Completions(COMMANDS, known).get_completions(
+        Document("/profile t"), CompleteEvent(completion_requested=True)
+    )
+
+    assert [(one.text, one.display_meta_text) for one in offered] == [("tutor", "explains")]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("/stop", True),
+        ("/nothing at all", True),
+        ("/etc/hosts says what?", False),
+        ("/", False),
+        ("hello /stop", False),
+    ],
+)
+def test_a_command_is_a_slash_and_one_word(line: str, answer: bool) -> None:
+    assert is_command(line) == answer
 
 
 def test_outputs_are_counted_from_the_last() -> None:

@@ -1,6 +1,7 @@
 """The line that a person writes in a chat: several lines, completion, history."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -8,8 +9,19 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import AnyFormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.bindings.completion import generate_completions
 
 CONTINUED = "… "  # in front of the lines behind the first
+
+_COMMAND = re.compile(r"/[a-z]+(?:\s|$)")
+
+# What may stand behind a command, each with what it is; for "" the names of files.
+Known = Callable[[str], Mapping[str, str]]
+
+
+def is_command(line: str) -> bool:
+    """Whether a line is for the chat itself; one that begins with a path is not."""
+    return _COMMAND.match(line) is not None
 
 
 class Completions(Completer):
@@ -18,12 +30,8 @@ class Completions(Completer):
     What there is comes from `known`, which is asked at each key and has to answer at once.
     """
 
-    def __init__(self, commands: Sequence[str], known: Callable[[str], Iterable[str]]) -> None:
-        """Name the commands.
-
-        Args:
-            known: what may stand behind a command; for "" the names of files.
-        """
+    def __init__(self, commands: Sequence[str], known: Known) -> None:
+        """Name the commands, and what they take."""
         self._commands = commands
         self._known = known
 
@@ -33,13 +41,12 @@ class Completions(Completer):
         """What may come in place of the word that is being written."""
         del complete_event
         text = document.text_before_cursor
+        meanings = self._known(text.partition(" ")[0])
         for word, replaced in completed(text, self._commands, self._known):
-            yield Completion(word, start_position=-replaced)
+            yield Completion(word, start_position=-replaced, display_meta=meanings.get(word))
 
 
-def completed(
-    text: str, commands: Sequence[str], known: Callable[[str], Iterable[str]]
-) -> list[tuple[str, int]]:
+def completed(text: str, commands: Sequence[str], known: Known) -> list[tuple[str, int]]:
     """The words that may come, each with how many characters before the cursor it replaces."""
     command, blank, rest = text.partition(" ")
     if text.startswith("/") and "\n" not in text:
@@ -59,14 +66,26 @@ def chat_lines(history: History, completer: Completer) -> PromptSession[str]:
         event.current_buffer.validate_and_handle()
 
     @keys.add("escape", "enter")
+    @keys.add("escape", "c-j")  # typed ahead: the terminal has made a line break of Enter by then
     def go_on(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
+
+    @keys.add("tab")
+    def complete(event: KeyPressEvent) -> None:
+        # A lone completion at once: the usual way to ask is a task, and Enter may come before it has run.
+        buffer = event.current_buffer
+        asked = CompleteEvent(completion_requested=True)
+        found = list(completer.get_completions(buffer.document, asked))
+        if len(found) == 1:
+            buffer.apply_completion(found[0])
+        else:
+            generate_completions(event)
 
     def continued(width: int, line: int, wrapped: int) -> AnyFormattedText:
         del line, wrapped
         return CONTINUED.rjust(width)
 
-    del send, go_on
+    del send, go_on, complete
     return PromptSession(
         history=history,
         completer=completer,

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from navi.cli.chat.conversation import Conversation
 from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
 from navi.cli.chat.look_back import show_memories, show_output, show_thinking
 from navi.cli.chat.person import at_terminal
-from navi.cli.chat.prompt_line import Completions, chat_lines
+from navi.cli.chat.prompt_line import Completions, chat_lines, is_command
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.printable import come_back, one_line, printable
 from navi.cli.shared.remote import RemoteNavi, RemoteSession
@@ -40,7 +41,7 @@ HELP = """\
 
 Enter sends, Alt-Enter begins another line, Tab completes commands, what they take, and names of
 uploads. Ctrl-C stops the agent while it works, and clears the line at the prompt. What you type while it
-works stands at the next prompt."""
+works stands at the next prompt, and is sent there where you pressed Enter."""
 COMMANDS = (
     *("/new", "/sessions", "/open", "/profile", "/think", "/out", "/memories"),
     *("/stop", "/help", "/quit"),
@@ -116,7 +117,7 @@ async def _talk_in(
             except EOFError:
                 return Leave()
             try:
-                if not line.startswith("/"):
+                if not is_command(line):
                     if line:
                         await dialogue.ask(line)
                         await words.learn(navi, session)
@@ -178,22 +179,27 @@ class _Words:
     """What may be completed; asked for after each turn, and not at each key."""
 
     def __init__(self) -> None:
-        self._by_command: dict[str, tuple[str, ...]] = {}
+        self._by_command: dict[str, Mapping[str, str]] = {}
 
-    def known(self, command: str) -> tuple[str, ...]:
-        """What a command takes; for "" names of uploads."""
-        return self._by_command.get(command, ())
+    def known(self, command: str) -> Mapping[str, str]:
+        """What a command takes, with what each is; for "" names of uploads."""
+        return self._by_command.get(command, {})
 
     async def learn(self, navi: RemoteNavi, session: RemoteSession) -> None:
         """Ask what there is now; without an answer what was known stays."""
         with suppress(CommandFailed, NotFound):
-            profiles = tuple(profile.id for profile in await navi.profiles())
+            profiles = {one.id: _said(one.description) for one in await navi.profiles()}
+            sessions = await navi.sessions(limit=LISTED)
             self._by_command = {
                 "/profile": profiles,
                 "/new": profiles,
-                "/open": tuple(each.id for each in await navi.sessions(limit=LISTED)),
-                "": tuple(file.name for file in await navi.files(session.id)),
+                "/open": {one.id: _said(one.name or "") for one in sessions},
+                "": {file.name: "" for file in await navi.files(session.id)},
             }
+
+
+def _said(text: str) -> str:
+    return one_line(text, width=NAME_CHARACTERS)
 
 
 async def _list_sessions(navi: RemoteNavi, session: RemoteSession, console: Console) -> None:
