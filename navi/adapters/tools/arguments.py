@@ -6,12 +6,15 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
+from navi.adapters.tools.value_faults import faults_in
 from navi.domain.tools.lean_schema import lean_schema
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import Json, JsonObject
 from navi.domain.vocabulary.validation_errors import validation_error
 
 S = TypeVar("S", bound=Struct)
+
+MOST_TOLD = 20  # of what is wrong with the arguments of a call
 
 _DEFINITIONS = "#/$defs/"
 
@@ -105,19 +108,35 @@ def problem_with(kind: type[Struct], schema: JsonObject, arguments: JsonObject) 
     )
     for field in fields:
         if field.encode_name in arguments:
+            value = arguments[field.encode_name]
             try:
                 # As `parse_arguments` does: "5" is taken for 5.
-                msgspec.convert(arguments[field.encode_name], field.type, strict=False)
+                msgspec.convert(value, field.type, strict=False)
             except msgspec.ValidationError as error:
-                fault = validation_error(error, whole="")
-                path = f"{field.encode_name}.{fault.field}".rstrip(".").replace(".[", "[")
-                faults.append(BadInput(path, fault.cause))
+                first = validation_error(error, whole="")
+                faults += _faults_of(field.encode_name, value, first, schema)
     return all_in_words(faults, schema)
+
+
+def _faults_of(name: str, value: Json, first: BadInput, schema: JsonObject) -> Sequence[BadInput]:
+    """All that is wrong with an argument: what the types say first, and what the schema says beside it."""
+    path = f"{name}.{first.field}".rstrip(".").replace(".[", "[")
+    within = schema.get("properties", {}).get(name, True)
+    more = [
+        fault
+        for fault in faults_in(name, value, within, schema)
+        if not f"{path}.".startswith((f"{fault.field}.", f"{fault.field}["))
+    ]
+    # Of an object with any keys the types do not say which.
+    return more if "[...]" in path and more else [BadInput(path, first.cause), *more]
 
 
 def all_in_words(faults: Sequence[BadInput], schema: JsonObject) -> str | None:
     """Some refusals as the model reads them, together; None where there are none."""
-    return "; ".join(in_words(fault, schema) for fault in faults) or None
+    told = [in_words(fault, schema) for fault in faults[:MOST_TOLD]]
+    if len(faults) > MOST_TOLD:
+        told.append(f"and {len(faults) - MOST_TOLD} more")
+    return "; ".join(told) or None
 
 
 def in_words(bad: BadInput, schema: JsonObject) -> str:

@@ -375,7 +375,7 @@ async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
     return [
         *await asyncio.to_thread(price_findings, settings.prices_file),
         *tool_findings(problems, loaded, own),
-        *variable_findings(settings.tools_env, environment()),
+        *(() if running else variable_findings(settings.tools_env, environment())),
         *missing,
         *mcp_findings(of_servers),
         *await _profiles(settings, {one.name for one in there}),

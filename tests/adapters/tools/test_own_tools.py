@@ -148,9 +148,13 @@ async def test_variables_that_are_named_are_passed_on(tmp_path: Path) -> None:
     environment = {"WEATHER_KEY": "k", "OTHER": "o"}
     variables = ("WEATHER_KEY", "NOT_SET")
 
-    async with Tools(
-        ToolPorts(), own_tools=tmp_path, environment=environment, variables=variables
-    ) as tools:
+    with capture_logs() as logs:
+        box = Tools(ToolPorts(), own_tools=tmp_path, environment=environment, variables=variables)
+
+    assert [(one["event"], one["names"]) for one in logs] == [
+        ("own_tools_variables_not_set", ["NOT_SET"])
+    ]
+    async with box as tools:
         assert (await run(tools, "mine", tmp_path)).output == '["k",null,null]'
 
 

@@ -13,7 +13,6 @@ from navi.adapters.tools.arguments import all_in_words, name_faults
 from navi.adapters.tools.own_tools.pool import ProcessPool, ToolTimeouts
 from navi.adapters.tools.own_tools.process import FileEndedProcess, OwnToolsProcess
 from navi.adapters.tools.own_tools.sources import SourceFiles, read_sources
-from navi.adapters.tools.own_tools.value_faults import value_faults
 from navi.adapters.tools.own_tools.wire import (
     CallTool,
     LoadProblem,
@@ -22,6 +21,7 @@ from navi.adapters.tools.own_tools.wire import (
     ToolsLoaded,
 )
 from navi.adapters.tools.program import clean_environment
+from navi.adapters.tools.value_faults import value_faults
 from navi.adapters.tools.worker_process import ProcessEnded
 from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
@@ -68,6 +68,8 @@ class OwnTools:
         self.problems: tuple[LoadProblem, ...] = ()
         self._directory = directory
         seen = {name: environment[name] for name in variables if name in environment}
+        if missing := [name for name in variables if name not in environment]:
+            log.warning("own_tools_variables_not_set", names=missing)
         self._pool = ProcessPool({**clean_environment(environment), **seen}, timeouts)
         self._timeouts = timeouts
         self._taken = taken
