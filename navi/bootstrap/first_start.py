@@ -22,6 +22,7 @@ def put_examples(*, tools: Path, profiles: Path) -> None:
     files = {
         tools / f"{EXAMPLE}.py": (_EXAMPLES / f"{EXAMPLE}.py").read_text(),
         profiles / EXAMPLE / "config.json": _config(),
+        profiles / EXAMPLE / "keys.md": (_EXAMPLES / "keys.md").read_text(),
         profiles / EXAMPLE / "system.md": (_EXAMPLES / "system.md").read_text(),
         profiles / EXAMPLE / "subagent.md": (_EXAMPLES / "subagent.md").read_text(),
     }

@@ -1,6 +1,6 @@
-"""The table of a profile's keys in `docs/profiles.md`, made from the code.
+"""The tables of a profile's keys, made from the code: in `docs/profiles.md` and beside the example of a profile.
 
-`python -m tests.domain.profile_keys` writes it.
+`python -m tests.domain.profile_keys` writes them.
 """
 
 import inspect
@@ -13,7 +13,9 @@ import msgspec
 from navi.adapters.tools.own_tools.docstrings import parse_docstring
 from navi.domain.agent.profile import Profile
 
-PAGE = Path(__file__).parents[2] / "docs" / "profiles.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "profiles.md"
+BESIDE_EXAMPLE = ROOT / "navi" / "bootstrap" / "examples" / "keys.md"
 BEGIN, END = "<!-- made by `python -m tests.domain.profile_keys` -->\n", "<!-- end -->"
 
 
@@ -28,6 +30,15 @@ def table() -> str:
         for field in msgspec.structs.fields(Profile)
     ]
     return "\n".join(["| key | type | default | what |", "|---|---|---|---|", *rows, ""])
+
+
+def beside_example(keys: str) -> str:
+    """What stands beside the example: JSON has no room for comments."""
+    return (
+        "# What the keys of config.json are for\n\n"
+        "All of them may be left out: a `config.json` of `{}` is good. This file is for reading; navi does not.\n\n"
+        f"{keys}"
+    )
 
 
 def page_with(keys: str) -> str:
@@ -66,3 +77,4 @@ def _kind(schema: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page_with(table()))
+    BESIDE_EXAMPLE.write_text(beside_example(table()))

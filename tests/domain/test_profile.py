@@ -17,7 +17,7 @@ def test_prompts_stand_in_files_unless_the_config_has_them() -> None:
 @pytest.mark.parametrize(
     ("config", "error"),
     [
-        (b'{"temprature": 1}', "temprature: is not known"),
+        (b'{"temprature": 1}', "temprature: is not known; did you mean temperature?"),
         (b'{"max_iterations": "20"}', "max_iterations: expected int, got str"),
         (b'{"max_iterations": 0}', "max_iterations: expected int >= 1"),
         (b'{"max_iterations": true}', "max_iterations: expected int, got bool"),

@@ -128,7 +128,7 @@ async def test_an_edited_profile_serves_the_next_call_and_a_broken_one_as_it_was
     assert seen == [("ONE", 0.1), ("TWO", 0.2), ("TWO", 0.2)]
     assert [len(chat.json["tools"]) for chat in models.chats[1:]] == [1, 1]
     errors = {p["id"]: p["error"] for p in (await navi.get("/profiles"))["profiles"]}
-    assert errors["edited"] == "temperatur: is not known"
+    assert errors["edited"] == "temperatur: is not known; did you mean temperature?"
     await is_sound(navi, models, session_id)
 
 

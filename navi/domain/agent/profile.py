@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Annotated, Literal
 
 import msgspec
@@ -182,7 +183,7 @@ def parse_profile(config: bytes, *, system: str = "", subagent: str = "") -> Pro
     try:
         profile = msgspec.json.decode(config, type=Profile)
     except msgspec.ValidationError as error:
-        raise validation_error(error, whole="config.json") from error
+        raise _with_meant(validation_error(error, whole="config.json")) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput("config.json", f"is not JSON: {error}") from error
     _check_expressions(profile.approvals)
@@ -191,6 +192,14 @@ def parse_profile(config: bytes, *, system: str = "", subagent: str = "") -> Pro
         system_prompt=profile.system_prompt or system,
         subagent_system_prompt=profile.subagent_system_prompt or subagent,
     )
+
+
+def _with_meant(bad: BadInput) -> BadInput:
+    """What is wrong, and of a key that is not known the one that was perhaps meant."""
+    close = get_close_matches(bad.field, Profile.__struct_fields__, n=1)
+    if bad.cause != "is not known" or not close:
+        return bad
+    return BadInput(bad.field, f"{bad.cause}; did you mean {close[0]}?")
 
 
 def _check_expressions(rules: tuple[ApprovalRule, ...]) -> None:
