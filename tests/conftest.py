@@ -14,6 +14,9 @@ from blockbuster import BlockBuster, blockbuster_ctx
 from tests.support.browser import CHROMIUM, NO_CHROMIUM
 from tests.support.llama_process import HAS_WHEEL, NO_WHEEL, small_model_file
 from tests.support.servers import NatsServer, PostgresServer, running_servers
+from tests.support.temporary import keep_in_memory
+
+keep_in_memory()
 
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=200, derandomize=True, deadline=None)

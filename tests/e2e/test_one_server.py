@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import tempfile
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.support.navi_process import NaviProcess, run_navi, running_navi
 from tests.support.two_nodes import share_files
@@ -17,6 +20,14 @@ TWO_TOOLS = """\
 !tool filesystem {"action": "read", "path": "a.txt"}
 !then
 !say Done."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def navi() -> AsyncGenerator[NaviProcess, None]:
+    """A navi whose data is on a disk: of memory, where tests keep theirs, the doctor warns."""
+    with tempfile.TemporaryDirectory(prefix="navi-", dir="/var/tmp") as directory:
+        async with running_navi(Path(directory) / "data") as running:
+            yield running
 
 
 async def test_a_message_is_answered(navi: NaviProcess) -> None:
