@@ -101,6 +101,7 @@ def run_of(settings: Settings, addresses: Addresses, url: str, ready: Ready) -> 
     return RunRecord(
         pid=os.getpid(),
         database_url=addresses.database_url,
+        database_given=settings.database_url is not None,
         nats_url=addresses.nats_url,
         nats_given=settings.nats_url is not None,
         http_url=url,

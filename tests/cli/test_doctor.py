@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.cli.service.doctor import (
     Finding,
     mcp_findings,
+    place_of,
     price_findings,
     profile_findings,
     tool_findings,
@@ -126,3 +128,18 @@ def test_a_profile_that_names_no_tool_fails_and_one_of_a_server_that_is_not_up_d
         Finding(name="profiles", state="fail", text="typo: there is no tool 'tood'"),
         Finding(name="profiles", state="fail", text="broken: is not JSON"),
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "given", "place"),
+    [
+        ("nats://n", None, "NATS_URL"),
+        (None, True, "given to the navi that runs"),
+        (None, False, "embedded"),
+        (None, None, "embedded"),
+    ],
+)
+def test_a_server_of_ones_own_is_not_called_embedded(
+    value: str | None, given: bool | None, place: str
+) -> None:
+    assert place_of("NATS_URL", value, given=given) == place

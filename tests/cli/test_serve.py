@@ -29,6 +29,7 @@ async def test_a_nats_without_jetstream_is_told_before_anything_is_migrated(
         1,
         "navi: the NATS of NATS_URL has no JetStream: start nats-server with --jetstream and a --store_dir",
     )
+    assert ended.stderr.count("nats_connected") == 1
     found = {each["name"]: each for each in doctor.json["findings"]}
     assert found["JetStream"]["state"] == "fail"
     assert found["migrations"]["text"].startswith("0001_event_log, ")

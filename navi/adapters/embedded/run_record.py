@@ -44,12 +44,14 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     """What other commands need to attach to a process.
 
     Attributes:
-        nats_given: whether its NATS was given to it, and not started by it.
+        database_given: whether its Postgres was given to it, and not started by it.
+        nats_given: likewise.
         processes: where it serves with several; ``pid`` is that of their supervisor.
     """
 
     pid: int
     database_url: str | None = None
+    database_given: bool = False
     nats_url: str | None = None
     nats_given: bool = False
     http_url: str | None = None

@@ -11,9 +11,12 @@ OTHERS = 10  # of a node: of the tail, of locks and leases, and while it starts
 COMMANDS = 10  # left for commands beside the service
 
 _ALLOWED = """
-    select current_setting('max_connections')::int
-      - current_setting('superuser_reserved_connections')::int
-      - coalesce(current_setting('reserved_connections', true)::int, 0)"""
+    select least(
+        current_setting('max_connections')::int
+          - current_setting('superuser_reserved_connections')::int
+          - coalesce(current_setting('reserved_connections', true)::int, 0),
+        (select nullif(rolconnlimit, -1) from pg_roles where rolname = current_user),
+        (select nullif(datconnlimit, -1) from pg_database where datname = current_database()))"""
 
 
 class Budget(Struct, frozen=True, kw_only=True):
@@ -38,7 +41,7 @@ class Budget(Struct, frozen=True, kw_only=True):
         raise BadInput(
             "NAVI_PROCESSES",
             f"{self.nodes} nodes need {self.needed(LEAST)} connections to Postgres, and it allows "
-            f"{allowed}: fewer processes, or a larger max_connections there",
+            f"{allowed}: fewer processes, or a larger limit there",
         )
 
 

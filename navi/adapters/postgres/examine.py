@@ -1,5 +1,6 @@
 """Examine a Postgres before use: reachable, version, durable settings."""
 
+import re
 import ssl
 from urllib.parse import urlsplit
 
@@ -16,6 +17,9 @@ _QUESTION = """
            current_setting('fsync') = 'on' as fsync,
            current_setting('synchronous_commit') <> 'off' as synchronous_commit,
            current_setting('full_page_writes') = 'on' as full_page_writes"""
+
+# What asyncpg says of TLS quotes no address, as it does elsewhere.
+_TLS = re.compile(r"root certificate file|`sslmode` parameter")
 
 
 class Examined(Struct, frozen=True, kw_only=True):
@@ -78,8 +82,16 @@ def reason_of(error: LogUnavailable) -> Reason:
             return Reason(text=text, is_final=True)
         case asyncpg.InvalidAuthorizationSpecificationError():
             return Reason(text="it refuses the user or the password", is_final=True)
+        case asyncpg.ClientConfigurationError() as cause if _TLS.match(str(cause)):
+            text = f"{str(cause).splitlines()[0]} (sslmode, sslrootcert in DATABASE_URL)"
+            return Reason(text=text, is_final=True)
         case asyncpg.ClientConfigurationError() | ValueError():
             return Reason(text="DATABASE_URL is not understood", is_final=True)
+        case asyncpg.TooManyConnectionsError():
+            text = (
+                "it has no connection left: max_connections, or a limit of the user or the database"
+            )
+            return Reason(text=text, is_final=False)
         case asyncpg.CannotConnectNowError():
             return Reason(text="it is just starting or stopping", is_final=False)
         case ssl.SSLCertVerificationError() as cause:
@@ -93,6 +105,9 @@ def reason_of(error: LogUnavailable) -> Reason:
             return Reason(text="connection refused", is_final=False)
         case TimeoutError():
             return Reason(text="no answer in time", is_final=False)
+        case FileNotFoundError():
+            text = "its socket is not there, or a file that sslrootcert, sslcert or sslkey names"
+            return Reason(text=text, is_final=False)
         case OSError() as cause:
             return Reason(text=cause.strerror or type(cause).__name__, is_final=False)
         case _:

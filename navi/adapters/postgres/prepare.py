@@ -10,6 +10,7 @@ _IS_EMPTY = "select to_regclass('navi.migration') is null"
 _VECTOR_IN = """
     select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace
     where e.extname = 'vector'"""
+_FINDS_VECTOR = "select to_regtype('vector') is not null"
 _MAKE_SCHEMA = "create schema if not exists navi"
 
 
@@ -69,5 +70,24 @@ async def prepare(dsn: str, *, vector_in: str) -> None:
         raise LogUnavailable(f"Postgres: no answer ({type(error).__name__})") from error
     except asyncpg.PostgresError as error:
         raise StoreRefused(f"the database cannot be made ready: {error}") from error
+    finally:
+        connection.terminate()
+
+
+async def find_vector(dsn: str) -> None:
+    """Move pgvector to where this user finds it: a dump has it where its own user did.
+
+    Raises:
+        StoreRefused: it may not be moved.
+        LogUnavailable: Postgres does not answer.
+    """
+    connection = await connect(dsn)
+    try:
+        if not await connection.fetchval(_FINDS_VECTOR):
+            await connection.execute("alter extension vector set schema public")
+    except CONNECTION_ERRORS as error:
+        raise LogUnavailable(f"Postgres: no answer ({type(error).__name__})") from error
+    except asyncpg.PostgresError as error:
+        raise StoreRefused(f"pgvector cannot be moved to the schema public: {error}") from error
     finally:
         connection.terminate()

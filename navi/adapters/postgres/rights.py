@@ -13,7 +13,10 @@ _QUESTION = """
            (select nspowner::regrole::text from pg_namespace where nspname = 'navi') as owner,
            coalesce((select pg_has_role(nspowner, 'MEMBER') from pg_namespace where nspname = 'navi'),
                     true) as owns,
-           exists (select from pg_extension where extname = 'vector') as has_vector,
+           current_setting('transaction_read_only') = 'on' as read_only,
+           (select extnamespace::regnamespace::text from pg_extension where extname = 'vector')
+             as vector_in,
+           to_regtype('vector') is not null as sees_vector,
            exists (select from pg_available_extensions where name = 'vector') as vector_there,
            coalesce((select bool_or(trusted) from pg_available_extension_versions
                      where name = 'vector'), false) as vector_trusted,
@@ -26,6 +29,8 @@ class Rights(Struct, frozen=True, kw_only=True):
     Attributes:
         owner: of the schema ``navi``; None where it is still to be made.
         owns: whether the user is the owner, or of its role; true where there is no schema yet.
+        vector_in: the schema that pgvector is in; None where it is still to be added.
+        sees_vector: whether the user finds it there, by its search path.
         vector_trusted: whether whoever may create in the database may add pgvector.
     """
 
@@ -35,7 +40,9 @@ class Rights(Struct, frozen=True, kw_only=True):
     may_create: bool
     owner: str | None
     owns: bool
-    has_vector: bool
+    read_only: bool
+    vector_in: str | None
+    sees_vector: bool
     vector_there: bool
     vector_trusted: bool
     major: int
@@ -44,7 +51,9 @@ class Rights(Struct, frozen=True, kw_only=True):
     def missing(self) -> str | None:
         """What is to be granted or installed, in a line; None where nothing is missing."""
         user, database = _quoted(self.name), _quoted(self.database)
-        if not self.has_vector and not self.vector_there:
+        if self.read_only:
+            return f"the database {database} can only be read: a standby, or default_transaction_read_only is on"
+        if self.vector_in is None and not self.vector_there:
             return (
                 f"the server has no pgvector: install it there (Debian: postgresql-{self.major}-pgvector, "
                 "Docker: the image pgvector/pgvector)"
@@ -59,7 +68,13 @@ class Rights(Struct, frozen=True, kw_only=True):
                 f"{user} may create nothing in the database {database}: as its owner or a superuser: "
                 f"grant create on database {database} to {user}"
             )
-        if not self.has_vector and not (
+        if self.vector_in is not None and not self.sees_vector:
+            return (
+                f"{user} does not find pgvector, which is in the schema {self.vector_in}: grant usage on "
+                f"schema {self.vector_in} to {user}; alter role {user} in database {database} "
+                f'set search_path = "$user", public, {self.vector_in}'
+            )
+        if self.vector_in is None and not (
             self.superuser or (self.vector_trusted and self.may_create)
         ):
             return (

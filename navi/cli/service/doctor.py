@@ -211,7 +211,8 @@ async def _postgres(settings: Settings, servers: Attached) -> list[Finding]:
         found = await examine_postgres(servers.database_url)
     except LogUnavailable as error:
         return [Finding(name="Postgres", state="fail", text=reason_of(error).text)]
-    where = "embedded" if settings.database_url is None else "DATABASE_URL"
+    run = await asyncio.to_thread(read_run, settings.data_dir)
+    where = place_of("DATABASE_URL", settings.database_url, given=run and run.database_given)
     old = found.major < OLDEST_SERVER
     findings = [
         Finding(
@@ -237,6 +238,17 @@ async def _postgres(settings: Settings, servers: Attached) -> list[Finding]:
     if migrations.state != "ok":
         return [*findings, migrations]
     return [*findings, migrations, await _read_models(servers), await _sessions(servers)]
+
+
+def place_of(setting: str, value: str | None, *, given: bool | None) -> str:
+    """Where a server is from: a setting of this command's, or of the navi's that runs, or navi itself.
+
+    Args:
+        given: whether the navi that runs was given it; None where none runs.
+    """
+    if value is not None:
+        return setting
+    return "given to the navi that runs" if given else "embedded"
 
 
 async def _rights(servers: Attached) -> Finding:
@@ -301,7 +313,8 @@ async def _nats(settings: Settings, servers: Attached) -> list[Finding]:
         found = await examine_nats(servers.nats_url)
     except BusUnavailable as error:
         return [Finding(name="NATS", state="fail", text=str(error))]
-    where = "embedded" if settings.nats_url is None else "NATS_URL"
+    run = await asyncio.to_thread(read_run, settings.data_dir)
+    where = place_of("NATS_URL", settings.nats_url, given=run and run.nats_given)
     major, minor = (int(part) for part in found.version.split(".")[:2])
     if (major, minor) < OLDEST_NATS:
         text = f"{found.version} ({where}): 2.10 or newer is needed"

@@ -200,17 +200,14 @@ async def _check_nats(url: str) -> None:
     Raises:
         Failed: it has no JetStream.
     """
-    deadline = time.monotonic() + JETSTREAM_SECONDS
-    while True:
-        try:
-            found = await examine_nats(url, connect_seconds=NATS_SECONDS)
-        except BusUnavailable:
-            return
-        if found.jetstream:
-            return
-        if time.monotonic() > deadline:  # one that starts answers before its JetStream does
-            raise CommandFailed(f"the NATS of NATS_URL has no JetStream: {found.remedy}")
-        await asyncio.sleep(RETRY_SECONDS)
+    try:
+        found = await examine_nats(
+            url, connect_seconds=NATS_SECONDS, jetstream_seconds=JETSTREAM_SECONDS
+        )
+    except BusUnavailable:
+        return
+    if not found.jetstream:
+        raise CommandFailed(f"the NATS of NATS_URL has no JetStream: {found.remedy}")
 
 
 def _check_reach(settings: Settings) -> None:

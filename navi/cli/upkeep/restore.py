@@ -13,7 +13,7 @@ from navi.adapters.files.heads_file import all_heads
 from navi.adapters.postgres import dump
 from navi.adapters.postgres.examine import examine
 from navi.adapters.postgres.migrate import migrate, pending
-from navi.adapters.postgres.prepare import is_empty, prepare
+from navi.adapters.postgres.prepare import find_vector, is_empty, prepare
 from navi.adapters.signing import known_keys, open_signer, verify_signature
 from navi.application.audit.verify_log import verify_log
 from navi.bootstrap.store import Attached, attached_servers, store_on
@@ -93,6 +93,7 @@ async def _restore_database(
         programs=programs,
         environment=environment(),
     )
+    await find_vector(servers.database_url)
     if await pending(servers.database_url):  # a backup of an older navi
         await migrate(servers.database_url)
 

@@ -1,5 +1,6 @@
 """How many connections each of several nodes may open."""
 
+import asyncpg
 import pytest
 
 from navi.adapters.postgres.connection_budget import FULL, LEAST, Budget, allowed_connections
@@ -23,9 +24,17 @@ def test_where_they_do_not_fit_it_is_told_how_many_are_missing() -> None:
 
     assert str(refusal.value) == (
         f"NAVI_PROCESSES: 16 nodes need {budget.needed(LEAST)} connections to Postgres, and it allows "
-        "97: fewer processes, or a larger max_connections there"
+        "97: fewer processes, or a larger limit there"
     )
 
 
 async def test_a_server_says_how_many_it_allows(database: str) -> None:
     assert await allowed_connections(database) > 50
+
+    connection = await asyncpg.connect(database)
+    try:
+        name = await connection.fetchval("select current_database()")
+        await connection.execute(f"alter database {name} connection limit 20")
+    finally:
+        await connection.close()
+    assert await allowed_connections(database) == 20

@@ -22,7 +22,9 @@ ALL = Rights(
     may_create=True,
     owner=None,
     owns=True,
-    has_vector=False,
+    read_only=False,
+    vector_in=None,
+    sees_vector=False,
     vector_there=True,
     vector_trusted=True,
     major=17,
@@ -42,9 +44,26 @@ _numbers = count(1)
             replace(ALL, vector_trusted=False),
             "connected to the database navi: create extension vector",
         ),
+        (
+            replace(ALL, vector_in="extensions"),
+            'alter role navi in database navi set search_path = "$user", public, extensions',
+        ),
+        (replace(ALL, vector_in="extensions", sees_vector=True), None),
+        (replace(ALL, read_only=True), "can only be read"),
         (replace(ALL, may_create=False, name="A b"), 'grant create on database navi to "A b"'),
     ],
-    ids=["nothing", "superuser", "pgvector", "create", "schema", "extension", "quoted"],
+    ids=[
+        "nothing",
+        "superuser",
+        "pgvector",
+        "create",
+        "schema",
+        "extension",
+        "elsewhere",
+        "found there",
+        "standby",
+        "quoted",
+    ],
 )
 def test_what_is_missing_is_a_statement_that_helps(rights: Rights, words: str | None) -> None:
     missing = rights.missing
@@ -94,6 +113,52 @@ async def test_who_may_create_where_pgvector_is_needs_no_more(empty_database: st
             await connection.close()
 
         assert len(await migrate(user)) > 1
+
+
+async def test_a_pgvector_that_is_not_found_is_told_before_anything_is_made(
+    empty_database: str,
+) -> None:
+    async with user_of(empty_database) as user:
+        name, database = urlsplit(user).username, urlsplit(user).path[1:]
+        connection = await asyncpg.connect(empty_database)
+        try:
+            await connection.execute(
+                "create schema extensions; create extension vector schema extensions;"
+                f"grant create on database {database} to {name}"
+            )
+            with pytest.raises(StoreRefused) as refusal:
+                await migrate(user)
+            made = await connection.fetchval("select to_regnamespace('navi') is not null")
+            remedy = str(refusal.value).partition("schema extensions: ")[2]
+            await connection.execute(remedy)
+        finally:
+            await connection.close()
+
+        assert made is False
+        assert len(await migrate(user)) > 1
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (
+            asyncpg.ClientConfigurationError('root certificate file "/r.crt" does not exist'),
+            'root certificate file "/r.crt" does not exist',
+        ),
+        (asyncpg.ClientConfigurationError("invalid DSN: pgsql://me:secret@h"), "not understood"),
+        (FileNotFoundError(2, "No such file or directory"), "sslrootcert"),
+        (asyncpg.TooManyConnectionsError("too many"), "no connection left"),
+    ],
+    ids=["certificate", "address", "file", "connections"],
+)
+def test_what_stands_in_the_way_of_a_connection_is_told(cause: Exception, words: str) -> None:
+    error = LogUnavailable("Postgres: cannot connect")
+    error.__cause__ = cause
+
+    text = reason_of(error).text
+
+    assert words in text
+    assert "secret" not in text
 
 
 def test_a_server_without_the_tls_that_is_asked_for_is_told_with_the_way_out() -> None:

@@ -1,0 +1,23 @@
+"""A database is made ready for a dump, whoever its user was."""
+
+import asyncpg
+
+from navi.adapters.postgres.migrate import migrate
+from navi.adapters.postgres.prepare import find_vector, prepare
+
+
+async def test_a_pgvector_that_another_user_had_in_a_schema_of_theirs_is_found(
+    empty_database: str,
+) -> None:
+    connection = await asyncpg.connect(empty_database)
+    try:
+        await connection.execute("create schema theirs")
+        await prepare(empty_database, vector_in="theirs")
+        await connection.execute("create table navi.dumped (embedding theirs.vector)")
+
+        await find_vector(empty_database)
+
+        await connection.execute("insert into navi.dumped values ('[1, 2]'::vector)")
+    finally:
+        await connection.close()
+    assert len(await migrate(empty_database)) > 1
