@@ -7,13 +7,14 @@ folder ``assistant`` with a ``system.md`` alone changes what the assistant is to
 import asyncio
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from navi.adapters.gathered import Gathered
 from navi.domain.agent.profile import Profile, parse_profile
 from navi.domain.vocabulary.errors import BadInput
 from navi.ports.profiles import ProfileEntry
@@ -49,12 +50,13 @@ class FolderProfiles:
         self._model = model
         self._versions: dict[str, _Version] = {}
         self._reading = threading.Lock()  # calls come from several threads at once
+        self._found = Gathered(self._find)
 
     async def get(self, profile_id: str) -> Profile | None:
         """The profile, in its last good version; None where there is none."""
         if _ID.fullmatch(profile_id) is None or profile_id.startswith(NO_PROFILE):
             return None
-        entry = await asyncio.to_thread(self._entry, profile_id)
+        entry = await self._found.ask(profile_id)
         profile = entry.profile if entry is not None else None
         if profile is None or self._model is None:
             return profile
@@ -63,6 +65,9 @@ class FolderProfiles:
     async def all(self) -> Sequence[ProfileEntry]:
         """All of them, broken ones too, in order of id."""
         return await asyncio.to_thread(self._entries)
+
+    async def _find(self, ids: Collection[str]) -> Mapping[str, ProfileEntry | None]:
+        return await asyncio.to_thread(lambda: {id_: self._entry(id_) for id_ in ids})
 
     def _entries(self) -> tuple[ProfileEntry, ...]:
         names = sorted({*_folders(BUILT_IN), *_folders(self._directory)})

@@ -1,10 +1,11 @@
 """Profiles that tell the agent of the skills there are."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from navi.adapters.gathered import Gathered
 from navi.adapters.tools.skills.folder import FolderSkills, Skill
 from navi.adapters.tools.skills.tool import SKILL
 from navi.domain.agent.profile import Profile
@@ -25,18 +26,21 @@ class ProfilesWithSkills:
     def __init__(self, profiles: Profiles, skills: FolderSkills) -> None:
         self._profiles = profiles
         self._skills = skills
+        self._found = Gathered(self._look)
 
     async def get(self, profile_id: str) -> Profile | None:
         """The profile, in its last good version; None where there is none."""
         profile = await self._profiles.get(profile_id)
         if profile is None or not profile.enables(SKILL):
             return profile
-        skills = await asyncio.to_thread(self._skills.look)
-        return with_skills(profile, skills)
+        return with_skills(profile, await self._found.ask(SKILL))
 
     async def all(self) -> Sequence[ProfileEntry]:
         """All of them, as their owner wrote them."""
         return await self._profiles.all()
+
+    async def _look(self, _: Collection[str]) -> Mapping[str, Sequence[Skill]]:
+        return {SKILL: await asyncio.to_thread(self._skills.look)}
 
 
 def with_skills(profile: Profile, skills: Sequence[Skill]) -> Profile:

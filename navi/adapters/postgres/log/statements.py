@@ -162,14 +162,8 @@ LOCK_PARTITIONS = "select pg_advisory_xact_lock(7000, 1)"
 COUNT_PARTITIONS = "select count(*) as partitions from navi.log_partition"
 LOG_ID = "select log_id from navi.log"
 
-MISSING_TEXTS = """
-    select n.sha256 from unnest($1::bytea[]) n (sha256)
-    where not exists (select from navi.text t where t.sha256 = n.sha256)
-"""
-PUT_TEXTS = """
-    insert into navi.text (sha256, content) select * from unnest($1::bytea[], $2::bytea[])
-    on conflict do nothing
-"""
+KEPT_TEXTS = "select sha256 from navi.text where sha256 = any($1::bytea[])"
+PUT_TEXT = "insert into navi.text (sha256, content) values ($1, $2) on conflict do nothing"
 GET_TEXT = "select content from navi.text where sha256 = $1"
 DAMAGED_TEXTS = """
     select encode(sha256, 'hex') as hash from navi.text where sha256 <> sha256(content)

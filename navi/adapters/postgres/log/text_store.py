@@ -1,8 +1,9 @@
 """Long texts in Postgres, once each, by content."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 
+from navi.adapters.gathered import Gathered
 from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
 from navi.adapters.postgres.log import statements
 
@@ -12,14 +13,22 @@ class PostgresTextStore:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self._missing = Gathered(self._ask_for)
 
     async def put(self, *texts: str) -> tuple[str, ...]:
-        contents = {sha256(content).digest(): content for content in map(str.encode, texts)}
+        contents = [text.encode() for text in texts]
+        names = [sha256(content).digest() for content in contents]
         # Asked each time, and sent only where it is not there: another process may have dropped it.
-        if missing := await fetch(self._pool, statements.MISSING_TEXTS, list(contents)):
-            names = [row["sha256"] for row in missing]
-            await fetch(self._pool, statements.PUT_TEXTS, names, [contents[name] for name in names])
-        return tuple(sha256(text.encode()).hexdigest() for text in texts)
+        missing = await self._missing.ask_all(names)
+        for name, content, is_missing in zip(names, contents, missing, strict=True):
+            if is_missing:
+                await fetch(self._pool, statements.PUT_TEXT, name, content)
+        return tuple(name.hex() for name in names)
+
+    async def _ask_for(self, names: Collection[bytes]) -> Mapping[bytes, bool]:
+        rows = await fetch(self._pool, statements.KEPT_TEXTS, list(names))
+        kept = {row["sha256"] for row in rows}
+        return {name: name not in kept for name in names}
 
     async def get(self, sha256: str) -> str | None:
         if (name := _name(sha256)) is None:

@@ -1,7 +1,7 @@
 """The user's own tools: the files of a directory, loaded again whenever they change."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -9,6 +9,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from navi.adapters.gathered import Gathered
 from navi.adapters.tools.arguments import all_in_words, name_faults
 from navi.adapters.tools.own_tools.pool import ProcessPool, ToolTimeouts
 from navi.adapters.tools.own_tools.process import FileEndedProcess, OwnToolsProcess
@@ -75,7 +76,7 @@ class OwnTools:
         self._taken = taken
         self._served = LoadTools(taken=taken)
         self._seen = SourceFiles()
-        self._looking = asyncio.Lock()
+        self._sources = Gathered(self._read)
         self._loading: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -99,15 +100,14 @@ class OwnTools:
 
     async def look(self) -> None:
         """Load the files again where they have changed; one that hangs is not waited for."""
-        async with self._looking:
-            try:
-                files = await asyncio.to_thread(read_sources, self._directory)
-            except OSError as error:  # no reason to end a turn: what was loaded goes on
-                self._leave(error)
-                return
-            if files != self._seen and (self._loading is None or self._loading.done()):
-                self._seen = files
-                self._loading = asyncio.create_task(self._reload(files))
+        try:
+            files = await self._sources.ask(self._directory)
+        except OSError as error:  # no reason to end a turn: what was loaded goes on
+            self._leave(error)
+            return
+        if files != self._seen and (self._loading is None or self._loading.done()):
+            self._seen = files
+            self._loading = asyncio.create_task(self._reload(files))
         if self._loading is not None and not self._loading.done():
             await asyncio.wait({self._loading}, timeout=self._timeouts.reload)
         if self._loading is not None and self._loading.done():
@@ -128,6 +128,9 @@ class OwnTools:
             workspace=str(context.workspace.absolute()),
         )
         return await self._pool.run(tool, call, context)
+
+    async def _read(self, directories: Collection[Path]) -> Mapping[Path, SourceFiles]:
+        return await asyncio.to_thread(lambda: {one: read_sources(one) for one in directories})
 
     def _leave(self, error: OSError) -> None:
         """Leave all as it is: the directory cannot be read."""
