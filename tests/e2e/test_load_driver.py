@@ -15,6 +15,7 @@ from bench.growth import Grown
 from bench.measure import SHORTEST
 from bench.peers import compare
 from bench.servers import open_servers
+from bench.service import sockets
 from bench.service.viewer import OutOfOrder, Viewer
 from tests.support.navi_process import NaviProcess
 
@@ -101,6 +102,13 @@ async def test_what_a_grown_log_costs_is_measured(navi: NaviProcess) -> None:
 
     assert len(rows) == len(growth.MEASURES) + 4
     assert all(row.value > 0 for row in rows)
+
+
+async def test_what_sockets_take_of_a_node_is_measured(navi: NaviProcess) -> None:
+    held = await sockets.hold(navi, sockets=20, sessions=2, rest=0.1, message="!say Here.")
+
+    assert held.broken == ()
+    assert 0 < held.warm.rss < held.streaming
 
 
 FRAMES = (b'{"type":"ready","seq":0}', b'{"seq":1,"type":"x","data":{}}', b'{"seq":2,"type":"turn_completed","data":{}}')  # fmt: skip

@@ -42,7 +42,7 @@ class WatchAccess:
         Whatever the number of those who wait, Postgres is asked once in ``RECHECK_SECONDS``.
         """
         if self._rights.mode == "none":
-            await asyncio.Event().wait()
+            await asyncio.get_running_loop().create_future()  # nobody is ever sent away
         with self._watching(principal):
             while True:
                 await asyncio.sleep(RECHECK_SECONDS)

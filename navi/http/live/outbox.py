@@ -1,8 +1,6 @@
 """The bounded queue of frames of one WebSocket or event stream, written in bursts."""
 
-import asyncio
-from collections import deque
-
+from navi.flag import Flag
 from navi.http.live.frames import Close
 
 MAX_FRAMES = 1000
@@ -22,11 +20,11 @@ class Outbox:
             after: seq of the last event that the client has.
         """
         self._reached = after
-        self._advanced = asyncio.Event()
-        self._frames: deque[bytes] = deque()
+        self._advanced = Flag()
+        self._frames: list[bytes] = []
         self._bytes = 0
-        self._filled = asyncio.Event()
-        self._has_room = asyncio.Event()
+        self._filled = Flag()
+        self._has_room = Flag()
         self._has_room.set()
         self._ending: Close | None = None
 
@@ -80,12 +78,13 @@ class Outbox:
     async def take(self) -> list[bytes]:
         """Wait for frames; gives as many as make a burst, and none once it is finished and empty."""
         await self._filled.wait()
-        taken: list[bytes] = []
-        size = 0
-        while self._frames and (not taken or size + len(self._frames[0]) <= BURST_BYTES):
-            frame = self._frames.popleft()
+        count = size = 0
+        for frame in self._frames:
+            if count and size + len(frame) > BURST_BYTES:
+                break
+            count += 1
             size += len(frame)
-            taken.append(frame)
+        taken, self._frames = self._frames[:count], self._frames[count:]
         self._bytes -= size
         if not self._frames and self._ending is None:
             self._filled.clear()

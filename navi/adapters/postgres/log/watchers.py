@@ -1,12 +1,11 @@
 """Push committed rows to the watchers of their session, through bounded queues."""
 
-import asyncio
-from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.ids import SessionId
+from navi.flag import Flag
 from navi.ports.event_log import Recorded
 
 MAX_WAITING_ROWS = 1000
@@ -18,12 +17,12 @@ class Watcher:
     """The bounded queue of one watcher. On overflow it is emptied: the log still has the rows."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Sequence[Recorded]] = deque()
+        self._waiting: list[Sequence[Recorded]] = []
         self._rows = 0
         self._bytes = 0
         self._overflowed = False
         self._closed = False
-        self._arrived = asyncio.Event()
+        self._arrived = Flag()
 
     def push(self, rows: Sequence[Recorded], size: int) -> None:
         """Hand over rows that were committed, of ``size`` bytes together."""
