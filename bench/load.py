@@ -35,6 +35,7 @@ async def run(servers: Servers, pace: Pace) -> list[Figure]:
                 pace.rounds,
                 {
                     "raw": lambda: _raw(raw, stream),
+                    "same": lambda: _raw(raw, stream, Context().reads),
                     "replay": lambda: _replay(store, session_id),
                     "long": lambda: _open(store, long),
                     "short": lambda: _open(store, short),
@@ -47,7 +48,11 @@ async def run(servers: Servers, pace: Pace) -> list[Figure]:
             what=f"{pace.long} turns from the log to a folded context / bare select and decode of all rows",
             values=ratios(times["replay"], times["raw"]),
             target=at_most(1.5),
-            beside={"navi, ms": middle["replay"], "raw, ms": middle["raw"]},
+            beside={
+                "navi, ms": middle["replay"],
+                "raw, ms": middle["raw"],
+                "raw, of what a context reads, ms": middle["same"],
+            },
         ),
         Figure(
             row=7,
@@ -68,11 +73,11 @@ async def _raw_session(raw: RawStreams, *, turns: int) -> str:
     return stream
 
 
-async def _raw(raw: RawStreams, stream: str) -> float:
+async def _raw(raw: RawStreams, stream: str, types: frozenset[str] | None = None) -> float:
     times: list[float] = []
     for _ in range(REPEATS):
         started = time.perf_counter()
-        await raw.load(stream)
+        await raw.load(stream, types)
         times.append(time.perf_counter() - started)
     return statistics.median(times) * 1000
 

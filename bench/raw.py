@@ -1,7 +1,7 @@
 """The floor that navi's writing is compared with: bare multi-row inserts that check the stream's version."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -27,7 +27,9 @@ _INSERT = """
     select * from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::smallint[],
                          $6::timestamptz[], $7::json[])
     on conflict do nothing returning position"""
-_READ = "select type, body from bench_raw where stream = $1 order by seq"
+_READ = """
+    select type, body from bench_raw
+     where stream = $1 and ($2::text[] is null or type = any($2)) order by seq"""
 
 EncodedStep = tuple[list[str], list[bytes]]  # types and bodies of one commit
 
@@ -61,9 +63,9 @@ class RawStreams:
             after += count
         return after
 
-    async def load(self, stream: str) -> list[KnownEvent]:
-        """All events of a stream, decoded."""
-        rows = await self._connection.fetch(_READ, stream)
+    async def load(self, stream: str, types: Collection[str] | None = None) -> list[KnownEvent]:
+        """The events of a stream, decoded; all of them, or those of some types."""
+        rows = await self._connection.fetch(_READ, stream, types)
         return [_DECODERS[row[0]](row[1]) for row in rows]
 
 

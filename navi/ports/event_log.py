@@ -175,7 +175,7 @@ class SessionHistory(Protocol):
         *,
         after: int = 0,
         until: int | None = None,
-        deltas: bool = True,
+        types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         """The events with ``after`` < seq <= ``until``, in order, in batches that are never empty."""
         ...

@@ -629,8 +629,22 @@ class EventLogContract:
         for one in (log, other):
             assert await whole_partition(one) == rows
             assert await whole_partition(one, deltas=False) == (rows[0], rows[21])
-            assert await joined(one.read(session_id, deltas=False)) == (rows[0], rows[21])
-            assert await joined(one.read(session_id, after=1, until=21, deltas=False)) == ()
+            assert await joined(one.read(session_id, types=FACTS)) == (rows[0], rows[21])
+            assert await joined(one.read(session_id, after=1, until=21, types=FACTS)) == ()
+
+    async def test_a_session_reads_by_the_types_of_its_events(
+        self, logs: tuple[LogBackend, LogBackend]
+    ) -> None:
+        log, other = logs
+        session_id = SessionId(new_id())
+        events = [created(), *(named(str(n)) for n in range(300)), delta("z"), named("a")]
+        rows = await log.append(batch(session_id, 0, *events))
+
+        names = Types(only=frozenset({SessionRenamed.TYPE}))
+        for one in (log, other):
+            assert await joined(one.read(session_id, types=names)) == (*rows[1:301], rows[302])
+            assert await joined(one.read(session_id, after=301, types=names)) == (rows[302],)
+            assert await joined(one.read(session_id, until=1, types=names)) == ()
 
     async def test_a_selection_begins_at_either_end(
         self, logs: tuple[LogBackend, LogBackend]

@@ -25,7 +25,7 @@ from navi.http.requests.services import Draining, Readiness, Reads, Services
 from navi.http.server.authentication import Identified, Identify
 from navi.http.server.proxies import Proxies
 from navi.http.server.serve import Address, serving
-from navi.ports.event_log import Append, Recorded
+from navi.ports.event_log import ALL_TYPES, Append, Recorded, Types
 from navi.ports.log_partitions import Page
 from navi.projections.registry import PROJECTIONS
 from tests.support.agent_node import AgentNode, World, agent_node
@@ -56,11 +56,11 @@ class SwitchedLog(InMemoryEventLog):
         *,
         after: int = 0,
         until: int | None = None,
-        deltas: bool = True,
+        types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         self._reach()
         async with aclosing(
-            super().read(session_id, after=after, until=until, deltas=deltas)
+            super().read(session_id, after=after, until=until, types=types)
         ) as batches:
             async for batch in batches:
                 yield batch

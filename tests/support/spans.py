@@ -9,6 +9,7 @@ from pathlib import Path
 from navi.domain.reading.spans import Span
 from navi.domain.vocabulary.events import Envelope, TurnStarted
 from navi.domain.vocabulary.ids import SessionId, TurnId
+from navi.ports.event_log import FACTS
 from navi.projections.turn_spans import ends_turn
 from tests.released.fold import imported
 
@@ -82,7 +83,7 @@ async def _read() -> dict[SessionId, tuple[Envelope, ...]]:
             found[session_id] = tuple(
                 [
                     row.envelope
-                    async for rows in taken.log.read(session_id, deltas=False)
+                    async for rows in taken.log.read(session_id, types=FACTS)
                     for row in rows
                 ]
             )

@@ -27,7 +27,7 @@ from navi.domain.vocabulary.events import (
     UserMessageReceived,
 )
 from navi.domain.vocabulary.ids import MessageId, Owner, SessionId
-from navi.ports.event_log import Append, Recorded, Selection
+from navi.ports.event_log import ALL_TYPES, Append, Recorded, Selection, Types
 from navi.ports.log_admin import Pruned, RestoredSession, SessionHead
 from navi.ports.log_partitions import Page
 
@@ -98,13 +98,13 @@ class InMemoryEventLog:
         *,
         after: int = 0,
         until: int | None = None,
-        deltas: bool = True,
+        types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         rows = self._sessions.get(session_id, [])
         end = len(rows) if until is None else min(until, len(rows))
         for start in range(after, end, BATCH_ROWS):
             batch = rows[start : min(start + BATCH_ROWS, end)]
-            if wanted := tuple(row for row in batch if deltas or row.type not in DELTA_TYPES):
+            if wanted := tuple(row for row in batch if row.type in types):
                 yield wanted
 
     async def select(

@@ -20,7 +20,7 @@ from navi.domain.agent.profile import (
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import ModelCalled
 from navi.domain.vocabulary.ids import SessionId, SubagentId
-from navi.ports.event_log import EventLog
+from navi.ports.event_log import FACTS, EventLog
 from navi.ports.profiles import Profiles
 from navi.ports.text_store import TextStore
 
@@ -68,7 +68,7 @@ class ServedProfiles:
         if len(self._found) > MAX_LOOKED_UP:
             self._found.popitem(last=False)
         # Only what came since the last look is read: a profile that is gone is asked for at each step.
-        reading = self._log.read(session_id, after=found.seq, deltas=False)
+        reading = self._log.read(session_id, after=found.seq, types=FACTS)
         async with aclosing(reading) as batches:
             async for batch in batches:
                 for row in batch:

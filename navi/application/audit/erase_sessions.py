@@ -26,7 +26,7 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import AUDIT_STREAM, Owner, SessionId, owner_stream
 from navi.failpoints import failpoint
-from navi.ports.event_log import Recorded
+from navi.ports.event_log import FACTS, Recorded
 from navi.ports.log_admin import LogErasure
 from navi.ports.read_model_admin import ReadModelAdmin
 from navi.ports.text_store import TextStore
@@ -275,7 +275,7 @@ class EraseSessions:
 
     async def _facts(self, session_id: SessionId) -> AsyncGenerator[Recorded, None]:
         """The session's own events, without deltas."""
-        async with aclosing(self._log.read(session_id, deltas=False)) as batches:
+        async with aclosing(self._log.read(session_id, types=FACTS)) as batches:
             async for batch in batches:
                 for row in batch:
                     if row.session_id == session_id:

@@ -20,6 +20,7 @@ from navi.domain.vocabulary.event_codec import format_at
 from navi.domain.vocabulary.events import ImageShown, ModelCalled, Origin, ToolAllowed
 from navi.domain.vocabulary.ids import SessionId
 from navi.ports.clock import Clock
+from navi.ports.event_log import FACTS
 from navi.ports.log_admin import LogRegistry, SessionHead
 from navi.ports.signing import Signer
 from navi.ports.text_store import TextStore
@@ -150,7 +151,7 @@ class ExportSessions:
                 session.session_id,
                 after=session.first_seq - 1,
                 until=session.last_seq,
-                deltas=False,
+                types=FACTS,
             )
             async with aclosing(reading) as batches:
                 async for batch in batches:

@@ -12,7 +12,7 @@ from navi.domain.session.turn import ToolRun
 from navi.domain.vocabulary.errors import AlreadyDecided, BadInput, NothingToDecide
 from navi.domain.vocabulary.events import ApprovalDecided, ApprovalRequested
 from navi.domain.vocabulary.ids import CallId, SessionId, SubagentId
-from navi.ports.event_log import EventLog, Recorded
+from navi.ports.event_log import FACTS, EventLog, Recorded
 from navi.ports.tools import ToolBox
 
 
@@ -71,7 +71,7 @@ class ApprovalDecider:
             raise BadInput("arguments", verdict.reason)
 
     async def _refuse_twice(self, record: Record, call_id: CallId) -> None:
-        async for rows in self._log.read(record.id, until=record.seq, deltas=False):
+        async for rows in self._log.read(record.id, until=record.seq, types=FACTS):
             for row in rows:
                 if _names(row, ApprovalRequested, call_id):
                     raise AlreadyDecided(f"tool call {call_id} has been decided on already")

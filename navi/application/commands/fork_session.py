@@ -15,7 +15,7 @@ from navi.domain.vocabulary.errors import BadInput, LogDamaged
 from navi.domain.vocabulary.events import Envelope, Origin, SessionCreated
 from navi.domain.vocabulary.ids import SessionId
 from navi.ports.clock import Ids
-from navi.ports.event_log import EventLog
+from navi.ports.event_log import FACTS, EventLog
 from navi.ports.read_models import ReadModels
 from navi.ports.uploads import SessionUploads, UploadStore
 from navi.ports.workspaces import Workspaces
@@ -118,7 +118,7 @@ class SessionForker:
         """The facts of a range of events; unreadable ones are skipped, as in every fold."""
         facts: list[Envelope] = []
         async with aclosing(
-            self._log.read(session_id, after=after, until=until, deltas=False)
+            self._log.read(session_id, after=after, until=until, types=FACTS)
         ) as batches:
             async for batch in batches:
                 for row in batch:

@@ -17,7 +17,7 @@ from navi.domain.reading.comparison import (
 from navi.domain.vocabulary.errors import BadInput, NotFound
 from navi.domain.vocabulary.events import TodoItem
 from navi.domain.vocabulary.ids import EventId, SessionId
-from navi.ports.event_log import Recorded, SessionHistory
+from navi.ports.event_log import FACTS, Recorded, SessionHistory
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.todo import Todo
@@ -107,7 +107,7 @@ async def _facts(log: SessionHistory, moment: Moment, after: int) -> list[Record
 
 
 async def _rows(log: SessionHistory, moment: Moment, after: int) -> AsyncGenerator[Recorded, None]:
-    batches = log.read(moment.session_id, after=after, until=moment.seq, deltas=False)
+    batches = log.read(moment.session_id, after=after, until=moment.seq, types=FACTS)
     async with aclosing(batches):
         async for batch in batches:
             for row in batch:

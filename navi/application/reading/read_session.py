@@ -13,7 +13,7 @@ from navi.domain.reading.fold import Fold, Rows
 from navi.domain.reading.projection import UNREADABLE, Change, Hide, Projection, Show, State
 from navi.domain.vocabulary.errors import BadInput, NotFound
 from navi.domain.vocabulary.ids import SessionId
-from navi.ports.event_log import EventLog, SessionHistory
+from navi.ports.event_log import FACTS, EventLog, SessionHistory, Types
 from navi.ports.read_models import ReadModels, StoredState
 
 
@@ -142,12 +142,19 @@ async def _fold_tail(
     moved: list[Change] = []
     if fold.seq >= until:
         return moved
-    async with aclosing(log.read(session_id, after=fold.seq, until=until, deltas=False)) as batches:
+    reading = log.read(session_id, after=fold.seq, until=until, types=_types_of(fold.reads))
+    async with aclosing(reading) as batches:
         async for batch in batches:
             for recorded in batch:
-                changes = fold.apply(recorded)
-                moved.extend(change for change in changes if isinstance(change, Hide | Show))
+                for change in fold.apply(recorded):
+                    if isinstance(change, Hide | Show):
+                        moved.append(change)
     return moved
+
+
+def _types_of(reads: frozenset[str] | None) -> Types:
+    """What a projection is read: the rest of a session is not even fetched."""
+    return Types(only=reads, but=FACTS.but)
 
 
 def _needs_all_rows(changes: list[Change], stored: StoredState, *, limit: int | None) -> bool:

@@ -22,7 +22,7 @@ from navi.domain.context.window import shorten
 from navi.domain.vocabulary.errors import Erased, LogDamaged, NotFound
 from navi.domain.vocabulary.events import JsonObject, ModelCalled
 from navi.domain.vocabulary.ids import CallId, SessionId
-from navi.ports.event_log import EventLog, Recorded
+from navi.ports.event_log import FACTS, EventLog, Recorded
 from navi.ports.language_model import Renderers
 from navi.ports.text_store import TextStore
 from navi.projections.context import Context
@@ -111,7 +111,7 @@ def _shortened(rows: Iterable[Message], called: ModelCalled) -> dict[CallId, int
 async def _find(
     event_log: EventLog, session_id: SessionId, call_id: CallId
 ) -> tuple[ModelCalled, Recorded]:
-    async with aclosing(event_log.read(session_id, deltas=False)) as batches:
+    async with aclosing(event_log.read(session_id, types=FACTS)) as batches:
         async for batch in batches:
             for row in batch:
                 if row.type != ModelCalled.TYPE:
@@ -124,7 +124,7 @@ async def _find(
 
 async def _lost_words(event_log: EventLog, session_id: SessionId, *, until: int) -> bool:
     """Whether any fact up to ``until`` was erased."""
-    async with aclosing(event_log.read(session_id, until=until, deltas=False)) as batches:
+    async with aclosing(event_log.read(session_id, until=until, types=FACTS)) as batches:
         async for batch in batches:
             if any(row.salt is None for row in batch):
                 return True

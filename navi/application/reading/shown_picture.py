@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 from navi.domain.vocabulary.errors import Erased, LogDamaged, NotFound
 from navi.domain.vocabulary.events import ImageShown
 from navi.domain.vocabulary.ids import SessionId
-from navi.ports.event_log import EventLog
+from navi.ports.event_log import FACTS, EventLog
 from navi.ports.text_store import TextStore
 
 
@@ -44,7 +44,7 @@ async def shown_picture(
 
 async def _shown_at(event_log: EventLog, session_id: SessionId, seq: int) -> ImageShown | None:
     async with aclosing(
-        event_log.read(session_id, after=seq - 1, until=seq, deltas=False)
+        event_log.read(session_id, after=seq - 1, until=seq, types=FACTS)
     ) as batches:
         async for batch in batches:
             for row in batch:

@@ -13,7 +13,7 @@ from navi.domain.vocabulary.events import (
     TurnStarted,
 )
 from navi.domain.vocabulary.ids import CallId, SessionId, TurnId
-from navi.ports.event_log import Recorded, SessionHistory
+from navi.ports.event_log import FACTS, Recorded, SessionHistory
 from navi.projections.turn_spans import (
     CALL_ENDS,
     TURN_ENDS,
@@ -70,7 +70,7 @@ async def trace_session(
         LogUnavailable: Postgres does not answer.
     """
     ends: list[Recorded] = []
-    async with aclosing(log.read(session_id, deltas=False)) as batches:
+    async with aclosing(log.read(session_id, types=FACTS)) as batches:
         async for rows in batches:
             ends += [row for row in rows if completes_traces(row)]
     spans: list[Span] = []
@@ -104,7 +104,7 @@ async def _since(
     while True:
         after = max(0, last.seq - stretch)
         events: list[Envelope] = []
-        batches = log.read(last.session_id, after=after, until=last.seq, deltas=False)
+        batches = log.read(last.session_id, after=after, until=last.seq, types=FACTS)
         async with aclosing(batches):
             async for rows in batches:
                 events += filter(None, map(_readable, rows))
@@ -118,7 +118,7 @@ async def _since(
 
 async def _profile_at(log: SessionHistory, session_id: SessionId, *, seq: int) -> str | None:
     profile_id: str | None = None
-    async with aclosing(log.read(session_id, until=seq, deltas=False)) as batches:
+    async with aclosing(log.read(session_id, until=seq, types=FACTS)) as batches:
         async for rows in batches:
             for row in rows:
                 match row.readable:

@@ -20,7 +20,7 @@ from navi.domain.vocabulary.events import (
     UserMessageReceived,
 )
 from navi.domain.vocabulary.ids import SessionId
-from navi.ports.event_log import EventLog
+from navi.ports.event_log import FACTS, EventLog
 
 TURN_SECONDS = 6 * 3600.0  # for a turn of a slow model with many steps; then it goes on by itself
 
@@ -108,7 +108,7 @@ class RerunLive:
 
     async def _facts(self, session_id: SessionId) -> list[Envelope]:
         facts: list[Envelope] = []
-        async with aclosing(self._log.read(session_id, deltas=False)) as batches:
+        async with aclosing(self._log.read(session_id, types=FACTS)) as batches:
             async for batch in batches:
                 for row in batch:
                     with suppress(LogDamaged):

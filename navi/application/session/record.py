@@ -29,7 +29,7 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import CallId, EventId, NodeId, SessionId, SubagentId
 from navi.ports.clock import Clock, Ids
-from navi.ports.event_log import Append, EventLog, NewEvent, Recorded
+from navi.ports.event_log import FACTS, Append, EventLog, NewEvent, Recorded
 from navi.ports.metrics import EventMetrics
 from navi.ports.read_models import ReadModels
 from navi.projections.context import Context, ContextState
@@ -126,7 +126,7 @@ class Record:
             fold = self._subagents.get(subagent_id)
             if fold is None:
                 fold = Fold(Context(subagent_id))
-                async for rows in self._log.read(self.id, until=self.seq, deltas=False):
+                async for rows in self._log.read(self.id, until=self.seq, types=FACTS):
                     for row in rows:
                         fold.apply(row)
                 self._subagents[subagent_id] = fold

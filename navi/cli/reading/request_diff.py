@@ -21,7 +21,7 @@ from navi.domain.reading.request_comparison import (
 from navi.domain.vocabulary.errors import LogDamaged, NotFound
 from navi.domain.vocabulary.events import Json, ModelCalled
 from navi.domain.vocabulary.ids import CallId, SessionId
-from navi.ports.event_log import SessionHistory
+from navi.ports.event_log import FACTS, SessionHistory
 from navi.settings import Settings
 
 
@@ -68,7 +68,7 @@ async def _last_call(log: SessionHistory, session: str, seq: int) -> ComparedCal
     """
     session_id, _ = await find_session(log, session)
     found: ComparedCall | None = None
-    async with aclosing(log.read(session_id, until=seq, deltas=False)) as batches:
+    async with aclosing(log.read(session_id, until=seq, types=FACTS)) as batches:
         async for batch in batches:
             for row in batch:
                 event = None

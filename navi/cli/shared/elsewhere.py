@@ -17,10 +17,9 @@ from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.owners import note_reading
 from navi.cli.shared.remote import RemoteNavi, bearer, open_remote, session_path
 from navi.domain.vocabulary.errors import NotFound
-from navi.domain.vocabulary.events import DELTA_TYPES
 from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, SessionId, SubagentId, TurnId
 from navi.http.requests.validation import session_of
-from navi.ports.event_log import Recorded, SessionHistory
+from navi.ports.event_log import ALL_TYPES, Recorded, SessionHistory, Types
 from navi.settings import Settings
 
 PAGE_EVENTS = 1000
@@ -70,7 +69,7 @@ class RemoteHistory:
         *,
         after: int = 0,
         until: int | None = None,
-        deltas: bool = True,
+        types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         path = f"{session_path(session_id)}/events"
         while True:
@@ -81,7 +80,7 @@ class RemoteHistory:
             rows = tuple(
                 _recorded(envelope)
                 for envelope in page.events
-                if envelope.seq <= end and (deltas or envelope.type not in DELTA_TYPES)
+                if envelope.seq <= end and envelope.type in types
             )
             if rows:
                 yield rows

@@ -104,6 +104,7 @@ class Fold(Generic[State]):
     Attributes:
         seq: of the last event folded in; events up to it are passed over, so that a repeated batch
             changes nothing.
+        reads: the types of events that change it; None where it looks at all.
         rows: decoded, as the projection makes them.
     """
 
@@ -117,7 +118,7 @@ class Fold(Generic[State]):
     ) -> None:
         """Begin with what is stored up to ``seq``; without a ``state`` before the first event."""
         self._projection = projection
-        self._reads = projection.reads
+        self.reads = projection.reads
         self.seq = seq
         self.state: State = projection.initial() if state is UNSET else state
         self.rows: Rows[Any] = Rows() if rows is None else rows
@@ -126,7 +127,7 @@ class Fold(Generic[State]):
         """Fold the next event in; gives what it did to the rows."""
         if event.seq <= self.seq:
             return ()
-        if self._reads is not None and event.type not in self._reads:
+        if self.reads is not None and event.type not in self.reads:
             self.seq = event.seq
             return ()
         step = fold_event(self._projection.fold, self.state, event)

@@ -56,7 +56,7 @@ from navi.http.requests.validation import (
     validated_message,
 )
 from navi.http.server.websocket_protocol import FRAMES_EXTENSION, join_frames
-from navi.ports.event_log import EventLog
+from navi.ports.event_log import FACTS, EventLog
 from navi.race import race
 
 log = structlog.get_logger()
@@ -124,7 +124,7 @@ async def _before_open_turn(event_log: EventLog, session: Session) -> int:
         return session.seq
     receipt = turn.delivered[0] if turn.delivered else 0  # received before the turn started
     async with aclosing(
-        event_log.read(session.id, after=receipt, until=session.seq, deltas=False)
+        event_log.read(session.id, after=receipt, until=session.seq, types=FACTS)
     ) as batches:
         async for batch in batches:
             for row in batch:

@@ -26,7 +26,7 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
 from navi.failpoints import FailpointRaised
-from navi.ports.event_log import Recorded
+from navi.ports.event_log import ALL_TYPES, Recorded, Types
 from navi.ports.log_partitions import Page
 from navi.ports.read_model_builds import ProjectionBatch, SessionChanges
 from navi.ports.read_models import ParkedEvent
@@ -86,9 +86,9 @@ class DamagedLog(InMemoryEventLog):
         *,
         after: int = 0,
         until: int | None = None,
-        deltas: bool = True,
+        types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        rows = super().read(session_id, after=after, until=until, deltas=deltas)
+        rows = super().read(session_id, after=after, until=until, types=types)
         async with aclosing(rows) as batches:
             async for batch in batches:
                 yield tuple(self._damage(row) for row in batch)

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -11,12 +12,16 @@ from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.reading.read_session import View, read_session, replay_session
 from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.event_codec import type_of
 from navi.domain.vocabulary.events import (
     AgentEvent,
     CompressionUndone,
     MessageWithdrawn,
     SessionPinned,
 )
+from navi.domain.vocabulary.ids import SessionId
+from navi.ports.event_log import ALL_TYPES, Recorded, Types
+from navi.projections.context import Context
 from tests.application.sample import (
     COMPLETED,
     CREATED,
@@ -63,6 +68,26 @@ class Scene:
         await self.projector.caught_up()
 
 
+class FetchedLog(InMemoryEventLog):
+    """Remembers what types of events it gave out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: set[str] = set()
+
+    async def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        types: Types = ALL_TYPES,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        async for rows in super().read(session_id, after=after, until=until, types=types):
+            self.fetched |= {row.type for row in rows}
+            yield rows
+
+
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
@@ -92,6 +117,16 @@ async def test_the_seq_of_a_read_is_the_head_of_the_session(scene: Scene) -> Non
     await append(scene.log, A, DELTA)
 
     assert (await scene.read()).seq == 4
+
+
+async def test_what_a_projection_does_not_read_is_not_fetched() -> None:
+    log = FetchedLog()
+    await append(log, A, CREATED, said("one"), STARTED, DELTA, COMPLETED, said("two"))
+
+    view = await replay_session(log, Context(), A, until=6)
+
+    assert view.seq == 6
+    assert {type_of(said("one"))} == log.fetched <= Context().reads
 
 
 async def test_the_past_is_the_fold_of_the_events_up_to_then(scene: Scene) -> None:

@@ -14,7 +14,7 @@ from navi.domain.session.commands import CreateSession, RenameSession
 from navi.domain.vocabulary.errors import RuleBroken
 from navi.domain.vocabulary.events import UnknownEvent
 from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, NodeId, Owner, SessionId
-from navi.ports.event_log import Append, NewEvent, Recorded
+from navi.ports.event_log import ALL_TYPES, Append, NewEvent, Recorded, Types
 
 SESSION = SessionId("0199b0a0-0000-7000-8000-000000000001")
 
@@ -32,10 +32,10 @@ class CountedLog(InMemoryEventLog):
         *,
         after: int = 0,
         until: int | None = None,
-        deltas: bool = True,
+        types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         self.reads += 1
-        return super().read(session_id, after=after, until=until, deltas=deltas)
+        return super().read(session_id, after=after, until=until, types=types)
 
 
 def records(log: CountedLog, node: str) -> Records:

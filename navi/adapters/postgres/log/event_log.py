@@ -24,7 +24,7 @@ from navi.domain.log.hash_chain import GENESIS
 from navi.domain.vocabulary.errors import ConcurrentAppend, NotFound
 from navi.domain.vocabulary.events import SessionCreated, UserMessageReceived
 from navi.domain.vocabulary.ids import MessageId, Owner, SessionId
-from navi.ports.event_log import FACTS, Append, Recorded, Selection
+from navi.ports.event_log import ALL_TYPES, FACTS, Append, Recorded, Selection, Types
 from navi.ports.log_admin import Pruned, RestoredSession, SessionHead
 from navi.ports.log_partitions import Page
 from navi.ports.wake_ups import WakeUps
@@ -193,9 +193,9 @@ class PostgresEventLog:
         *,
         after: int = 0,
         until: int | None = None,
-        deltas: bool = True,
+        types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        return self._reader.read(session_id, after=after, until=until, deltas=deltas)
+        return self._reader.read(session_id, after=after, until=until, types=types)
 
     def select(
         self, session_id: SessionId, selection: Selection, *, until: int

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from navi.adapters.postgres.log.session_reader import SessionReader
 from navi.domain.vocabulary.events import UserMessageReceived
 from navi.domain.vocabulary.ids import MessageId, Owner, SessionId
-from navi.ports.event_log import Append, Recorded, Selection
+from navi.ports.event_log import ALL_TYPES, Append, Recorded, Selection, Types
 from navi.ports.log_partitions import Page, PartitionedLog
 
 
@@ -61,10 +61,10 @@ class OwnersLog:
         *,
         after: int = 0,
         until: int | None = None,
-        deltas: bool = True,
+        types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         # Begins with the session's head, so that nothing in memory is looked at without it.
-        return self._reader.read(session_id, after=after, until=until, deltas=deltas)
+        return self._reader.read(session_id, after=after, until=until, types=types)
 
     def select(
         self, session_id: SessionId, selection: Selection, *, until: int

@@ -16,7 +16,7 @@ from navi.domain.vocabulary.errors import LogDamaged, LogUnavailable
 from navi.domain.vocabulary.event_codec import decode_data
 from navi.domain.vocabulary.events import Origin, UserMessageReceived
 from navi.domain.vocabulary.ids import MessageId, Owner, SessionId, is_uuid
-from navi.ports.event_log import ALL_TYPES, FACTS, Recorded, Selection, Types
+from navi.ports.event_log import ALL_TYPES, Recorded, Selection, Types
 from navi.ports.log_admin import SessionHead
 
 READ_ROWS = 1000  # a batch of a session's rows
@@ -96,7 +96,7 @@ class SessionReader:
         *,
         after: int = 0,
         until: int | None = None,
-        deltas: bool = True,
+        types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         """As ``EventLog.read``."""
         head = await self.head(session_id)
@@ -104,7 +104,7 @@ class SessionReader:
             return
         end = head.seq if until is None else min(until, head.seq)
         for part in await self._parts(session_id, head, after=after, until=end):
-            async for rows in self._read_part(part, ALL_TYPES if deltas else FACTS):
+            async for rows in self._read_part(part, types):
                 yield rows
 
     async def select(
