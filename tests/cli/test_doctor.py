@@ -46,7 +46,7 @@ def test_prices_that_are_wrong_are_told_and_none_are_no_finding(tmp_path: Path) 
 
 def test_without_a_running_navi_the_files_are_looked_at() -> None:
     assert tool_findings((), (TODO, FORECAST), None) == [
-        Finding(name="tools", state="ok", text="2 tools")
+        Finding(name="tools", state="ok", text="1 tool of your own beside navi's")
     ]
     assert tool_findings((BROKEN,), (TODO,), None) == [
         Finding(name="tools", state="fail", text="broken.py: SyntaxError")

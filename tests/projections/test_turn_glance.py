@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from navi.cli.reading.show import chosen, lines_of
 from navi.domain.vocabulary.errors import NotFound
@@ -38,6 +39,18 @@ async def events() -> list[Envelope]:
 
 def shown(glance: Glance, *, turns: int, width: int | None = 90) -> list[str]:
     return [click.unstyle(line) for line in lines_of(glance, turns=turns, width=width)]
+
+
+def test_what_was_said_keeps_its_indentation(events: list[Envelope]) -> None:
+    turn = glances_of(events)[1]
+    said = replace(turn, lines=(replace(turn.lines[0], text="def f():\n\treturn one\n\nend"),))
+
+    assert shown(said, turns=1, width=34)[3:] == [
+        "                      def f():",
+        "                          return …",
+        "",
+        "                      end",
+    ]
 
 
 def test_a_turn_shows_what_was_said_and_each_call_and_tool_with_its_outcome(

@@ -95,7 +95,7 @@ class Tools:
             own_tools,
             environment=environment,
             variables=variables,
-            taken=tuple(self._tools),
+            taken=(*self._tools, *(one.name for one in self._unavailable)),
             timeouts=timeouts or ToolTimeouts(),
         )
 

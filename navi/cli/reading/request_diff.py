@@ -97,7 +97,8 @@ def _print(answer: RequestDiffAnswer) -> None:
         words = f"{mark} request of event {call.seq} of {call.session_id}, to {call.model}"
         click.secho(words, fg="red" if mark == "---" else "green")
     comparison = answer.comparison
-    click.echo(f"{comparison.same_messages} messages are the same")
+    same = comparison.same_messages
+    click.echo("1 message is the same" if same == 1 else f"{same} messages are the same")
     if not comparison.differences:
         click.echo("nothing else differs")
     part = ""

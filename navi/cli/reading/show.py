@@ -126,12 +126,10 @@ def _shown(line: GlanceLine, *, since: float, width: int | None) -> list[str]:
     text = printable(line.text).strip()
     if line.kind in ("user", "answer", "plan"):
         title = {"plan": f"plan ({line.name})"}.get(line.kind, TITLES.get(line.kind, line.kind))
-        room = None if width is None else max(10, width - len(place) - 2)
-        said = [part if room is None else one_line(part, width=room) for part in text.splitlines()]
-        indent = " " * len(place)
+        indent = " " * (len(place) + 2)
         return [
             click.style(place, dim=True) + click.style(title, bold=True),
-            *(f"{indent}  {part}" for part in said),
+            *(_cut(f"{indent}{part.expandtabs(4)}".rstrip(), width) for part in text.splitlines()),
         ]
     took = "" if line.seconds is None else f"{line.seconds:.2f} s"
     tokens = (
@@ -149,6 +147,11 @@ def _shown(line: GlanceLine, *, since: float, width: int | None) -> list[str]:
         + click.style(front, fg=COLOURS.get(line.state))
         + (f"  {click.style(end, dim=True)}" if end else "")
     ]
+
+
+def _cut(line: str, width: int | None) -> str:
+    """A line of what was said, whose indentation says something: code, lists."""
+    return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
 
 
 def _counted(number: int, what: str) -> str:

@@ -35,6 +35,7 @@ from navi.adapters.tools.skills.folder import FolderSkills
 from navi.adapters.tools.skills.tool import SkillTools
 from navi.adapters.tools.ssh.source import SshTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
+from navi.adapters.tools.typed_tool import BUILT_IN
 from navi.bootstrap.node import sandbox_of
 from navi.bootstrap.store import Attached, attached_servers
 from navi.bootstrap.web import web_access
@@ -55,11 +56,10 @@ from navi.cli.shared.command import (
 from navi.cli.shared.model import model_of
 from navi.cli.shared.offered_tools import Offered, counted, mcp_servers, of_mcp, offered_tools
 from navi.cli.shared.running import find_running
-from navi.domain.memory.memory import Memory
 from navi.domain.vocabulary.errors import BadInput, BusUnavailable, LogUnavailable, StoreRefused
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.profiles import ProfileEntry, profile_error
-from navi.ports.tools import AllowedDescription, ToolContext, ToolDescription, UnavailableTool
+from navi.ports.tools import AllowedDescription, ToolDescription, UnavailableTool
 from navi.projections.registry import PROJECTIONS
 from navi.settings import Settings
 
@@ -353,28 +353,25 @@ async def _model(settings: Settings) -> Sequence[Finding]:
 
 
 async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
-    ports = ToolPorts(remembering=NothingRemembered(), web=web_access(settings, environment()))
     sandbox = sandbox_of(settings)
     await sandbox.find(environment().get("PATH"))
     await sandbox.prove()
     skills = FolderSkills(settings.skills_dir)
     await asyncio.to_thread(skills.look)
-    async with (
-        SshTools(settings.ssh_file, deleted=_nobody_deletes) as ssh,
-        Tools(
-            ports,
+    async with SshTools(settings.ssh_file, deleted=_nobody_deletes) as ssh:
+        sources = (CodeTools(sandbox), ssh, SkillTools(skills))
+        async with Tools(
+            ToolPorts(web=web_access(settings, environment())),
             own_tools=settings.tools_dir,
             environment=environment(),
             variables=settings.tools_env,
-            sources=(CodeTools(sandbox), ssh, SkillTools(skills)),
-        ) as tools,
-    ):
-        problems, loaded = tools.problems, tuple(tool.description for tool in tools.all())
-        left_out = {problem.file for problem in problems}
-        unavailable = [one for one in tools.unavailable() if one.name not in left_out]
+            sources=sources,
+        ) as tools:
+            problems, loaded = tools.problems, tuple(tool.description for tool in tools.all())
+            unavailable = tools.unavailable()  # also those that need what only a node has
+        missing = [one for source in sources for one in source.unavailable()]
     running = await find_running(settings)
     offered = None if running is None else await offered_tools(running.http_url)
-    missing = unavailable_findings(unavailable)
     if offered is None:
         of_servers = await _tools_of_servers(settings)
         own = None
@@ -383,13 +380,18 @@ async def _tools_and_profiles(settings: Settings) -> Sequence[Finding]:
             tools=offered.tools,
             unavailable=tuple(one for one in offered.unavailable if of_mcp(one)),
         )
-        own = [tool for tool in offered.tools if not tool.source.startswith(SOURCE)]
+        elsewhere = {one.name for one in unavailable}
+        own = [
+            tool
+            for tool in offered.tools
+            if not tool.source.startswith(SOURCE) and tool.name not in elsewhere
+        ]
     there = (*loaded, *unavailable, *of_servers.tools, *of_servers.unavailable)
     return [
         *await asyncio.to_thread(price_findings, settings.prices_file),
         *tool_findings(problems, loaded, own),
         *(() if running else variable_findings(settings.tools_env, environment())),
-        *missing,
+        *unavailable_findings(missing),
         *mcp_findings(of_servers),
         *await _profiles(settings, {one.name for one in there}),
     ]
@@ -475,7 +477,10 @@ def tool_findings(
         for p in problems
     ]
     if offered is None:
-        return findings or [Finding(name="tools", state="ok", text=f"{len(loaded)} tools")]
+        mine = sum(tool.source != BUILT_IN for tool in loaded)
+        return findings or [
+            Finding(name="tools", state="ok", text=f"{counted(mine)} of your own beside navi's")
+        ]
     broken = {problem.file for problem in problems if problem.whole}
     now = {tool.name: tool for tool in loaded}
     findings += [
@@ -515,22 +520,6 @@ def _differences(
         for source in sorted({tool.source for tool in tools}):
             names = ", ".join(sorted(tool.name for tool in tools if tool.source == source))
             yield source, f"the running navi {words.format(names)}"
-
-
-class NothingRemembered:
-    """What the memory tool is given only to be described."""
-
-    async def save(self, text: str, context: ToolContext) -> Memory:
-        """Never asked."""
-        raise NotImplementedError
-
-    async def search(self, query: str, context: ToolContext) -> Sequence[Memory]:
-        """Never asked."""
-        raise NotImplementedError
-
-    async def forget(self, memory_id: str, context: ToolContext) -> bool:
-        """Never asked."""
-        raise NotImplementedError
 
 
 class NothingAllowed:
