@@ -159,6 +159,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     if data_dir is None:
         data_dir = Path(platformdirs.user_data_dir("navi", appauthor=False))
     data_dir = data_dir.expanduser()
+    _check_path("NAVI_DATA_DIR", str(data_dir))
     return Settings(
         host=read.one("NAVI_HOST", _host, default="127.0.0.1"),
         port=read.one("NAVI_PORT", _whole(0, 65535), default=8000),
@@ -229,6 +230,13 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         navi_token=read.one("NAVI_TOKEN", _token, default=None),
         secrets=secret_values(environment),
     )
+
+
+def _check_path(name: str, path: str) -> None:
+    if len(path.splitlines()) > 1:
+        raise BadInput(name, "has a line break, and the programs of Postgres take none")
+    if any("\udc80" <= sign <= "\udcff" for sign in path):  # how Python writes such bytes
+        raise BadInput(name, "has bytes that are no UTF-8, and the addresses of servers take none")
 
 
 def _with_token(url: str | None, token: str | None) -> str | None:

@@ -11,7 +11,7 @@ import structlog
 
 from navi import __version__
 from navi.adapters.embedded.errors import DataDirectoryInUse
-from navi.adapters.embedded.nats import NatsServer
+from navi.adapters.embedded.nats import USUAL_PORT, NatsServer
 from navi.adapters.embedded.run_record import RunRecord, read_node_run
 from navi.adapters.embedded.servers import Addresses, EmbeddedServers, open_node_run
 from navi.adapters.processes.channel import Ready
@@ -65,7 +65,7 @@ async def _start_servers(settings: Settings, connections: int) -> EmbeddedServer
                 settings.data_dir,
                 postgres=settings.database_url is None,
                 nats=settings.nats_url is None,
-                nats_port=settings.nats_port,
+                nats_port=_nats_port(settings),
                 postgres_bin=settings.postgres_bin,
                 nats_bin=settings.nats_bin,
                 postgres_settings={"max_connections": str(max(connections, MOST_CONNECTIONS))},
@@ -75,6 +75,13 @@ async def _start_servers(settings: Settings, connections: int) -> EmbeddedServer
             if is_server or clock.monotonic() > deadline:
                 raise
             await asyncio.sleep(READERS_LOOK_SECONDS)
+
+
+def _nats_port(settings: Settings) -> int | None:
+    """As it was named; any where none was, and HTTP is to listen at the usual one."""
+    if settings.nats_port is None and settings.port == USUAL_PORT:
+        return 0
+    return settings.nats_port
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Settings and options that cannot be right."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -20,6 +21,13 @@ from navi.settings import read_settings
     [
         ("NAVI_PORT", "seventy", "'seventy' is not a whole number"),
         ("NAVI_PORT", "70000", "70000 is not between 0 and 65535"),
+        ("NAVI_DATA_DIR", "a\nb", "has a line break, and the programs of Postgres take none"),
+        (
+            "NAVI_DATA_DIR",
+            os.fsdecode(b"by\xffte"),
+            "has bytes that are no UTF-8, and the addresses of servers take none",
+        ),
+        ("NAVI_NATS_PORT", "8000", "8000 is the port of HTTP: name another one"),
         ("NAVI_PROCESSES", "0", "0 is not between 1 and 256"),
         ("NAVI_PROCESSES", "-1", "-1 is not between 1 and 256"),
         ("NAVI_PROCESSES", "1000", "1000 is not between 1 and 256"),
@@ -35,6 +43,9 @@ from navi.settings import read_settings
     ids=[
         "not a number",
         "too large",
+        "line break",
+        "no UTF-8",
+        "HTTP's port",
         "no process",
         "less than none",
         "too many processes",

@@ -18,6 +18,7 @@ from navi.ports.clock import Clock
 from navi.race import race
 
 READY_SECONDS = 120.0  # for a process to take work
+TELL_AGAIN_SECONDS = 5.0  # between two tries
 LEAVE_SECONDS = 30.0  # for a process to end, besides what its turns may take
 
 log = structlog.get_logger()
@@ -103,7 +104,7 @@ class Supervisor:
     Args:
         drain_seconds: what running turns have when a process is to end.
         changed: is told the processes whenever something of them has changed since the start; where
-            it raises OSError they go on, and it is told the next time.
+            it raises OSError they go on, and it is told again.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Supervisor:
         self._leave_seconds = drain_seconds + LEAVE_SECONDS
         self._changed = changed
         self._living: set[NodeProcess] = set()  # those that end are among them until they have
+        self._untold = asyncio.Event()
         self._keepers: list[asyncio.Task[None]] = []
         self._replacing: asyncio.Task[None] | None = None
 
@@ -156,6 +158,7 @@ class Supervisor:
             asyncio.create_task(self._keep(seat), name=f"keep process {seat.number}")
             for seat in self._seats
         ]
+        self._keepers.append(asyncio.create_task(self._tell_again(), name="tell again"))
         return [begun.ready for begun in found if begun.ready is not None]
 
     async def keep(self) -> None:
@@ -281,11 +284,24 @@ class Supervisor:
                 await self._end(old, succeeded=True)
         log.info("restarted", processes=len(self._seats))
 
+    # --- telling ---
+
     async def _tell(self) -> None:
         try:
             await self._changed(self.processes)
         except OSError as error:  # a full disk: commands see what was, and the service goes on
-            log.warning("processes_not_recorded", reason=str(error))
+            if not self._untold.is_set():
+                log.warning("processes_not_recorded", reason=str(error))
+            self._untold.set()
+        else:
+            self._untold.clear()
+
+    async def _tell_again(self) -> None:
+        """What could not be told, until it can."""
+        while True:
+            await self._untold.wait()
+            await asyncio.sleep(TELL_AGAIN_SECONDS)
+            await self._tell()
 
 
 async def _happened(event: asyncio.Event) -> int:

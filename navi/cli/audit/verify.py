@@ -35,6 +35,8 @@ from navi.domain.vocabulary.ids import is_uuid
 from navi.http.requests.validation import session_of
 from navi.settings import Settings
 
+WORTH_A_BAR = 100_000  # events: a second or two
+
 
 @click.command(
     epilog="\b\nExamples:\n  navi verify\n  navi verify SESSION --json\n  navi verify session.jsonl"
@@ -99,8 +101,8 @@ async def _verify_stored(settings: Settings, what: str | None, heads: Path | Non
 
 @contextmanager
 def _progress(events: int) -> Generator[Callable[[int], None]]:
-    """A bar on standard error, where that is a terminal."""
-    hidden = not sys.stderr.isatty()
+    """A bar on standard error, where that is a terminal and there is time to read one."""
+    hidden = events < WORTH_A_BAR or not sys.stderr.isatty()
     with click.progressbar(
         length=events, label="events", file=sys.stderr, hidden=hidden, show_pos=True
     ) as bar:

@@ -151,10 +151,13 @@ async def _check_address(settings: Settings) -> None:
     """Look whether one can listen, before anything is started.
 
     Raises:
+        BadInput: the embedded NATS is to listen there, too.
         CannotListen: the port is taken.
         DataDirectoryInUse: by a navi that has the very data.
         NotOurAddress: the host is not this machine's.
     """
+    if settings.nats_url is None and settings.nats_port and settings.nats_port == settings.port:
+        raise BadInput("NAVI_NATS_PORT", f"{settings.port} is the port of HTTP: name another one")
     try:
         await check_address(settings.host, settings.port)
     except CannotListen as error:
