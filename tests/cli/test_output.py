@@ -61,3 +61,17 @@ def test_no_control_character_reaches_a_terminal() -> None:
     assert printable('{"text":"a\x9b31mb\x1b[0m\x07"}') == '{"text":"a31mb[0m"}'
     assert one_line("abc", width=2) == "a…"
     assert one_line("abc", width=0) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "line"),
+    [
+        ("漢字かな", 8, "漢字かな"),
+        ("漢字かな", 7, "漢字か…"),
+        ("漢字かな", 6, "漢字…"),
+        ("a\N{COMBINING ACUTE ACCENT}bcd", 4, "a\N{COMBINING ACUTE ACCENT}bcd"),
+        ("😀😀", 3, "😀…"),
+    ],
+)
+def test_a_line_is_as_wide_as_a_terminal_draws_it(text: str, width: int, line: str) -> None:
+    assert one_line(text, width=width) == line

@@ -21,7 +21,7 @@ COMMANDS = ("/profile", "/stop", "/sessions")
 def known(command: str) -> Mapping[str, str]:
     return {
         "/profile": {"assistant": "for every day", "tutor": "explains"},
-        "": {"plan.md": "", "planets.csv": ""},
+        "": {"plan.md": "upload", "planets.csv": ""},
     }.get(command, {})
 
 
@@ -67,12 +67,16 @@ async def test_keys_become_a_message(keys: str, message: str) -> None:
     assert await sent(keys) == message
 
 
-def test_a_completion_says_what_it_stands_for() -> None:
+@pytest.mark.parametrize(
+    ("text", "word", "meaning"),
+    [("/profile t", "tutor", "explains"), ("look at plan.", "plan.md", "upload")],
+)
+def test_a_completion_says_what_it_stands_for(text: str, word: str, meaning: str) -> None:
     offered = Completions(COMMANDS, known).get_completions(
-        Document("/profile t"), CompleteEvent(completion_requested=True)
+        Document(text), CompleteEvent(completion_requested=True)
     )
 
-    assert [(one.text, one.display_meta_text) for one in offered] == [("tutor", "explains")]
+    assert [(one.text, one.display_meta_text) for one in offered] == [(word, meaning)]
 
 
 @pytest.mark.parametrize(

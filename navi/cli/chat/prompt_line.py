@@ -41,7 +41,7 @@ class Completions(Completer):
         """What may come in place of the word that is being written."""
         del complete_event
         text = document.text_before_cursor
-        meanings = self._known(text.partition(" ")[0])
+        meanings = self._known(text.partition(" ")[0] if text.startswith("/") else "")
         for word, replaced in completed(text, self._commands, self._known):
             yield Completion(word, start_position=-replaced, display_meta=meanings.get(word))
 

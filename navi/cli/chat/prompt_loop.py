@@ -39,8 +39,8 @@ HELP = """\
 /help             this
 /quit             leave (or Ctrl-D)
 
-Enter sends, Alt-Enter begins another line, Tab completes commands, what they take, and names of
-uploads. Ctrl-C stops the agent while it works, and clears the line at the prompt. What you type while it
+Enter sends, Alt-Enter begins another line, Tab completes commands, what they take, and the
+session's files. Ctrl-C stops the agent while it works, and clears the line at the prompt. What you type while it
 works stands at the next prompt, and is sent there where you pressed Enter."""
 COMMANDS = (
     *("/new", "/sessions", "/open", "/profile", "/think", "/out", "/memories"),
@@ -182,7 +182,7 @@ class _Words:
         self._by_command: dict[str, Mapping[str, str]] = {}
 
     def known(self, command: str) -> Mapping[str, str]:
-        """What a command takes, with what each is; for "" names of uploads."""
+        """What a command takes, with what each is; for "" the session's files."""
         return self._by_command.get(command, {})
 
     async def learn(self, navi: RemoteNavi, session: RemoteSession) -> None:
@@ -194,7 +194,10 @@ class _Words:
                 "/profile": profiles,
                 "/new": profiles,
                 "/open": {one.id: _said(one.name or "") for one in sessions},
-                "": {file.name: "" for file in await navi.files(session.id)},
+                "": {
+                    **dict.fromkeys(await navi.made(session.id), ""),
+                    **{file.name: "upload" for file in await navi.files(session.id)},
+                },
             }
 
 

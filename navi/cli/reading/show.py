@@ -17,7 +17,7 @@ from navi.cli.shared.command import (
     width_of_output,
 )
 from navi.cli.shared.elsewhere import opened_history
-from navi.cli.shared.printable import one_line, printable
+from navi.cli.shared.printable import cut, one_line, printable
 from navi.domain.vocabulary.errors import BadInput, LogDamaged, NotFound
 from navi.domain.vocabulary.events import TEXT_DELTA_TYPES, Envelope
 from navi.domain.vocabulary.ids import SessionId
@@ -126,10 +126,12 @@ def _shown(line: GlanceLine, *, since: float, width: int | None) -> list[str]:
     text = printable(line.text).strip()
     if line.kind in ("user", "answer", "plan"):
         title = {"plan": f"plan ({line.name})"}.get(line.kind, TITLES.get(line.kind, line.kind))
+        # Whole but for its end: what was said may be code, whose indentation counts.
         indent = " " * (len(place) + 2)
+        said = [f"{indent}{part.expandtabs(4)}".rstrip() for part in text.splitlines()]
         return [
             click.style(place, dim=True) + click.style(title, bold=True),
-            *(_cut(f"{indent}{part.expandtabs(4)}".rstrip(), width) for part in text.splitlines()),
+            *(part if width is None else cut(part, width) for part in said),
         ]
     took = "" if line.seconds is None else f"{line.seconds:.2f} s"
     tokens = (
@@ -147,11 +149,6 @@ def _shown(line: GlanceLine, *, since: float, width: int | None) -> list[str]:
         + click.style(front, fg=COLOURS.get(line.state))
         + (f"  {click.style(end, dim=True)}" if end else "")
     ]
-
-
-def _cut(line: str, width: int | None) -> str:
-    """A line of what was said, whose indentation says something: code, lists."""
-    return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
 
 
 def _counted(number: int, what: str) -> str:

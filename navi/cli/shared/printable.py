@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Mapping
+from unicodedata import combining, east_asian_width
 
 # A terminal obeys escape sequences, whoever wrote them: a file that a tool reads must not retitle
 # the window or write into the clipboard.
@@ -15,11 +16,32 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, *, width: int) -> str:
-    """The beginning of a text on one line of at most ``width`` characters."""
-    line = " ".join(printable(text).split())
-    if len(line) <= width:
+    """The beginning of a text on one line of at most ``width`` columns."""
+    return cut(" ".join(printable(text).split()), width)
+
+
+def cut(line: str, width: int) -> str:
+    """The beginning of a line, at most ``width`` columns of it; Chinese and emoji take two each."""
+    if columns(line) <= width:
         return line
-    return f"{line[: width - 1]}…" if width > 0 else ""
+    if width <= 0:
+        return ""
+    kept, room = "", width - 1
+    for character in line:
+        room -= columns(character)
+        if room < 0:
+            break
+        kept += character
+    return f"{kept}…"
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text
+    )
 
 
 def come_back(session_id: str) -> str:

@@ -72,6 +72,14 @@ class _Files(Struct, frozen=True):
     files: tuple[RemoteFile, ...]
 
 
+class _WorkspaceFile(Struct, frozen=True):
+    path: str
+
+
+class _WorkspaceFiles(Struct, frozen=True):
+    files: tuple[_WorkspaceFile, ...]
+
+
 class _Sessions(Struct, frozen=True):
     sessions: tuple[RemoteSession, ...]
 
@@ -133,6 +141,11 @@ class RemoteNavi:
     async def files(self, session_id: str) -> tuple[RemoteFile, ...]:
         """The uploads of a session."""
         return (await self.ask("GET", f"{session_path(session_id)}/files", _Files)).files
+
+    async def made(self, session_id: str) -> tuple[str, ...]:
+        """The paths of the files that tools made in a session's directory."""
+        path = f"{session_path(session_id)}/workspace"
+        return tuple(file.path for file in (await self.ask("GET", path, _WorkspaceFiles)).files)
 
     async def decide(self, session_id: str, call_id: str, decision: DecisionBody) -> None:
         """Decide on a tool call that waits."""

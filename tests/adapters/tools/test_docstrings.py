@@ -69,6 +69,7 @@ NUMPY = """Look up the weather.
         ("Parameters\n----------", "", {}),
         ("Parameters\n---\nx : int\n    It.\n\nAll else stays.", "All else stays.", {"x": "It."}),
         ("One.\n\nArgs:\n  x: It.\nMore.", "One.\n\nMore.", {"x": "It."}),
+        ("One.\n\nArgs:\n  x: It.\n\nKeyword Args:\n  y: Too.", "One.", {"x": "It.", "y": "Too."}),
     ],
 )
 def test_sections_on_parameters_are_taken_out_of_the_description(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-_GOOGLE = re.compile(r"(?:Args|Arguments|Parameters|Params):\s*")
+_GOOGLE = re.compile(r"(?:(?:Keyword )?(?:Args|Arguments)|(?:Other )?Parameters|Params):\s*")
 _GOOGLE_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)(?:\s*\(.*?\))?:\s*(?P<text>.*)")
 _NUMPY = re.compile(r"(?:Other )?Parameters\s*")
 _NUMPY_ENTRY = re.compile(r"(?P<names>\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?")
