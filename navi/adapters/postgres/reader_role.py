@@ -10,13 +10,23 @@ from typing import TypeAlias
 
 import structlog
 
-from navi.adapters.postgres.connect import OwnerPool, Pool, ReadPool, fetch, open_pool
+from navi.adapters.postgres.connect import (
+    CONNECTION_ERRORS,
+    OwnerPool,
+    Pool,
+    ReadPool,
+    connect,
+    fetch,
+    open_pool,
+)
 from navi.adapters.postgres.connection_budget import FULL
+from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.ids import Owner
 
 log = structlog.get_logger()
 
 READER_ROLE = "navi_reader"
+REMEDY = f"create role {READER_ROLE} nologin; grant {READER_ROLE} to"
 # As the log's own reads: along one index, whatever the planner thinks of a database that it does not know yet.
 PLANNER = {"enable_bitmapscan": "off"}
 
@@ -41,11 +51,29 @@ async def open_owner_pools(
         log.warning(
             "row_level_security_off",
             reason=f"the database's user may not make the role {READER_ROLE}",
-            hint=f"as a superuser: create role {READER_ROLE} nologin; grant {READER_ROLE} to <the user>; "
-            "then start navi again",
+            hint=f"as a superuser: {REMEDY} <the user>; then start navi again",
         )
         yield lambda _: pool
         return
     settings = {"role": READER_ROLE, **PLANNER}
     async with open_pool(dsn, size=size, planner=settings) as readers:
         yield lambda owner: OwnerPool(readers, owner)
+
+
+async def may_open_readers(dsn: str) -> bool:
+    """Whether reads for people would be as the role; nothing is changed.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    connection = await connect(dsn)
+    try:
+        trial = connection.transaction()
+        await trial.start()
+        opened = await connection.fetchval(_OPEN_READER)
+        await trial.rollback()
+    except CONNECTION_ERRORS as error:
+        raise LogUnavailable(f"Postgres: no answer ({type(error).__name__})") from error
+    finally:
+        connection.terminate()
+    return bool(opened)

@@ -24,6 +24,7 @@ from navi.adapters.postgres.examine import reason_of
 from navi.adapters.postgres.log.newer_sessions import newer_sessions
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
+from navi.adapters.postgres.reader_role import REMEDY, may_open_readers
 from navi.adapters.postgres.rights import examine_rights
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.sandbox.proof import OFF
@@ -237,7 +238,13 @@ async def _postgres(settings: Settings, servers: Attached) -> list[Finding]:
     migrations = await _migrations(servers)
     if migrations.state != "ok":
         return [*findings, migrations]
-    return [*findings, migrations, await _read_models(servers), await _sessions(servers)]
+    return [
+        *findings,
+        migrations,
+        await _row_security(servers),
+        await _read_models(servers),
+        await _sessions(servers),
+    ]
 
 
 def place_of(setting: str, value: str | None, *, given: bool | None) -> str:
@@ -270,6 +277,19 @@ async def _migrations(servers: Attached) -> Finding:
         return Finding(name="migrations", state="ok", text="all applied")
     text = f"{', '.join(missing)} will be applied by `navi serve` or `navi migrate`"
     return Finding(name="migrations", state="warn", text=text)
+
+
+async def _row_security(servers: Attached) -> Finding:
+    try:
+        is_on = await may_open_readers(servers.database_url)
+    except LogUnavailable as error:
+        return Finding(name="row security", state="fail", text=str(error))
+    if is_on:
+        return Finding(name="row security", state="ok", text="shows each user their own rows alone")
+    text = (
+        f"is off, since there is no role for it: as a superuser: {REMEDY} the user of DATABASE_URL"
+    )
+    return Finding(name="row security", state="warn", text=text)
 
 
 async def _read_models(servers: Attached) -> Finding:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from navi.adapters.postgres.examine import reason_of
 from navi.adapters.postgres.migrate import migrate
+from navi.adapters.postgres.reader_role import may_open_readers
 from navi.adapters.postgres.rights import Rights
 from navi.domain.vocabulary.errors import LogUnavailable, StoreRefused
 
@@ -113,6 +114,9 @@ async def test_who_may_create_where_pgvector_is_needs_no_more(empty_database: st
             await connection.close()
 
         assert len(await migrate(user)) > 1
+        # But not that reads of people are bounded by row-level security.
+        assert await may_open_readers(user) is False
+        assert await may_open_readers(empty_database) is True
 
 
 async def test_a_pgvector_that_is_not_found_is_told_before_anything_is_made(
