@@ -90,7 +90,7 @@ def try_file(
 
     Raises:
         AssertionError: something comes out another way than it was recorded; the message says what.
-        BadInput: a tool file cannot be loaded, there is no such profile, or it is not the export of one session.
+        BadInput: a tool cannot be offered, there is no such profile, or it is not the export of one session.
     """
     given = dict(environment or {})
     trial = asyncio.run(
@@ -103,6 +103,8 @@ def try_file(
             variables=tuple(given),
         )
     )
+    if trial.left_out:  # a call of it would not have been tried
+        raise BadInput("tools", "; ".join(trial.left_out))
     if trial.differences:
         raise AssertionError("\n".join(trial_lines(trial)))
 

@@ -2,13 +2,16 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 from structlog.testing import capture_logs
 
 from navi.adapters.tools.own_tools.pool import ToolTimeouts
+from navi.adapters.tools.own_tools.results import as_text
 from navi.adapters.tools.own_tools.wire import LoadProblem
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.domain.vocabulary.events import Json, JsonObject
@@ -117,6 +120,20 @@ async def test_arguments_come_as_the_types_they_are_declared_with(
     result = await run(tools, "forecast", tmp_path, place={"city": "Delft"}, extra={"x": 1.5})
 
     assert result == ToolResult(outcome="ok", output="Delft NL 1 C ['a'] {'x': 1.5} None")
+
+
+def test_a_dataclass_that_came_as_an_argument_is_whole_in_a_result() -> None:
+    @dataclass
+    class Place:
+        city: str
+        country: str = "NL"
+        _known: bool = False
+
+    came = msgspec.convert({"city": "Delft"}, Place)
+
+    assert as_text({"places": [came, Place("Gent", "BE")]}) == (
+        '{"places":[{"city":"Delft","country":"NL"},{"city":"Gent","country":"BE"}]}'
+    )
 
 
 async def test_arguments_that_do_not_fit_are_named(tools: Tools, tmp_path: Path) -> None:

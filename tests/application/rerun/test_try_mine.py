@@ -1,5 +1,6 @@
 """Own tools and rules are tried on the calls of a recorded session, without a model."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -94,6 +95,8 @@ async def test_a_function_that_cannot_be_offered_is_named_and_hinders_nobody(min
     assert trial.left_out == (
         "mine.py: other: *names cannot be described to a model; name each parameter",
     )
+    with pytest.raises(BadInput, match="other"):
+        await asyncio.to_thread(try_file, EVERYTHING, tools=mine / "tools")
 
 
 def test_every_tool_call_of_a_recording_is_found() -> None:

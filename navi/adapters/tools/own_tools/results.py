@@ -1,5 +1,9 @@
 """What a tool returned, as the model reads it."""
 
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import cast
+
 import msgspec
 
 
@@ -19,9 +23,26 @@ def as_text(result: object) -> str:
     if kind in (bytes, bytearray, memoryview):
         raise NotJson(_expected(kind.__name__, "decode them"))
     try:
-        return msgspec.json.encode(result).decode()
+        return msgspec.json.encode(_whole(result)).decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise NotJson(_expected(kind.__name__, str(error))) from error
+
+
+def _whole(value: object) -> object:
+    """A value with what dataclasses in it left to their defaults.
+
+    msgspec makes one from arguments without setting these, and then leaves them out of its JSON.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [one.name for one in dataclasses.fields(value) if not one.name.startswith("_")]
+        return {name: _whole(getattr(value, name)) for name in names}
+    match value:
+        case dict():
+            return {key: _whole(item) for key, item in cast(Mapping[object, object], value).items()}
+        case list() | tuple():
+            return [_whole(item) for item in cast(Sequence[object], value)]
+        case _:
+            return value
 
 
 def _expected(kind: str, why: str) -> str:
