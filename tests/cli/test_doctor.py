@@ -14,6 +14,7 @@ from navi.cli.service.doctor import (
     profile_findings,
     tool_findings,
 )
+from navi.cli.service.doctor_log import signed_finding
 from navi.cli.shared.offered_tools import McpServerStatus, Offered, mcp_servers
 from navi.domain.agent.profile import Profile
 from navi.ports.profiles import ProfileEntry
@@ -143,3 +144,10 @@ def test_a_server_of_ones_own_is_not_called_embedded(
     value: str | None, given: bool | None, place: str
 ) -> None:
     assert place_of("NATS_URL", value, given=given) == place
+
+
+def test_a_long_log_of_which_nothing_is_signed_here_is_told() -> None:
+    few, many = signed_finding(None, [3]), signed_finding(None, [20_000, 1])
+
+    assert (few.state, many.state) == ("ok", "warn")
+    assert "none of its 20,001 events" in many.text

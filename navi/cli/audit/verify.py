@@ -10,9 +10,10 @@ import click
 
 from navi.adapters.files.export_file import lines_of
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
-from navi.adapters.files.heads_file import all_heads, heads_of
+from navi.adapters.files.heads_file import all_heads, heads_of, last_head
 from navi.adapters.signing import known_keys, open_signer
 from navi.adapters.signing import verify_signature as verify_signature
+from navi.application.audit.restored import is_restored
 from navi.application.audit.verify_log import verify_log, verify_session
 from navi.bootstrap.store import attached_store
 from navi.bootstrap.verification import looking
@@ -92,7 +93,17 @@ async def _verify_stored(settings: Settings, what: str | None, heads: Path | Non
             )
         if what is None:
             look = looking(store.database_url, store.log, _progress)
-            return await verify_log(store.log, signed, texts=store.texts, look=look)
+            verdict = await verify_log(store.log, signed, texts=store.texts, look=look)
+            last = await asyncio.to_thread(
+                last_head, heads or settings.data_dir / HEADS_FILE, store.log.log_id
+            )
+            if not verdict.ok and last is not None and await is_restored(store.log, last[0]):
+                click.echo(
+                    "navi: it is as if an older state had been put back; if one was, `navi restored` "
+                    "acknowledges it",
+                    err=True,
+                )
+            return verdict
         session_id = session_of(what)
         if await store.log.head(session_id) == 0 and not signed.knows(session_id):
             raise NotFound(f"no session {session_id}")

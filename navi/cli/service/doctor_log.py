@@ -12,6 +12,7 @@ from navi.bootstrap.log_ports import relay_stream
 from navi.bootstrap.shared_files import not_shared
 from navi.bootstrap.store import Attached, Store, store_on
 from navi.cli.service.finding import Finding
+from navi.domain.log.heads import SignedHead
 from navi.domain.log.subjects import format_position
 from navi.domain.vocabulary.errors import BusUnavailable, LogUnavailable, NaviError, StreamRefused
 from navi.settings import Settings
@@ -37,10 +38,8 @@ async def log_findings(settings: Settings, servers: Attached) -> list[Finding]:
 async def _heads(settings: Settings, store: Store) -> Finding:
     # Not by the journal itself, which would mend the file under a navi that writes to it.
     last = await asyncio.to_thread(last_head, settings.data_dir / HEADS_FILE, store.log.log_id)
-    if last is None:
-        return Finding(name="heads", state="ok", text="nothing of this log is signed here yet")
-    head, _ = last
-    if await is_restored(store.log, head):
+    head = None if last is None else last[0]
+    if head is not None and await is_restored(store.log, head):
         text = (
             f"the log is not the one that was signed at {head.at}: an older state of the database was "
             "put back, and nothing is signed any more. `navi restored` acknowledges it"
@@ -50,9 +49,28 @@ async def _heads(settings: Settings, store: Store) -> Finding:
         (await store.log.read_all(number, after=0, limit=1)).head
         for number in range(store.log.partitions)
     ]
-    signed = sum(min(head.positions.get(str(n), 0), end) for n, end in enumerate(ends))
-    behind = sum(ends) - signed
-    text = f"signed up to {head.at}, {behind:,} events since"
+    return signed_finding(head, ends)
+
+
+def signed_finding(head: SignedHead | None, ends: Sequence[int]) -> Finding:
+    """How far the log is signed.
+
+    Args:
+        head: the last line of it in the data directory.
+        ends: the last position of each partition.
+    """
+    if head is None:
+        text = "nothing of this log is signed here yet"
+        behind = sum(ends)
+        if behind > UNSIGNED:
+            text = (
+                f"none of its {behind:,} events is signed in this data directory: another node does, or "
+                "heads.jsonl is gone"
+            )
+    else:
+        signed = sum(min(head.positions.get(str(n), 0), end) for n, end in enumerate(ends))
+        behind = sum(ends) - signed
+        text = f"signed up to {head.at}, {behind:,} events since"
     return Finding(name="heads", state="warn" if behind > UNSIGNED else "ok", text=text)
 
 

@@ -11,6 +11,7 @@ from navi import __version__
 from navi.adapters.embedded.nats_readers import Served, read_served
 from navi.adapters.embedded.run_record import ProcessRecord, RunRecord, read_run
 from navi.adapters.llm.servers import Known
+from navi.bootstrap.store import log_is_elsewhere
 from navi.cli.shared.command import (
     HOLDS,
     CommandFailed,
@@ -27,6 +28,7 @@ from navi.cli.shared.printable import one_line
 from navi.cli.shared.running import find_running, version_at
 from navi.settings import Settings
 
+NOT_RUNNING = "embedded, not running"
 MAX_LINE = 400  # characters: servers may say much
 _PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):[^@/]*@")
 
@@ -88,7 +90,8 @@ async def _status(settings: Settings, *, as_json: bool) -> int:
         readers = await asyncio.to_thread(read_served, settings.data_dir)
         nats = await asyncio.to_thread(_shown_nats, settings, found.nats_url)
         served = () if readers is None or not found.running else (readers,)
-        _print_status(found, model, nats, served)
+        elsewhere = await asyncio.to_thread(log_is_elsewhere, settings)
+        _print_status(found, model, nats, served, elsewhere=elsewhere)
     return HOLDS
 
 
@@ -158,15 +161,19 @@ async def _model(settings: Settings, record: RunRecord | None) -> Model:
     return Model(backend=record.model_backend, name=record.model_name, known=known)
 
 
-def _print_status(found: Status, model: Model, nats: str | None, served: Sequence[Served]) -> None:
+def _print_status(
+    found: Status, model: Model, nats: str | None, served: Sequence[Served], *, elsewhere: bool
+) -> None:
+    postgres_away = "your own: DATABASE_URL is not set" if elsewhere else NOT_RUNNING
+    nats_away = "your own where NATS_URL is not set, else not running" if elsewhere else NOT_RUNNING
     lines = (
         ("navi", f"{found.version}, {'running' if found.running else 'not running'}"),
         ("chat", found.http_url or "start it with `navi serve`"),
         ("model", model.words),
         *(("", text) for text in (model.window_words, model.slots_words) if text is not None),
         ("data", found.data_dir),
-        ("Postgres", without_password(found.database_url) or "embedded, not running"),
-        ("NATS", nats or "embedded, not running"),
+        ("Postgres", without_password(found.database_url) or postgres_away),
+        ("NATS", nats or nats_away),
         *(("", f"{readers.url}  for the keys of navi tokens add --nats") for readers in served),
         *(("process", _of_process(one)) for one in found.processes),
         *(("MCP", text) for server in found.mcp_servers for text in _of_server(server)),
