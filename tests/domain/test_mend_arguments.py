@@ -20,6 +20,7 @@ SCHEMA: dict[str, Any] = {
         "names": {"type": "array", "items": {"type": "string"}},
         "options": {"$ref": "#/$defs/Options"},
         "path": {"type": "string", "maxLength": 20},
+        "prices": {"type": "object", "additionalProperties": {"type": "number"}},
     },
     "required": ["action"],
     "additionalProperties": False,
@@ -39,6 +40,10 @@ LIST = {"action": "list"}
         ({**LIST, "names": '["a", "b"]'}, {**LIST, "names": ["a", "b"]}),
         ({**LIST, "names": ["a", 1]}, {**LIST, "names": ["a", "1"]}),
         ({**LIST, "options": '{"size": "3"}'}, {**LIST, "options": {"size": 3}}),
+        (
+            {**LIST, "prices": {"tea": "2.5", "milk": 1}},
+            {**LIST, "prices": {"tea": 2.5, "milk": 1}},
+        ),
         ({**LIST, "path": None}, LIST),
         ({**LIST, "path": 7}, {**LIST, "path": "7"}),
         ({"action": "LIST"}, LIST),

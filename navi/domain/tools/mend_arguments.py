@@ -142,10 +142,11 @@ def _inside(value: Json, schema: JsonObject, root: Schema, depth: int) -> Json:
     if not isinstance(value, dict):
         return value
     properties = cast(JsonObject, schema.get("properties", {}))
+    others = schema.get("additionalProperties", True)
     required = schema.get("required", ())
     whole = cast(JsonObject, value)
     return {
-        name: _coerced(item, properties.get(name, True), root, depth + 1)
+        name: _coerced(item, properties.get(name, others), root, depth + 1)
         for name, item in whole.items()
         if item is not None
         or name in required

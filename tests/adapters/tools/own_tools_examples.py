@@ -209,6 +209,10 @@ async def strange() -> object:
 
 async def raw() -> bytes:
     return b"x"
+
+
+async def forgotten():
+    return asyncio.sleep(0)
 """
 
 BROKEN = {

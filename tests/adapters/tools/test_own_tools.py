@@ -283,7 +283,12 @@ async def test_whatever_a_tool_does_its_call_has_a_clear_result(
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("circular", "list: "), ("strange", "type object"), ("raw", "bytes: decode them")],
+    [
+        ("circular", "list: "),
+        ("strange", "type object"),
+        ("raw", "bytes: decode them"),
+        ("forgotten", "coroutine: it was not awaited"),
+    ],
 )
 async def test_a_result_that_is_neither_text_nor_json_is_an_error_that_says_what_was_expected(
     tools: Tools, tmp_path: Path, name: str, why: str

@@ -1,6 +1,7 @@
 """What a tool returned, as the model reads it."""
 
 import dataclasses
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -22,6 +23,9 @@ def as_text(result: object) -> str:
     kind = type(result)
     if kind in (bytes, bytearray, memoryview):
         raise NotJson(_expected(kind.__name__, "decode them"))
+    if inspect.iscoroutine(result):
+        result.close()  # else Python warns of it in the log, at some later call
+        raise NotJson(_expected(kind.__name__, "it was not awaited"))
     try:
         return msgspec.json.encode(_whole(result)).decode()
     except (TypeError, ValueError, RecursionError) as error:
