@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from navi.adapters.embedded.errors import NoCluster
+from navi.adapters.embedded.lock import is_held
 from navi.adapters.embedded.run_record import read_node_run
 from navi.adapters.embedded.servers import has_cluster, open_or_attach
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
@@ -206,5 +207,9 @@ async def attached_servers(settings: Settings, *, nats: bool) -> AsyncGenerator[
 
 
 def log_is_elsewhere(settings: Settings) -> bool:
-    """Whether a log was signed here, and there is no embedded Postgres that has it."""
-    return (settings.data_dir / HEADS_FILE).exists() and not has_cluster(settings.data_dir)
+    """Whether a log was signed here that no embedded Postgres has, and no navi runs that could say where it is."""
+    return (
+        (settings.data_dir / HEADS_FILE).exists()
+        and not has_cluster(settings.data_dir)
+        and not is_held(settings.data_dir)
+    )

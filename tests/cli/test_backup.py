@@ -1,13 +1,18 @@
 """What is no backup: of a navi that is not there."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from navi.adapters.embedded.lock import DirectoryLock
+from navi.adapters.embedded.run_record import RunRecord, record_run
 from navi.adapters.postgres.prepare import is_empty
+from navi.bootstrap.store import attached_servers
 from navi.cli import main
+from navi.settings import read_settings
 from tests.support.servers import PostgresServer
 
 
@@ -55,3 +60,19 @@ async def test_a_database_without_a_log_is_not_made_one_to_be_backed_up(
     assert list(tmp_path.iterdir()) == []
     assert await is_empty(dsn)
     await postgres_server.drop_database(dsn)
+
+
+async def test_a_navi_that_runs_names_the_postgres_that_it_was_given(
+    tmp_path: Path, database: str
+) -> None:
+    (tmp_path / "heads.jsonl").touch()
+    lock = await asyncio.to_thread(DirectoryLock.acquire, tmp_path)  # its NATS is embedded
+    assert lock is not None
+    run = RunRecord(pid=os.getpid(), database_url=database)
+    await asyncio.to_thread(record_run, tmp_path, run)
+
+    settings = read_settings({"NAVI_DATA_DIR": str(tmp_path)})
+    async with attached_servers(settings, nats=False) as servers:
+        assert (servers.database_url, servers.is_own) == (database, False)
+
+    lock.release()

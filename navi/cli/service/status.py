@@ -165,7 +165,9 @@ def _print_status(
     found: Status, model: Model, nats: str | None, served: Sequence[Served], *, elsewhere: bool
 ) -> None:
     postgres_away = "your own: DATABASE_URL is not set" if elsewhere else NOT_RUNNING
-    nats_away = "your own where NATS_URL is not set, else not running" if elsewhere else NOT_RUNNING
+    nats_away = (
+        "your own: NATS_URL is not set, or embedded and not running" if elsewhere else NOT_RUNNING
+    )
     lines = (
         ("navi", f"{found.version}, {'running' if found.running else 'not running'}"),
         ("chat", found.http_url or "start it with `navi serve`"),
