@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
@@ -23,7 +24,7 @@ from msgspec import Struct, structs, to_builtins
 
 from bench.measure import in_turns, ratios
 from bench.servers import new_id, open_store
-from bench.workload import AT, EVENTS, whole_turn
+from bench.workload import EVENTS, whole_turn
 from navi.application.audit.verify_log import verify_session
 from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.events import (
@@ -177,7 +178,8 @@ def _worded(event: AgentEvent, words: Words, alone: str) -> AgentEvent:
 
 
 def _new(event: AgentEvent, turn_id: TurnId | None) -> NewEvent:
-    return NewEvent(id=EventId(new_id()), at=AT, turn_id=turn_id, subagent_id=None, event=event)
+    at = datetime.now(UTC)
+    return NewEvent(id=EventId(new_id()), at=at, turn_id=turn_id, subagent_id=None, event=event)
 
 
 # --- what takes how long, in milliseconds ---

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from navi.domain.log.hash_chain import SALT_BYTES, digest_of, header_end, link
+from navi.domain.log.hash_chain import SALT_BYTES, Links, digest_of
 from navi.domain.vocabulary.errors import BadInput, EventTooLarge
 from navi.domain.vocabulary.event_codec import (
     MAX_ENVELOPE_BYTES,
@@ -63,12 +63,20 @@ def hashes_of(
 ) -> list[bytes]:
     """The hash of each event, the first following ``previous``."""
     hashes: list[bytes] = []
-    place, end = None, ""
+    links = Links()
     for seq, event in enumerate(events, expected + 1):
-        here = (event.at, event.turn_id, event.subagent_id)
-        if here != place:
-            place, end = here, header_end(*here)
-        previous = link(previous, session_id, seq, event.id, event.type, event.v, end, event.digest)
+        previous = links.next(
+            previous,
+            session_id,
+            seq,
+            event.id,
+            event.type,
+            event.v,
+            event.at,
+            event.turn_id,
+            event.subagent_id,
+            event.digest,
+        )
         hashes.append(previous)
     return hashes
 

@@ -1,12 +1,14 @@
 """Look through a long log in several processes: verifying it takes the processor, not the disk."""
 
 import asyncio
+import gc
 import signal
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, aclosing
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing
 from multiprocessing import get_context
+from multiprocessing.util import Finalize
 
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.processes.cores import usable_cores
@@ -67,7 +69,10 @@ def looking(database_url: str, log: PostgresEventLog, progress: Progress) -> Loo
     return look
 
 
-_given: tuple[str, Sought] | None = None  # in a process of the pool
+# --- in a process of the pool ---
+
+_given: tuple[str, Sought] | None = None
+_opened: tuple[asyncio.Runner, PostgresEventLog] | None = None
 
 
 def _pool(processes: int, database_url: str, sought: Sought) -> ProcessPoolExecutor:
@@ -78,16 +83,30 @@ def _pool(processes: int, database_url: str, sought: Sought) -> ProcessPoolExecu
 def _begin(database_url: str, sought: Sought) -> None:
     global _given  # noqa: PLW0603 - a process of the pool is given it once, not with each stretch
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all: the command ends the pool
+    gc.disable()  # rows hold no cycles, and are looked at by the million
     _given = (database_url, sought)
 
 
 def _look(stretch: Stretch) -> Found:
     assert _given is not None  # noqa: S101 - the initializer has run
-    return asyncio.run(_look_through(*_given, stretch))
+    _, sought = _given
+    runner, log = _open_log()
+    return runner.run(look_through(log, stretch, sought))
 
 
-async def _look_through(database_url: str, sought: Sought, stretch: Stretch) -> Found:
-    async with PostgresEventLog.open(
-        database_url, partitions=1, allow_unsafe_durability=True
-    ) as log:
-        return await look_through(log, stretch, sought)
+def _open_log() -> tuple[asyncio.Runner, PostgresEventLog]:
+    """The log, opened with the first stretch and closed with the process."""
+    global _opened  # noqa: PLW0603 - likewise
+    if _opened is None:
+        assert _given is not None  # noqa: S101 - likewise
+        database_url, _ = _given
+        runner, stack = asyncio.Runner(), AsyncExitStack()
+        opening = PostgresEventLog.open(database_url, allow_unsafe_durability=True)
+        _opened = runner, runner.run(stack.enter_async_context(opening))
+        Finalize(None, _close, args=(runner, stack), exitpriority=0)
+    return _opened
+
+
+def _close(runner: asyncio.Runner, stack: AsyncExitStack) -> None:
+    with runner:
+        runner.run(stack.aclose())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from navi.domain.log.hash_chain import GENESIS, digest_of, hash_of, verify_chain
+from navi.domain.log.hash_chain import GENESIS, Links, digest_of, hash_of, verify_chain
 from navi.domain.vocabulary.ids import EventId, Owner, SessionId
 from navi.ports.event_log import Recorded
 
@@ -54,6 +54,39 @@ def rows_of(*payloads: bytes, name: str = "text_delta") -> list[Recorded]:
             )
         )
     return rows
+
+
+def test_what_events_have_in_common_and_what_not_is_in_each_hash() -> None:
+    other, turn = SessionId("01990000-0000-7000-8000-00000000000f"), "turn"
+    later = AT.replace(second=1)
+    headers = [
+        (SESSION, AT, None, None),
+        (SESSION, AT, turn, None),
+        (SESSION, AT, None, turn),
+        (other, AT, None, turn),
+        (other, later, None, None),
+        (SESSION, later, turn, "subagent"),
+        (SESSION, AT, turn, "subagent"),
+    ]
+    links, digest = Links(), bytes(32)
+    for session_id, at, turn_id, subagent_id in [*headers, *reversed(headers)]:
+        for name, v in (("text_delta", 1), ("text_delta", 2), ("größe", 1)):
+            made = links.next(
+                GENESIS, session_id, 1, "id", name, v, at, turn_id, subagent_id, digest
+            )
+            alone = hash_of(
+                GENESIS,
+                session_id=session_id,
+                seq=1,
+                id="id",
+                type=name,
+                v=v,
+                at=at,
+                turn_id=turn_id,
+                subagent_id=subagent_id,
+                digest=digest,
+            )
+            assert made == alone
 
 
 def test_a_hash_is_computed_as_it_is_written_down() -> None:

@@ -9,6 +9,7 @@ it, so that a session can be imported anywhere. The first event follows 32 zero 
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Protocol
 
@@ -68,34 +69,58 @@ def hash_of(
     digest: bytes,
 ) -> bytes:
     """The link of an event to the one before it, 32 bytes."""
-    end = header_end(at, turn_id, subagent_id)
-    return link(previous, session_id, seq, id, type, v, end, digest)
+    return Links().next(previous, session_id, seq, id, type, v, at, turn_id, subagent_id, digest)
 
 
-def header_end(at: datetime, turn_id: str | None, subagent_id: str | None) -> str:
-    """The end of a header, which events that are appended together have in common."""
-    moment, turn, subagent = format_at(at), turn_id or "", subagent_id or ""
-    return f"{len(moment)}:{moment},{len(turn)}:{turn},{len(subagent)}:{subagent},"
+class Links:
+    """``hash_of`` for events that come after one another: what they have in common is written once."""
+
+    __slots__ = ("_at", "_moment", "_place", "_session", "_session_id", "_subagent_id", "_turn_id")
+
+    def __init__(self) -> None:
+        self._session_id: str = ""
+        self._turn_id: str = ""
+        self._subagent_id: str = ""
+        self._at: datetime | None = None
+        self._session = self._moment = ""
+        self._place = "0:,0:,"
+
+    def next(
+        self,
+        previous: bytes,
+        session_id: str,
+        seq: int,
+        id: str,  # noqa: A002 - the contract's own name for it
+        type: str,  # noqa: A002 - likewise
+        v: int,
+        at: datetime,
+        turn_id: str | None,
+        subagent_id: str | None,
+        digest: bytes,
+    ) -> bytes:
+        """The link of the next event to the one before it."""
+        if session_id != self._session_id:
+            self._session_id, self._session = session_id, f"{len(session_id)}:{session_id},"
+        if at is not self._at:
+            moment = format_at(at)
+            self._at, self._moment = at, f"{len(moment)}:{moment},"
+        turn, subagent = turn_id or "", subagent_id or ""
+        if turn != self._turn_id or subagent != self._subagent_id:
+            self._turn_id, self._subagent_id = turn, subagent
+            self._place = f"{len(turn)}:{turn},{len(subagent)}:{subagent},"
+        number = str(seq)
+        header = (
+            f"{self._session}{len(number)}:{number},{len(id)}:{id},{_kind(type, v)}"
+            f"{self._moment}{self._place}"
+        )
+        return sha256(previous + header.encode() + digest).digest()
 
 
-def link(
-    previous: bytes,
-    session_id: str,
-    seq: int,
-    id: str,  # noqa: A002 - the contract's own name for it
-    type: str,  # noqa: A002 - likewise
-    v: int,
-    end: str,
-    digest: bytes,
-) -> bytes:
-    """As ``hash_of``, with the end of the header as ``header_end`` gives it."""
-    number, version = str(seq), str(v)
-    width = len(type) if type.isascii() else len(type.encode())
-    header = (
-        f"{len(session_id)}:{session_id},{len(number)}:{number},{len(id)}:{id},{width}:{type},"
-        f"{len(version)}:{version},{end}"
-    )
-    return sha256(b"%b%b%b" % (previous, header.encode(), digest)).digest()
+@lru_cache(maxsize=256)
+def _kind(type: str, v: int) -> str:  # noqa: A002 - the contract's own name for it
+    """Type and version in a header."""
+    version = str(v)
+    return f"{len(type.encode())}:{type},{len(version)}:{version},"
 
 
 def verify_chain(
@@ -108,31 +133,33 @@ def verify_chain(
         after: seq of the event before the first of them, so that a session can be checked in pages.
         previous: hash of that event.
     """
+    links = Links()
     for row in rows:
-        if row.seq > after + 1:
+        seq, digest, hash_, salt = row.seq, row.digest, row.hash, row.salt
+        if seq > after + 1:
             yield after + 1, f"seq {after + 1} is missing"
-        elif row.seq <= after:
-            yield row.seq, f"it stands behind seq {after}"
-        elif row.hash != hash_of(
+        elif seq <= after:
+            yield seq, f"it stands behind seq {after}"
+        elif hash_ != links.next(
             previous,
-            session_id=row.session_id,
-            seq=row.seq,
-            id=row.id,
-            type=row.type,
-            v=row.v,
-            at=row.at,
-            turn_id=row.turn_id,
-            subagent_id=row.subagent_id,
-            digest=row.digest,
+            row.session_id,
+            seq,
+            row.id,
+            row.type,
+            row.v,
+            row.at,
+            row.turn_id,
+            row.subagent_id,
+            digest,
         ):
-            yield row.seq, "the hash does not follow from the event before and the header"
-        if row.salt is None:
+            yield seq, "the hash does not follow from the event before and the header"
+        if salt is None:
             # Nothing ties such data to what was written, so they may hold no words.
             if not is_without_words(row.type, row.data):
-                yield row.seq, "the data are not what an erasure leaves"
-        elif digest_of(row.salt, row.data) != row.digest and not _is_pruned(row):
-            yield row.seq, "the data is not what was written"
-        after, previous = row.seq, row.hash
+                yield seq, "the data are not what an erasure leaves"
+        elif digest_of(salt, row.data) != digest and not _is_pruned(row):
+            yield seq, "the data is not what was written"
+        after, previous = seq, hash_
 
 
 def _is_pruned(row: Link) -> bool:

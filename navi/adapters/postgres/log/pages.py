@@ -120,13 +120,13 @@ def row_of(row: asyncpg.Record) -> Recorded:
         partition=partition,
         position=position,
         owner=owner,
-        session_id=str(session_id),  # pyright: ignore[reportArgumentType] - a NewType, from the log
+        session_id=session_id,
         seq=seq,
-        id=str(event_id),  # pyright: ignore[reportArgumentType] - likewise
+        id=event_id,
         type=name,
         v=v,
         at=at,
-        turn_id=None if turn_id is None else str(turn_id),  # pyright: ignore[reportArgumentType]
+        turn_id=turn_id,
         subagent_id=subagent_id,
         data=data,
         salt=salt,

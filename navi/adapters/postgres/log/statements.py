@@ -3,9 +3,10 @@
 ``$`` parameters are positional; rows are read by the names in ``COLUMNS``.
 """
 
+# Ids as text: asyncpg makes an object of each UUID, which takes longer than the rest of the row.
 COLUMNS = """
-    e.partition, e.position, s.owner, e.session_id, e.seq, e.id, e.type, e.v, e.at,
-    e.turn_id, e.subagent_id, e.data, e.salt, e.digest, e.hash"""
+    e.partition, e.position, s.owner, e.session_id::text, e.seq, e.id::text, e.type, e.v, e.at,
+    e.turn_id::text, e.subagent_id, e.data, e.salt, e.digest, e.hash"""
 
 _DELTAS = "('text_delta', 'thinking_delta', 'tool_output_delta', 'model_waiting')"
 
