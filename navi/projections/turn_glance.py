@@ -232,8 +232,8 @@ class _Turn:
             line.text = self._arguments(done.call_id)
         else:
             line.seconds = done.duration_ms / 1000 or line.seconds
-        if done.outcome != "ok":
-            line.text = " ".join(part for part in (line.text, done.output) if part)
+        if done.outcome != "ok":  # why stands in front: a line may be cut
+            line.text = " · ".join(part for part in (done.output, line.text) if part)
 
     def _arguments(self, call_id: CallId) -> str:
         call = self._calls.get(call_id)
