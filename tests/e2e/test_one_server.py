@@ -204,6 +204,7 @@ async def test_the_doctor_finds_nothing_wrong(navi: NaviProcess) -> None:
             "pgvector": "ok",
             "durability": "ok",
             "migrations": "ok",
+            "row security": "ok",
             "read models": "ok",
             "sessions": "ok",
             "rights": "ok",
