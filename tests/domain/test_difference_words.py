@@ -37,6 +37,7 @@ def test_fields_are_told_by_name_and_texts_in_place_of_their_hashes() -> None:
         "- model: a",
         "+ more: [1]",
     ]
+    assert field_lines(before, after, ["system_sha256", "model"], width=80) == ["- model: a"]
 
 
 def test_an_event_is_told_without_what_is_empty() -> None:

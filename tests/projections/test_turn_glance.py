@@ -73,7 +73,7 @@ def test_a_turn_shows_what_was_said_and_each_call_and_tool_with_its_outcome(
         "    13     +0.02 s  model demo  ok  0.11 s  1,026 + 4  calls filesystem, filesystem, todo…",
         "    18     +0.08 s  model demo  ok  0.12 s  1,093 + 5  memory",
         '    22     +0.17 s  tool filesystem  ok  0.00 s  {"action":"write","path":"a.txt","conten…',
-        '    26     +0.21 s  tool filesystem  error  0.00 s  nowhere.txt: No such file or director…',
+        "    26     +0.21 s  tool filesystem  error  0.00 s  nowhere.txt: No such file or director…",
         '    28     +0.23 s  tool todo  ok  0.00 s  {"action":"set","items":[{"text":"look"},{"tex…',
         "    31     +0.25 s  tool no_such_tool  error  0.00 s  There is no tool 'no_such_tool' for…",
         "    33     +0.26 s  model demo  ok  0.92 s  1,344 + 39",

@@ -22,10 +22,13 @@ def field_lines(
 
     Args:
         width: characters that a line may have; what is longer is cut around the first difference.
-        texts: by hash; where a field holds one, the text stands there in its place.
+        texts: by hash; where a field holds one, the text stands there in its place. Without them such
+            fields have no lines: two hashes say nothing.
     """
     lines: list[str] = []
     for name in fields:
+        if texts is None and name.endswith(HASH):
+            continue
         label = name.removesuffix(HASH)
         room = width - len(label) - 4
         cut = excerpts(
