@@ -1,4 +1,4 @@
-"""How many connections to Postgres each node may open where several share a server."""
+"""How many connections to Postgres each node may open."""
 
 from msgspec import Struct
 
@@ -43,6 +43,22 @@ class Budget(Struct, frozen=True, kw_only=True):
             f"{self.nodes} nodes need {self.needed(LEAST)} connections to Postgres, and it allows "
             f"{allowed}: fewer processes, or a larger limit there",
         )
+
+
+def pool_size_alone(allowed: int, *, partitions: int) -> int:
+    """The size of the pools of a single node, which leaves room for commands where there is enough.
+
+    Raises:
+        BadInput: not even the least fits.
+    """
+    others = partitions + OTHERS
+    least = POOLS * LEAST + others
+    if allowed < least:
+        raise BadInput(
+            "DATABASE_URL",
+            f"a node needs {least} connections, and Postgres allows its user {allowed}",
+        )
+    return max(LEAST, min(FULL, (allowed - COMMANDS - others) // POOLS))
 
 
 async def allowed_connections(dsn: str) -> int:

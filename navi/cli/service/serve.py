@@ -10,9 +10,11 @@ import structlog
 from navi.adapters.embedded.errors import DataDirectoryInUse
 from navi.adapters.embedded.run_record import read_run
 from navi.adapters.nats.examine import examine as examine_nats
+from navi.adapters.postgres.connection_budget import allowed_connections, pool_size_alone
 from navi.adapters.postgres.examine import examine, name_of, reason_of
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.nats_readers import serving_nats_readers
+from navi.bootstrap.node import ALONE, NodeSeat
 from navi.bootstrap.processes import count_of, open_service
 from navi.bootstrap.servers import (
     addresses_of,
@@ -102,6 +104,11 @@ async def _run(settings: Settings, ending: Ending, environment: Mapping[str, str
 
 async def _run_alone(settings: Settings, ending: Ending, environment: Mapping[str, str]) -> int:
     """A node in this process, beside the servers that this process owns."""
+    seat = ALONE
+    if settings.database_url is not None:
+        allowed = await allowed_connections(settings.database_url)
+        size = pool_size_alone(allowed, partitions=settings.log_partitions)
+        seat = NodeSeat(pool_size=size)
     async with (
         open_servers(settings) as servers,
         known_to_commands(settings, servers) as tell,
@@ -111,6 +118,7 @@ async def _run_alone(settings: Settings, ending: Ending, environment: Mapping[st
             addresses_of(settings, servers),
             environment,
             nats_stalled=revive_nats,
+            seat=seat,
         ) as served,
         serving_nats_readers(
             servers,

@@ -3,7 +3,13 @@
 import asyncpg
 import pytest
 
-from navi.adapters.postgres.connection_budget import FULL, LEAST, Budget, allowed_connections
+from navi.adapters.postgres.connection_budget import (
+    FULL,
+    LEAST,
+    Budget,
+    allowed_connections,
+    pool_size_alone,
+)
 from navi.domain.vocabulary.errors import BadInput
 
 
@@ -25,6 +31,17 @@ def test_where_they_do_not_fit_it_is_told_how_many_are_missing() -> None:
     assert str(refusal.value) == (
         f"NAVI_PROCESSES: 16 nodes need {budget.needed(LEAST)} connections to Postgres, and it allows "
         "97: fewer processes, or a larger limit there"
+    )
+
+
+def test_a_node_alone_takes_what_a_small_server_allows_and_leaves_some_to_commands() -> None:
+    assert [pool_size_alone(allowed, partitions=1) for allowed in (97, 33, 20, 17)] == [
+        *(FULL, 4, LEAST, LEAST)
+    ]
+    with pytest.raises(BadInput) as refusal:
+        pool_size_alone(16, partitions=1)
+    assert str(refusal.value) == (
+        "DATABASE_URL: a node needs 17 connections, and Postgres allows its user 16"
     )
 
 
