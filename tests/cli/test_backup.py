@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,13 @@ from click.testing import CliRunner
 
 from navi.adapters.embedded.lock import DirectoryLock
 from navi.adapters.embedded.run_record import RunRecord, record_run
+from navi.adapters.postgres.dump import PROGRAMS
 from navi.adapters.postgres.prepare import is_empty
 from navi.bootstrap.store import attached_servers
 from navi.cli import main
+from navi.cli.shared.command import INTERRUPTED
 from navi.settings import read_settings
-from tests.support.servers import PostgresServer
+from tests.adapters.embedded.servers import until
 
 
 def test_where_there_is_no_navi_nothing_is_backed_up_and_nothing_made(tmp_path: Path) -> None:
@@ -45,21 +48,50 @@ def test_a_log_on_a_postgres_of_ones_own_is_not_taken_for_an_empty_one(
     assert [path.name for path in tmp_path.rglob("*")] == ["data", "heads.jsonl"]
 
 
-async def test_a_database_without_a_log_is_not_made_one_to_be_backed_up(
-    tmp_path: Path, postgres_server: PostgresServer
+def test_a_database_without_a_log_is_not_made_one_to_be_backed_up(
+    tmp_path: Path, empty_database: str
 ) -> None:
-    dsn = await postgres_server.create_database()
     arguments = ["backup", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "data")]
 
-    result = await asyncio.to_thread(CliRunner().invoke, main, arguments, env={"DATABASE_URL": dsn})
+    result = CliRunner().invoke(main, arguments, env={"DATABASE_URL": empty_database})
 
     assert (result.exit_code, result.stderr) == (
         1,
         "navi: the database has no log of navi's, so there is nothing to back up\n",
     )
     assert list(tmp_path.iterdir()) == []
-    assert await is_empty(dsn)
-    await postgres_server.drop_database(dsn)
+    assert asyncio.run(is_empty(empty_database))
+
+
+async def test_a_backup_that_is_ended_leaves_nothing(tmp_path: Path, database: str) -> None:
+    await asyncio.to_thread(make_endless_programs, tmp_path / "programs", tmp_path / "dumping")
+    (tmp_path / "backups").mkdir()
+
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "navi", "backup", str(tmp_path / "backups/monday")),
+        *("--data-dir", str(tmp_path / "data")),
+        env={"DATABASE_URL": database, "NAVI_POSTGRES_BIN": str(tmp_path / "programs")},
+    )
+    await until((tmp_path / "dumping").exists)
+    process.terminate()
+
+    assert await process.wait() == INTERRUPTED
+    assert list((tmp_path / "backups").iterdir()) == []
+
+
+def make_endless_programs(directory: Path, dumping: Path) -> None:
+    """Programs of Postgres of which the dump never ends; it makes a file when it begins."""
+    directory.mkdir()
+    for name in PROGRAMS:
+        program = directory / name
+        program.write_text(
+            f'''#!/bin/sh
+[ "$1" = --version ] && {{ echo "{name} (PostgreSQL) 99"; exit; }}
+touch "{dumping}"
+exec sleep 600
+'''
+        )
+        program.chmod(0o755)
 
 
 async def test_a_navi_that_runs_names_the_postgres_that_it_was_given(

@@ -1,6 +1,7 @@
 """``navi backup``: write all that counts into a folder, while navi runs or without it."""
 
 import asyncio
+import signal
 from pathlib import Path
 
 import click
@@ -61,6 +62,10 @@ def backup(directory: Path, data_dir: str | None, as_json: bool) -> None:
 
 
 async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
+    # As at Ctrl-C, with which the draft goes: it has the key, and may be large.
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGTERM, signal.raise_signal, signal.SIGINT
+    )
     draft = await asyncio.to_thread(backup_folder.begin, directory)
     try:
         made = await _made(settings, draft, directory)

@@ -92,7 +92,7 @@ async def _publish(settings: Settings, partition: int, position: int, *, as_json
                 relay_stream(settings, store, nats, partitions=store.log.partitions),
                 partition=partition,
                 from_position=position,
-                progress=_Progress().show,
+                progress=_Progress(position).show,
             )
     published = Published(
         stream=stream_name(partition),
@@ -121,14 +121,14 @@ async def _connected(nats: NatsConnection) -> None:
 
 
 class _Progress:
-    """Prints progress on standard error."""
+    """Prints progress on standard error; nothing where there is little to publish."""
 
-    def __init__(self) -> None:
-        self._next = 0
+    def __init__(self, position: int) -> None:
+        self._next = position + PROGRESS_EVERY
 
     def show(self, position: int, target: int) -> None:
         if position >= self._next:
-            click.echo(f"{position} of {target}", err=True)
+            click.echo(f"{position:,} of {target:,} events", err=True)
             self._next = position + PROGRESS_EVERY
 
 
