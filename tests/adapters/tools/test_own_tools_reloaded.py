@@ -160,6 +160,31 @@ async def test_a_file_that_hangs_holds_up_nobody_for_long(folder: Path, tmp_path
         assert await run(tools, "one", tmp_path) == "one"
 
 
+async def test_a_file_that_hangs_is_tried_again_once_it_is_another_and_not_with_each_edit(
+    folder: Path, tmp_path: Path
+) -> None:
+    tried = tmp_path / "tried"
+    hangs = f"open({str(tried)!r}, 'a').write('x')\nwhile True: pass"
+    (folder / "hangs.py").write_text(hangs)
+    timeouts = ToolTimeouts(reload=120.0, load=2.0)
+    async with Tools(
+        ToolPorts(), own_tools=folder, environment={"PATH": "/bin"}, timeouts=timeouts
+    ) as tools:
+        (folder / "one.py").write_text("async def one(): return 'new'")
+        await tools.look()
+
+        assert await run(tools, "one", tmp_path) == "new"
+        assert tools.problems == (
+            LoadProblem(file="hangs.py", error="loading it took longer than 2 s"),
+        )
+        assert tried.read_text() == "x"
+
+        (folder / "hangs.py").write_text("async def hangs(): return 'no more'")
+        await tools.look()
+
+        assert (await run(tools, "hangs", tmp_path), tools.problems) == ("no more", ())
+
+
 async def test_a_directory_that_cannot_be_read_for_a_while_takes_nothing_away(
     tools: Tools, folder: Path, tmp_path: Path
 ) -> None:

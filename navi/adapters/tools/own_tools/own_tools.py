@@ -16,6 +16,7 @@ from navi.adapters.tools.own_tools.process import FileEndedProcess, OwnToolsProc
 from navi.adapters.tools.own_tools.sources import SourceFiles, read_sources
 from navi.adapters.tools.own_tools.wire import (
     CallTool,
+    Helper,
     LoadProblem,
     LoadTools,
     Source,
@@ -39,6 +40,14 @@ class _Attempt(Struct, kw_only=True):
 
     files: LoadTools
     problems: dict[str, LoadProblem]
+
+
+class _Ended(Struct, frozen=True):
+    """A text that hung or ended the process that loaded it, with the modules beside it as they were."""
+
+    source: Source
+    helpers: tuple[Helper, ...]
+    problem: LoadProblem
 
 
 class OwnTools:
@@ -76,6 +85,7 @@ class OwnTools:
         self._taken = taken
         self._served = LoadTools(taken=taken)
         self._seen = SourceFiles()
+        self._ended: dict[str, _Ended] = {}
         self._sources = Gathered(self._read)
         self._loading: asyncio.Task[None] | None = None
 
@@ -155,6 +165,10 @@ class OwnTools:
             ),
             problems={problem.file: problem for problem in files.problems},
         )
+        # Tried again only once it is another: else each edit of any file would take as long as it hangs.
+        for ended in self._ended.values():
+            if ended.source in files.sources and ended.helpers == files.helpers:
+                self._leave_out(attempt, attempt.files, good, ended.problem)
         process: OwnToolsProcess | None = None
         loaded = ToolsLoaded(tools=(), problems=())
         while attempt.files.sources and process is None:
@@ -182,7 +196,10 @@ class OwnTools:
         try:
             process, loaded = await self._pool.load(tried)
         except FileEndedProcess as error:
-            self._leave_out(attempt, tried, good, LoadProblem(file=error.file, error=error.why))
+            problem = LoadProblem(file=error.file, error=error.why)
+            source = next(source for source in tried.sources if source.file == error.file)
+            self._ended[error.file] = _Ended(source, tried.helpers, problem)
+            self._leave_out(attempt, tried, good, problem)
             return None, nothing
         except (ProcessEnded, OSError) as error:
             problem = LoadProblem(file=str(self._directory), error=str(error))

@@ -1,8 +1,11 @@
 """A process of own tools, as the server drives it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Self
+
+import structlog
 
 from navi.adapters.tools.own_tools.printed import Printed
 from navi.adapters.tools.own_tools.wire import (
@@ -18,7 +21,10 @@ from navi.adapters.tools.own_tools.wire import (
 from navi.adapters.tools.worker_process import ProcessEnded, WorkerProcess
 
 START_SECONDS = 30.0  # for Python to start and to import what runs the tools
+SLOW_SECONDS = 3.0  # to load a file, from when on the log says what the start waits for
 LAST_LINES_SECONDS = 0.5  # for what was printed to be read, once nothing more will be
+
+log = structlog.get_logger()
 
 
 class FileEndedProcess(Exception):
@@ -74,7 +80,8 @@ class OwnToolsProcess:
             await self._process.send(request)
             while True:
                 async with asyncio.timeout(START_SECONDS if file is None else seconds):
-                    message = await self._receive()
+                    with _told_when_slow(file):
+                        message = await self._receive()
                 match message:
                     case FileLoading():
                         file = message.file
@@ -127,3 +134,16 @@ class OwnToolsProcess:
 
     async def _receive(self) -> FromProcess:
         return await self._process.receive(FromProcess, limit=MAX_ANSWER_BYTES)
+
+
+@contextmanager
+def _told_when_slow(file: str | None) -> Generator[None, None, None]:
+    """Say in the log which file is being loaded, once that takes long."""
+    loop = asyncio.get_running_loop()
+    telling = loop.call_later(
+        SLOW_SECONDS, lambda: log.warning("own_tools_slow_to_load", file=file)
+    )
+    try:
+        yield
+    finally:
+        telling.cancel()
