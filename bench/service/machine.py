@@ -67,6 +67,11 @@ def threads_of(pid: int) -> int:
     return psutil.Process(pid).num_threads()
 
 
+def processor_of(pid: int, name: str) -> float:
+    """Seconds of processor that the children of a process have taken that have a name and run yet."""
+    return _seconds(_named(psutil.Process(pid), name))
+
+
 def backends_of(navi: int) -> int:
     """How many processes its Postgres runs: one a connection, and its own few."""
     return len(_named(psutil.Process(navi), "postgres"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench import growth
+from bench import growth, partitions
 from bench.__main__ import ROWS
 from bench.growth import Grown
 from bench.measure import SHORTEST
@@ -46,15 +46,20 @@ async def test_every_row_of_the_bench_is_measured() -> None:
     assert all(value > 0 for figure in figures for value in figure["rounds"])
 
 
-async def test_turns_are_compared_with_those_of_others() -> None:
+async def test_turns_are_compared_with_those_of_others_and_appends_with_fewer_partitions() -> None:
     async with open_servers() as servers:
         lines = await compare.compare(
             servers, SHORTEST, python=Path(sys.executable), others=compare.ROWS
+        )
+        appends = await partitions.measure(
+            servers, rounds=1, seconds=0.05, partitions=(2,), processes=(1,)
         )
 
     assert [line.peer.items for line in lines] == [55, 55, 12]
     assert all(line.milliseconds > 0 and line.a_second > 0 for line in lines)
     assert len(compare.table(lines).splitlines()) == 2 + len(lines)
+    assert appends.keys() == {"1 2 0", "1 2 10"}
+    assert all(one.rate > 0 for [one] in appends.values())
 
 
 async def test_one_cut_of_the_long_chaos_passes(tmp_path: Path) -> None:
