@@ -1,11 +1,12 @@
 """The ASGI application: routes, error handlers, middleware."""
 
 from collections.abc import Iterable
+from functools import cache
 from typing import cast
 
 from litestar import Litestar
 from litestar.di import Provide
-from litestar.types import ASGIApp, Scope
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from navi.domain.vocabulary.principal import Principal
 from navi.http.api.approvals import decide_approval, get_approvals
@@ -148,15 +149,32 @@ def create_app(
         identify: finds whom a request comes from.
         proxies: those that are believed.
     """
+    app = routed()
 
-    def given(scope: Scope) -> Services:
-        return services.seen_by(cast("Principal | None", scope["user"]))
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"] = {"services": services}
+        await app(scope, receive, send)
 
-    app = Litestar(
+    within = UserLimits(
+        ServerOptions(Packing(answer), ROUTES), services.rates, free=open_paths(ROUTES)
+    )
+    known = Authentication(within, identify, proxies)
+    limited = ConnectionLimit(known, services.metrics)
+    guarded = Guard(limited, host=host, allowed_hosts=allowed_hosts)
+    return RequestForm(guarded)
+
+
+@cache
+def routed() -> Litestar:
+    """The routes, which answer by the services in the state of a request's scope.
+
+    Made once a process: what Litestar works out about each takes longer than all else in it.
+    """
+    return Litestar(
         # First: a path without one gets the handler of `OPTIONS` that Litestar makes.
         route_handlers=[*options_routes(ROUTES), *ROUTES],
         dependencies={
-            "services": Provide(given, sync_to_thread=False),
+            "services": Provide(_services, sync_to_thread=False),
             **DEPENDENCIES,
             **PAGE_DEPENDENCIES,
         },
@@ -168,10 +186,8 @@ def create_app(
         logging_config=None,
         debug=False,
     )
-    within = UserLimits(
-        ServerOptions(Packing(app), ROUTES), services.rates, free=open_paths(ROUTES)
-    )
-    known = Authentication(within, identify, proxies)
-    limited = ConnectionLimit(known, services.metrics)
-    guarded = Guard(limited, host=host, allowed_hosts=allowed_hosts)
-    return RequestForm(guarded)
+
+
+def _services(scope: Scope) -> Services:
+    services: Services = scope["state"]["services"]
+    return services.seen_by(cast("Principal | None", scope["user"]))

@@ -216,14 +216,13 @@ def _encoded(word: int) -> bytes:
 
 def _import_navi() -> None:
     """What commands and the server come with; not what only processes of tools do, which is as much again."""
-    import litestar
-
     from navi import bootstrap, cli
+    from navi.http import app
 
     for package in (cli, bootstrap):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
-    litestar.Litestar(openapi_config=None)  # which imports plugins only now
+    app.routed()  # the same for all of them
     gc.freeze()  # what is here stays here, so that its pages go on being shared
 
 
