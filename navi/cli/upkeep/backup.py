@@ -73,6 +73,12 @@ async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
         await asyncio.to_thread(backup_folder.discard, draft)
     for path in made.skipped:
         click.echo(f"navi: {path} cannot be read, and is not in the backup", err=True)
+    if not made.files.keys() & set(backup_folder.HEADS):
+        click.echo(
+            "navi: nothing of this log is signed in this data directory, perhaps in that of another node: "
+            "whether its end is whole cannot be seen after a restore",
+            err=True,
+        )
     size = sum(file.size for file in made.files.values())
     if as_json:
         answer = BackupAnswer(
