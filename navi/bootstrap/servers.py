@@ -10,10 +10,12 @@ from typing import TypeAlias
 import structlog
 
 from navi import __version__
-from navi.adapters.embedded.errors import DataDirectoryInUse
+from navi.adapters.embedded.errors import DataDirectoryInUse, NoCluster
+from navi.adapters.embedded.lock import is_held
 from navi.adapters.embedded.nats import USUAL_PORT, NatsServer
 from navi.adapters.embedded.run_record import RunRecord, read_node_run
-from navi.adapters.embedded.servers import Addresses, EmbeddedServers, open_node_run
+from navi.adapters.embedded.servers import Addresses, EmbeddedServers, has_cluster, open_node_run
+from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.processes.channel import Ready
 from navi.adapters.system import SystemClock
 from navi.application.followers.relay import Degraded, Relay
@@ -57,6 +59,8 @@ async def _start_servers(settings: Settings, connections: int) -> EmbeddedServer
     if node is not None and settings.database_url is None:
         # Most likely DATABASE_URL was forgotten; here another, empty log would begin.
         raise DataDirectoryInUse(settings.data_dir, node)
+    if settings.database_url is None and await asyncio.to_thread(log_is_elsewhere, settings):
+        raise NoCluster(settings.data_dir)
     clock = SystemClock()
     deadline = clock.monotonic() + READERS_SECONDS
     while True:
@@ -75,6 +79,15 @@ async def _start_servers(settings: Settings, connections: int) -> EmbeddedServer
             if is_server or clock.monotonic() > deadline:
                 raise
             await asyncio.sleep(READERS_LOOK_SECONDS)
+
+
+def log_is_elsewhere(settings: Settings) -> bool:
+    """Whether a log was signed here that no embedded Postgres has, and no navi runs that could say where it is."""
+    return (
+        (settings.data_dir / HEADS_FILE).exists()
+        and not has_cluster(settings.data_dir)
+        and not is_held(settings.data_dir)
+    )
 
 
 def _nats_port(settings: Settings) -> int | None:

@@ -9,10 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from navi.adapters.embedded.errors import NoCluster
-from navi.adapters.embedded.lock import is_held
 from navi.adapters.embedded.run_record import read_node_run
-from navi.adapters.embedded.servers import has_cluster, open_or_attach
-from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
+from navi.adapters.embedded.servers import open_or_attach
 from navi.adapters.postgres.accounts import PostgresAccounts
 from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.connection_budget import FULL
@@ -23,7 +21,7 @@ from navi.adapters.postgres.nodes import PostgresNodes
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.postgres.read_models.reads import PostgresReads
 from navi.adapters.postgres.reader_role import PoolsOfOwners, open_owner_pools
-from navi.bootstrap.servers import addresses_of
+from navi.bootstrap.servers import addresses_of, log_is_elsewhere
 from navi.domain.vocabulary.errors import BadInput, StoreRefused
 from navi.domain.vocabulary.ids import Owner
 from navi.ports.log_partitions import PartitionedLog
@@ -204,12 +202,3 @@ async def attached_servers(settings: Settings, *, nats: bool) -> AsyncGenerator[
             nats_url=addresses.nats_url if nats else None,
             is_own=servers.is_owner and settings.database_url is None,
         )
-
-
-def log_is_elsewhere(settings: Settings) -> bool:
-    """Whether a log was signed here that no embedded Postgres has, and no navi runs that could say where it is."""
-    return (
-        (settings.data_dir / HEADS_FILE).exists()
-        and not has_cluster(settings.data_dir)
-        and not is_held(settings.data_dir)
-    )

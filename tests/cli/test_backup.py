@@ -29,7 +29,9 @@ def test_where_there_is_no_navi_nothing_is_backed_up_and_nothing_made(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [["backup", "monday"], ["sessions"], ["verify"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [["backup", "monday"], ["sessions"], ["serve", "--port", "0"]], ids=" ".join
+)
 def test_a_log_on_a_postgres_of_ones_own_is_not_taken_for_an_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
@@ -38,12 +40,13 @@ def test_a_log_on_a_postgres_of_ones_own_is_not_taken_for_an_empty_one(
     (data / "heads.jsonl").touch()
     monkeypatch.chdir(tmp_path)
 
-    result = CliRunner().invoke(main, [*command, "--data-dir", str(data)])
+    arguments = [*command, "--data-dir", str(data)]
+    result = CliRunner().invoke(main, arguments, env={"NAVI_LLM": "demo"})
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         f"navi: The log of {data} is on a Postgres of your own, and no navi runs that could name it: "
-        "set DATABASE_URL.\n"
+        "set DATABASE_URL, or, to begin another log here, remove its heads.jsonl.\n"
     )
     assert [path.name for path in tmp_path.rglob("*")] == ["data", "heads.jsonl"]
 

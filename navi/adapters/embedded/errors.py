@@ -70,12 +70,12 @@ class ServerDidNotStart(EmbeddedServerError):
 
 
 class NoCluster(EmbeddedServerError):
-    """The data directory was used with a Postgres of one's own, and this command was not told of it."""
+    """The data directory was used with a Postgres of one's own, and navi was not told of it."""
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(
             f"The log of {data_dir} is on a Postgres of your own, and no navi runs that could name it: "
-            "set DATABASE_URL."
+            "set DATABASE_URL, or, to begin another log here, remove its heads.jsonl."
         )
 
 

@@ -11,7 +11,7 @@ from navi import __version__
 from navi.adapters.embedded.nats_readers import Served, read_served
 from navi.adapters.embedded.run_record import ProcessRecord, RunRecord, read_run
 from navi.adapters.llm.servers import Known
-from navi.bootstrap.store import log_is_elsewhere
+from navi.bootstrap.servers import log_is_elsewhere
 from navi.cli.shared.command import (
     HOLDS,
     CommandFailed,

@@ -16,7 +16,8 @@ from navi.adapters.postgres.dump import dump, dump_programs, wheel_programs
 from navi.adapters.postgres.examine import examine
 from navi.adapters.postgres.prepare import is_empty, vector_schema
 from navi.adapters.system import SystemClock
-from navi.bootstrap.store import Attached, attached_servers, log_is_elsewhere, store_on
+from navi.bootstrap.servers import log_is_elsewhere
+from navi.bootstrap.store import Attached, attached_servers, store_on
 from navi.cli.shared.command import (
     HOLDS,
     CommandFailed,
