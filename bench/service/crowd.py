@@ -43,12 +43,12 @@ class Seen(Struct, frozen=True, kw_only=True):
 
     Attributes:
         ended: sockets that saw a turn completed.
-        lost: sockets that the server, or the system, has closed.
+        again: how often one was closed, and opened again.
         delays: milliseconds from the model's writing of a piece to the socket, 50 and 99 of 100.
     """
 
     ended: int
-    lost: int
+    again: int
     pings: int
     delays: tuple[float, float]
 
@@ -79,7 +79,9 @@ class _Socket(asyncio.Protocol):
         self._waiting = b""
         self._transport: asyncio.Transport | None = None
         self._closing = "without a word"
-        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[str] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in its methods
@@ -124,44 +126,48 @@ class _Socket(asyncio.Protocol):
                 self._crowd.count("ended")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.ready.done():
-            self._crowd.count("lost")
-        else:
-            self.ready.set_exception(ConnectionResetError(self._closing))
+        self.closed.set_result(self._closing)
 
 
 async def follow(job: Job) -> None:
     """Connect, follow, and say what was seen."""
     crowd, at_once = _Crowd(), asyncio.Semaphore(AT_ONCE)
 
-    async def connect(session_id: str) -> asyncio.Transport:
+    async def connect(session_id: str) -> _Socket:
         async with at_once, asyncio.timeout(TIMEOUT):
-            while True:
-                transport, socket = await asyncio.get_running_loop().create_connection(
-                    lambda: _Socket(crowd, session_id, job.port), "127.0.0.1", job.port
-                )
-                try:
-                    await socket.ready
-                except ConnectionResetError as error:  # on a machine that is busy with other things
-                    print(f"sent away, {error}", file=sys.stderr, flush=True)
-                    await asyncio.sleep(PAUSE)
-                else:
-                    return transport
+            _, socket = await asyncio.get_running_loop().create_connection(
+                lambda: _Socket(crowd, session_id, job.port), "127.0.0.1", job.port
+            )
+            await asyncio.wait((socket.ready, socket.closed), return_when=asyncio.FIRST_COMPLETED)
+            return socket
 
-    opened = await asyncio.gather(*(connect(session_id) for session_id in job.session_ids))
+    async def hold(session_id: str) -> None:
+        is_new = True
+        while True:
+            socket = await connect(session_id)
+            if is_new and socket.ready.done():
+                is_new = False
+                crowd.count("open")
+            print(f"sent away, {await socket.closed}", file=sys.stderr, flush=True)
+            crowd.count("again")  # as clients are told to, on a machine that is busy
+            await asyncio.sleep(PAUSE)
+
+    holding = [asyncio.ensure_future(hold(session_id)) for session_id in job.session_ids]
+    await crowd.until("open", len(holding))
     print("ready", flush=True)
     wanted = int(await asyncio.to_thread(sys.stdin.readline))
     await crowd.until("ended", wanted)
     delays = sorted(crowd.delays) or [0.0]
     seen = Seen(
         ended=crowd.counts["ended"],
-        lost=crowd.counts["lost"],
+        again=crowd.counts["again"],
         pings=crowd.counts["pings"],
         delays=(quantile(delays, 0.5), quantile(delays, 0.99)),
     )
     print(msgspec.json.encode(seen).decode(), flush=True)
-    for transport in opened:
-        transport.abort()
+    for task in holding:
+        task.cancel()
+    await asyncio.wait(holding)
 
 
 if __name__ == "__main__":

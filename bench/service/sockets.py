@@ -55,6 +55,7 @@ class Held(Struct, frozen=True, kw_only=True):
         streaming: resident at the most, while 100 sockets saw text.
         cores: of processor the node took for idle sockets, 1 being one core.
         delays: milliseconds from a piece of text to the sockets, 50 and 99 of 100.
+        again: how often a socket was closed, and came again as it was told to.
         broken: what does not hold; nothing where all is well.
     """
 
@@ -66,6 +67,7 @@ class Held(Struct, frozen=True, kw_only=True):
     streaming: float
     cores: float
     delays: tuple[float, float]
+    again: int
     broken: tuple[str, ...]
 
     @property
@@ -110,7 +112,6 @@ async def hold(
             sampling.cancel()
         wanted = [sum(one in spoken for one in part) for part in _dealt(watched)]
         seen = await _seen(clients, wanted)
-    lost = sum(one.lost for one in seen)
     ended = sum(one.ended for one in seen)
     return Held(
         sockets=sockets,
@@ -121,9 +122,9 @@ async def hold(
         streaming=max(resident),
         cores=cores,
         delays=(max(one.delays[0] for one in seen), max(one.delays[1] for one in seen)),
+        again=sum(one.again for one in seen),
         broken=(
-            *([f"{lost} sockets were closed"] if lost else []),
-            *([f"{ended} sockets saw a turn end of {sum(wanted)}"] if ended != sum(wanted) else []),
+            (f"{ended} sockets saw a turn end of {sum(wanted)}",) if ended != sum(wanted) else ()
         ),
     )
 
@@ -263,6 +264,7 @@ def _table(held: Sequence[Held], files: int) -> str:
         ("an idle socket, KiB", *(f"{o.kib_a_socket:.1f}" for o in held)),
         ("cores: idle sockets", *(f"{o.cores:.2f}" for o in held)),
         ("sockets opened, a second", *(f"{o.sockets / o.opened_seconds:,.0f}" for o in held)),
+        ("sockets sent away for a moment", *(f"{o.again}" for o in held)),
         (
             "piece written to piece seen, ms: 50, 99 of 100",
             *(f"{o.delays[0]:,.0f}, {o.delays[1]:,.0f}" for o in held),
