@@ -48,7 +48,8 @@ class Gathered(Generic[Question, Answer]):
             while self._waiting:
                 asked, self._waiting = self._waiting, {}
                 try:
-                    answers = await self._answer(asked.keys())
+                    found = await self._answer(asked.keys())
+                    answers = {question: found[question] for question in asked}
                 except Exception as error:  # noqa: BLE001 - handed on to who asked
                     for waiting in asked.values():
                         waiting.set_exception(error)

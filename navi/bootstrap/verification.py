@@ -83,7 +83,7 @@ def _pool(processes: int, database_url: str, sought: Sought) -> ProcessPoolExecu
 def _begin(database_url: str, sought: Sought) -> None:
     global _given  # noqa: PLW0603 - a process of the pool is given it once, not with each stretch
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all: the command ends the pool
-    gc.disable()  # rows hold no cycles, and are looked at by the million
+    gc.disable()  # rows hold no cycles, and are looked at by the million; see `_look`
     _given = (database_url, sought)
 
 
@@ -91,7 +91,10 @@ def _look(stretch: Stretch) -> Found:
     assert _given is not None  # noqa: S101 - the initializer has run
     _, sought = _given
     runner, log = _open_log()
-    return runner.run(look_through(log, stretch, sought))
+    try:
+        return runner.run(look_through(log, stretch, sought))
+    finally:
+        gc.collect()  # what stands around the rows does hold some
 
 
 def _open_log() -> tuple[asyncio.Runner, PostgresEventLog]:

@@ -96,18 +96,7 @@ class SessionRuns:
     async def _run_turns(self, session_id: SessionId) -> None:
         while True:
             try:
-                record = await self._records.recent(session_id)
-                follower = asyncio.create_task(self._follow(record))
-                try:
-                    await run_session(
-                        record,
-                        self._agent,
-                        may_open=lambda: not self.draining,
-                        completed=lambda: self._completed(session_id),
-                    )
-                finally:
-                    follower.cancel()
-                    await asyncio.wait({follower})
+                await self._run_until_idle(await self._records.recent(session_id))
             except Unavailable as error:
                 log.warning("session_waits", session_id=session_id, error=str(error))
                 await asyncio.sleep(UNAVAILABLE_PAUSE)
@@ -115,6 +104,29 @@ class SessionRuns:
                 log.exception("session_broke", session_id=session_id)
                 return
             else:
+                return
+
+    async def _run_until_idle(self, record: Record) -> None:
+        """Run the turns that are this process's, until the log has no more of them.
+
+        What is begun on an old picture fails at its append. What is left alone on one does not: it is
+        looked at again on the latest, since whoever woke this may know more than the record.
+        """
+        while True:
+            follower = asyncio.create_task(self._follow(record))
+            try:
+                await run_session(
+                    record,
+                    self._agent,
+                    may_open=lambda: not self.draining,
+                    completed=lambda: self._completed(record.id),
+                )
+            finally:
+                follower.cancel()
+                await asyncio.wait({follower})
+            seen = record.seq
+            await record.refresh()
+            if record.seq == seen:
                 return
 
     async def _follow(self, record: Record) -> None:

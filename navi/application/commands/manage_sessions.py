@@ -195,6 +195,7 @@ class ManageSessions:
             masked=said.names,
         )
         try:
+            is_latest = False
             while True:
                 seen = record.seq
                 try:
@@ -202,11 +203,14 @@ class ManageSessions:
                         record, message, seen=seen, is_new=message_id is None
                     )
                 except ConcurrentAppend:
-                    continue
+                    is_latest = True  # what is new was folded in
                 except (NotFound, BadInput, RuleBroken):
+                    if is_latest:
+                        raise
                     await record.refresh()
                     if record.seq == seen:
-                        raise  # it was not for something that is over
+                        raise
+                    is_latest = True  # it may have been refused for what is over
         finally:
             # Not only for a turn that was opened: without one the place for it is given back.
             self._runs.wake(session_id)
@@ -217,6 +221,11 @@ class ManageSessions:
         """Receive the message where the log still ends at ``seen``; a new one was not sent before."""
         message_id = message.message_id
         earlier = None if is_new else await self._log.find_receipt(record.id, message_id)
+        if (
+            earlier is not None
+        ):  # nothing is appended, which would tell whether the session is there
+            await record.refresh()
+            seen = record.seq
         profile = await profile_of(record, self._profiles)
         if earlier is None:
             await self._budgets.check(record, profile, in_turn=False)
