@@ -14,7 +14,7 @@ import psutil
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - in a directory of its own, that nobody else can enter
 PREFIX = "navi-run-"
-ROOM = 4 * 2**30  # bytes that have to be free; a run takes a quarter of them
+ROOM = 4 * 2**30  # bytes that have to be free; a run takes more than half of them
 
 
 def keep_in_memory() -> None:

@@ -1,6 +1,7 @@
 """What code leaves behind in a session's directory harms neither navi's tools nor the next call."""
 
 import asyncio
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -105,8 +106,8 @@ def planted(tmp_path: Path) -> Path:
     (directory / "loop").symlink_to("loop")
     (directory / "hard").hardlink_to(secret)
     os.mkfifo(directory / "pipe")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(os.path.relpath(directory / "socket"))
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.chdir(directory):
+        listener.bind("socket")  # an address has 107 bytes at the most
     (directory / "null").symlink_to("/dev/zero")
     return directory
 
