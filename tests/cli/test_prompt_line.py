@@ -1,5 +1,6 @@
 """The line that a person writes in a chat: what is completed, what is sent, what is a command."""
 
+import asyncio
 from collections.abc import Mapping
 
 import pytest
@@ -67,6 +68,27 @@ async def test_keys_become_a_message(keys: str, message: str) -> None:
     assert await sent(keys) == message
 
 
+async def test_tab_goes_through_the_menu() -> None:
+    def profiles(command: str) -> Mapping[str, str]:
+        del command
+        return {"assistant": "", "autonomous": ""}
+
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+        lines = chat_lines(InMemoryHistory(), Completions(COMMANDS, profiles))
+        opened = asyncio.Event()
+
+        def note(_: object) -> None:
+            opened.set()
+
+        lines.default_buffer.on_completions_changed += note
+        message = asyncio.create_task(lines.prompt_async("> "))
+        pipe.send_text("/profile a\t")
+        await opened.wait()
+        pipe.send_text("\t\t\r")
+
+        assert await message == "/profile autonomous"
+
+
 @pytest.mark.parametrize(
     ("text", "word", "meaning"),
     [("/profile t", "tutor", "explains"), ("look at plan.", "plan.md", "upload")],
@@ -84,12 +106,16 @@ def test_a_completion_says_what_it_stands_for(text: str, word: str, meaning: str
     [
         ("/stop", True),
         ("/nothing at all", True),
+        ("/Quit", True),
+        ("/open-x y", True),
+        ("/?", True),
+        ("/", True),
         ("/etc/hosts says what?", False),
-        ("/", False),
-        ("hello /stop", False),
+        ("/notes.md says what?", False),
+        ("and /stop", False),
     ],
 )
-def test_a_command_is_a_slash_and_one_word(line: str, answer: bool) -> None:
+def test_a_command_is_a_slash_and_one_word_and_a_path_is_none(line: str, answer: bool) -> None:
     assert is_command(line) == answer
 
 

@@ -1,6 +1,7 @@
 """Tool arguments as msgspec structs: JSON Schema, and validation errors in words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -99,14 +100,18 @@ def problem_with(kind: type[Struct], schema: JsonObject, arguments: JsonObject) 
     A model that is told one fault at a time needs a call for each.
     """
     fields = msgspec.structs.fields(kind)
-    faults = list(
-        name_faults(
-            arguments,
-            known=tuple(field.encode_name for field in fields),
-            required=tuple(field.encode_name for field in fields if field.required),
-        )
+    names = name_faults(
+        arguments,
+        known=tuple(field.encode_name for field in fields),
+        required=tuple(field.encode_name for field in fields if field.required),
     )
-    for field in fields:
+    return all_in_words(chain(names, _faults_of_values(kind, schema, arguments)), schema)
+
+
+def _faults_of_values(
+    kind: type[Struct], schema: JsonObject, arguments: JsonObject
+) -> Iterator[BadInput]:
+    for field in msgspec.structs.fields(kind):
         if field.encode_name in arguments:
             value = arguments[field.encode_name]
             try:
@@ -114,28 +119,32 @@ def problem_with(kind: type[Struct], schema: JsonObject, arguments: JsonObject) 
                 msgspec.convert(value, field.type, strict=False)
             except msgspec.ValidationError as error:
                 first = validation_error(error, whole="")
-                faults += _faults_of(field.encode_name, value, first, schema)
-    return all_in_words(faults, schema)
+                yield from _faults_of(field.encode_name, value, first, schema)
 
 
 def _faults_of(name: str, value: Json, first: BadInput, schema: JsonObject) -> Sequence[BadInput]:
     """All that is wrong with an argument: what the types say first, and what the schema says beside it."""
     path = f"{name}.{first.field}".rstrip(".").replace(".[", "[")
     within = schema.get("properties", {}).get(name, True)
+    found = tuple(islice(faults_in(name, value, within, schema), MOST_TOLD + 1))
     more = [
         fault
-        for fault in faults_in(name, value, within, schema)
+        for fault in found
         if not f"{path}.".startswith((f"{fault.field}.", f"{fault.field}["))
     ]
-    # Of an object with any keys the types do not say which.
-    return more if "[...]" in path and more else [BadInput(path, first.cause), *more]
+    # Of an object with any keys the types do not say which; a null that stands for a default is none.
+    passed_over = first.cause.endswith("got null") and len(more) == len(found)
+    if more and ("[...]" in path or passed_over):
+        return more
+    return [BadInput(path, first.cause), *more]
 
 
-def all_in_words(faults: Sequence[BadInput], schema: JsonObject) -> str | None:
-    """Some refusals as the model reads them, together; None where there are none."""
-    told = [in_words(fault, schema) for fault in faults[:MOST_TOLD]]
-    if len(faults) > MOST_TOLD:
-        told.append(f"and {len(faults) - MOST_TOLD} more")
+def all_in_words(faults: Iterable[BadInput], schema: JsonObject) -> str | None:
+    """Some refusals as the model reads them, together, the first of many; None where there are none."""
+    rest = iter(faults)
+    told = [in_words(fault, schema) for fault in islice(rest, MOST_TOLD)]
+    if next(rest, None) is not None:
+        told.append("and more")
     return "; ".join(told) or None
 
 

@@ -23,14 +23,18 @@ def value_faults(arguments: JsonObject, parameters: JsonObject) -> Iterator[BadI
 def faults_in(
     path: str, value: Json, schema: Json, root: Schema, depth: int = 0
 ) -> Iterator[BadInput]:
-    """Everything in a value that does not fit, by its path: each wrong item, each missing field."""
+    """Everything in a value that does not fit, by its path: each wrong item, each missing field.
+
+    Found one by one as they are asked for: there may be very many, of which few are told.
+    """
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return
     schema = _alone(resolved(cast(JsonObject, schema), root), root)
     if _does(value, schema, root):
         return
-    inner = tuple(_faults_inside(path, value, schema, root, depth + 1))
-    yield from inner or (BadInput(path, _cause(value, schema)),)
+    inner = _faults_inside(path, value, schema, root, depth + 1)
+    yield next(inner, None) or BadInput(path, _cause(value, schema))
+    yield from inner
 
 
 def _faults_inside(
@@ -41,10 +45,13 @@ def _faults_inside(
             fields = cast(JsonObject, value)
             properties = cast(JsonObject, schema.get("properties", {}))
             others = schema.get("additionalProperties", True)
-            for name in schema.get("required", ()):
+            required = schema.get("required", ())
+            for name in required:
                 if name not in fields:
                     yield BadInput(f"{path}.{name}", "is missing")
             for name, item in fields.items():
+                if item is None and name in properties and name not in required:
+                    continue  # it stands for "not given", as `mend` has it
                 expected = properties.get(name, others)
                 yield from faults_in(f"{path}.{name}", item, expected, root, depth)
         case list():
@@ -68,7 +75,7 @@ def _does(value: Json, schema: JsonObject, root: Schema) -> bool:
     """Whether a value fits, or would be mended so that it does."""
     if fits(value, schema, root):
         return True
-    alone: JsonObject = {**root, "properties": {"value": schema}, "required": ()}
+    alone: JsonObject = {**root, "properties": {"value": schema}, "required": ("value",)}
     return mend({"value": value}, "", alone) is not None
 
 

@@ -13,14 +13,17 @@ from prompt_toolkit.key_binding.bindings.completion import generate_completions
 
 CONTINUED = "… "  # in front of the lines behind the first
 
-_COMMAND = re.compile(r"/[a-z]+(?:\s|$)")
+_COMMAND = re.compile(r"/[^/.\s]*(?:\s|$)")
 
 # What may stand behind a command, each with what it is; for "" the names of files.
 Known = Callable[[str], Mapping[str, str]]
 
 
 def is_command(line: str) -> bool:
-    """Whether a line is for the chat itself; one that begins with a path is not."""
+    """Whether a line is for the chat itself; one that begins with a path is not.
+
+    A path has another slash or a dot. All else is a command, so that a mistyped one reaches no model.
+    """
     return _COMMAND.match(line) is not None
 
 
@@ -74,6 +77,9 @@ def chat_lines(history: History, completer: Completer) -> PromptSession[str]:
     def complete(event: KeyPressEvent) -> None:
         # A lone completion at once: the usual way to ask is a task, and Enter may come before it has run.
         buffer = event.current_buffer
+        if buffer.complete_state is not None:  # the word that the menu put in completes only itself
+            generate_completions(event)
+            return
         asked = CompleteEvent(completion_requested=True)
         found = list(completer.get_completions(buffer.document, asked))
         if len(found) == 1:

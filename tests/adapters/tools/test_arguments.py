@@ -54,6 +54,17 @@ SCHEMA = schema_of(Arguments)
             ],
         ),
         (
+            {"places": [{"city": "Delft", "floor": None}, {"city": ["Gent"], "floor": None}]},
+            ["argument places[1].city: expected str, got list"],
+        ),
+        (
+            {"places": [{"city": 1, "floor": None}, {"city": None}]},
+            [
+                "argument places[0].city: expected str, got int",
+                "argument places[1].city: expected str, got NoneType",
+            ],
+        ),
+        (
             {"places": "none", "count": 1},
             [
                 "argument count: is not an argument of this tool;"
@@ -75,9 +86,9 @@ def test_what_can_be_taken_is_no_fault() -> None:
     assert problem_with(Arguments, SCHEMA, {"counts": ["5", 6], "start": None}) is None
 
 
-def test_of_very_many_faults_the_first_are_named_and_the_rest_are_counted() -> None:
+def test_of_very_many_faults_the_first_are_named_and_that_there_are_more() -> None:
     told = problem_with(Arguments, SCHEMA, {"counts": ["x"] * 500})
 
     assert told is not None
-    assert told.endswith("; and 480 more")
+    assert told.endswith("; and more")
     assert told.count("argument") == MOST_TOLD

@@ -2,14 +2,18 @@
 
 import pytest
 
-from navi.adapters.tools.own_tools.loading import load_functions
+from navi.adapters.tools.own_tools.loading import LoadedFile, load_functions
 from navi.adapters.tools.own_tools.wire import Source
 
 IMPORTS = "from pathlib import Path\nfrom typing import Any\n"
 
 
+def loaded(text: str, file: str = "mine.py") -> LoadedFile:
+    return load_functions(Source(file=file, path=file, text=IMPORTS + text))
+
+
 def problems_of(text: str) -> tuple[str, ...]:
-    return load_functions(Source(file="mine.py", path="mine.py", text=IMPORTS + text)).problems
+    return loaded(text).problems
 
 
 @pytest.mark.parametrize(
@@ -48,3 +52,17 @@ def test_what_cannot_be_offered_is_named(text: str, problem: str) -> None:
 )
 def test_what_stands_beside_tools_is_nobodys_fault(text: str) -> None:
     assert problems_of(text) == ()
+
+
+@pytest.mark.parametrize("file", ["test_tea.py", "conftest.py"])
+def test_of_tests_nobody_expects_tools(file: str) -> None:
+    assert loaded("def test_tea(): ...", file).problems == ()
+    assert loaded("def test_tea(): ...", "tea.py").problems != ()
+
+
+def test_a_method_of_an_object_is_a_tool() -> None:
+    weather = "class _W:\n    async def forecast(self, city: str): ...\nforecast = _W().forecast"
+
+    [forecast] = loaded(weather).functions
+
+    assert forecast.description.parameters["required"] == ["city"]

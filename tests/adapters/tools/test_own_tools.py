@@ -2,7 +2,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -134,6 +134,15 @@ def test_a_dataclass_that_came_as_an_argument_is_whole_in_a_result() -> None:
     assert as_text({"places": [came, Place("Gent", "BE")]}) == (
         '{"places":[{"city":"Delft","country":"NL"},{"city":"Gent","country":"BE"}]}'
     )
+
+
+def test_a_field_that_was_never_set_is_left_out_of_a_result() -> None:
+    @dataclass
+    class Place:
+        city: str
+        river: str = field(init=False)
+
+    assert as_text(Place("Delft")) == '{"city":"Delft"}'
 
 
 async def test_arguments_that_do_not_fit_are_named(tools: Tools, tmp_path: Path) -> None:

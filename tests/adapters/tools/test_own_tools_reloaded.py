@@ -185,6 +185,52 @@ async def test_a_file_that_hangs_is_tried_again_once_it_is_another_and_not_with_
         assert (await run(tools, "hangs", tmp_path), tools.problems) == ("no more", ())
 
 
+async def test_a_file_that_was_slow_once_is_there_again_with_the_next_edit(
+    folder: Path, tmp_path: Path
+) -> None:
+    busy = tmp_path / "busy"
+    slow = f"import pathlib\nwhile pathlib.Path({str(busy)!r}).exists(): pass\n"
+    (folder / "slow.py").write_text(f"{slow}async def slow(): return 'slow'")
+    timeouts = ToolTimeouts(reload=120.0, load=2.0)
+    async with Tools(
+        ToolPorts(), own_tools=folder, environment={"PATH": "/bin"}, timeouts=timeouts
+    ) as tools:
+        busy.touch()
+        (folder / "one.py").write_text("async def one(): return 'new'")
+        await tools.look()
+        assert await run(tools, "one", tmp_path) == "new"
+        assert [problem.file for problem in tools.problems] == ["slow.py"]
+
+        busy.unlink()
+        (folder / "one.py").write_text("async def one(): return 'newer'")
+        await tools.look()
+
+        assert (await run(tools, "slow", tmp_path), tools.problems) == ("slow", ())
+
+
+async def test_a_helper_and_a_file_that_hang_are_each_tried_once(
+    folder: Path, tmp_path: Path
+) -> None:
+    tried = tmp_path / "tried"
+    hangs = f"open({str(tried)!r}, 'a').write('x')\nwhile True: pass\n"
+    timeouts = ToolTimeouts(reload=120.0, load=2.0)
+    async with Tools(
+        ToolPorts(), own_tools=folder, environment={"PATH": "/bin"}, timeouts=timeouts
+    ) as tools:
+        (folder / "_helpers.py").write_text(hangs)
+        text = (folder / "two.py").read_text()
+        (folder / "two.py").write_text(f"{text} + 'new'")
+        await tools.look()
+        (folder / "one.py").write_text("async def one(): return 'new'")
+        await tools.look()
+
+        assert (await run(tools, "one", tmp_path), await run(tools, "two", tmp_path)) == (
+            "new",
+            "two!",
+        )
+        assert tried.read_text() == "xx"  # the new text with it, and the last good one
+
+
 async def test_a_directory_that_cannot_be_read_for_a_while_takes_nothing_away(
     tools: Tools, folder: Path, tmp_path: Path
 ) -> None:

@@ -25,6 +25,9 @@ SAFE_TO_REPEAT = "SAFE_TO_REPEAT"
 # What the APIs of model servers take as a function's name.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
+# What people keep beside their tools, and nobody takes for one.
+_OF_TESTS = re.compile(r"test_.*\.py|conftest\.py")
+
 Function = Callable[..., Coroutine[Json, Json, Json]]
 
 
@@ -67,8 +70,8 @@ def load_functions(source: Source) -> LoadedFile:
         key: value
         for key, value in vars(module).items()
         if not key.startswith("_")
-        and inspect.isfunction(value)
-        and value.__module__ == name  # not what the file imported
+        and inspect.isroutine(value)
+        and getattr(value, "__module__", None) == name  # not what the file imported
     }
     functions = {
         key: cast(Function, value)
@@ -80,7 +83,7 @@ def load_functions(source: Source) -> LoadedFile:
         for key, value in public.items()
         if inspect.isasyncgenfunction(value)
     ]
-    if public and not functions and not problems:
+    if public and not functions and not problems and _OF_TESTS.fullmatch(source.file) is None:
         problems.append(f"offers no tool: {', '.join(public)} would have to be `async def`")
     safe = _safe_to_repeat(module, functions, problems)
     tools: list[OwnFunction] = []

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -47,7 +48,6 @@ class _Ended(Struct, frozen=True):
 
     source: Source
     helpers: tuple[Helper, ...]
-    problem: LoadProblem
 
 
 class OwnTools:
@@ -85,7 +85,7 @@ class OwnTools:
         self._taken = taken
         self._served = LoadTools(taken=taken)
         self._seen = SourceFiles()
-        self._ended: dict[str, _Ended] = {}
+        self._ended: dict[_Ended, LoadProblem] = {}
         self._sources = Gathered(self._read)
         self._loading: asyncio.Task[None] | None = None
 
@@ -166,9 +166,16 @@ class OwnTools:
             problems={problem.file: problem for problem in files.problems},
         )
         # Tried again only once it is another: else each edit of any file would take as long as it hangs.
-        for ended in self._ended.values():
-            if ended.source in files.sources and ended.helpers == files.helpers:
-                self._leave_out(attempt, attempt.files, good, ended.problem)
+        there = {*files.sources, *good.values()}
+        self._ended = {
+            ended: problem
+            for ended, problem in self._ended.items()
+            if ended.source in there and ended.helpers in (files.helpers, self._served.helpers)
+        }
+        for ended, problem in self._ended.items():
+            tried = attempt.files  # the last good text may be one that ended it with other modules
+            if ended.source in tried.sources and ended.helpers == tried.helpers:
+                self._leave_out(attempt, tried, good, problem)
         process: OwnToolsProcess | None = None
         loaded = ToolsLoaded(tools=(), problems=())
         while attempt.files.sources and process is None:
@@ -198,7 +205,9 @@ class OwnTools:
         except FileEndedProcess as error:
             problem = LoadProblem(file=error.file, error=error.why)
             source = next(source for source in tried.sources if source.file == error.file)
-            self._ended[error.file] = _Ended(source, tried.helpers, problem)
+            # What has loaded before was held up by something else: the next edit tries it again.
+            if (source, tried.helpers) != (good.get(error.file), self._served.helpers):
+                self._ended[_Ended(source, tried.helpers)] = problem
             self._leave_out(attempt, tried, good, problem)
             return None, nothing
         except (ProcessEnded, OSError) as error:
@@ -264,7 +273,7 @@ class OwnTool:
         )
         if not faults:
             return None
-        return all_in_words((*faults, *value_faults(arguments, parameters)), parameters)
+        return all_in_words(chain(faults, value_faults(arguments, parameters)), parameters)
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolResult:
         """Run it in a process of its own."""

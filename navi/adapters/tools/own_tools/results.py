@@ -39,7 +39,8 @@ def _whole(value: object) -> object:
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [one.name for one in dataclasses.fields(value) if not one.name.startswith("_")]
-        return {name: _whole(getattr(value, name)) for name in names}
+        # One that __init__ does not take may not be set.
+        return {name: _whole(getattr(value, name)) for name in names if hasattr(value, name)}
     match value:
         case dict():
             return {key: _whole(item) for key, item in cast(Mapping[object, object], value).items()}
