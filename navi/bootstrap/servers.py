@@ -13,7 +13,7 @@ from navi import __version__
 from navi.adapters.embedded.errors import DataDirectoryInUse, NoCluster
 from navi.adapters.embedded.lock import is_held
 from navi.adapters.embedded.nats import USUAL_PORT, NatsServer
-from navi.adapters.embedded.run_record import RunRecord, read_node_run
+from navi.adapters.embedded.run_record import NODES, RunRecord, read_node_run
 from navi.adapters.embedded.servers import Addresses, EmbeddedServers, has_cluster, open_node_run
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.processes.channel import Ready
@@ -82,9 +82,12 @@ async def _start_servers(settings: Settings, connections: int) -> EmbeddedServer
 
 
 def log_is_elsewhere(settings: Settings) -> bool:
-    """Whether a log was signed here that no embedded Postgres has, and no navi runs that could say where it is."""
+    """Whether a node worked here on a log that no embedded Postgres has, and no navi runs that could say where it is.
+
+    It has signed it, or left the folder of nodes that were given their servers: of several nodes one signs.
+    """
     return (
-        (settings.data_dir / HEADS_FILE).exists()
+        any((settings.data_dir / name).exists() for name in (HEADS_FILE, NODES))
         and not has_cluster(settings.data_dir)
         and not is_held(settings.data_dir)
     )

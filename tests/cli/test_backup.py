@@ -29,15 +29,16 @@ def test_where_there_is_no_navi_nothing_is_backed_up_and_nothing_made(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("left", ["heads.jsonl", "runs"], ids=["signed", "another node signs"])
 @pytest.mark.parametrize(
     "command", [["backup", "monday"], ["sessions"], ["serve", "--port", "0"]], ids=" ".join
 )
 def test_a_log_on_a_postgres_of_ones_own_is_not_taken_for_an_empty_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], left: str
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    (data / "heads.jsonl").touch()
+    (data / left).touch()
     monkeypatch.chdir(tmp_path)
 
     arguments = [*command, "--data-dir", str(data)]
@@ -46,9 +47,9 @@ def test_a_log_on_a_postgres_of_ones_own_is_not_taken_for_an_empty_one(
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         f"navi: The log of {data} is on a Postgres of your own, and no navi runs that could name it: "
-        "set DATABASE_URL, or, to begin another log here, remove its heads.jsonl.\n"
+        "set DATABASE_URL, or, to begin another log here, remove its heads.jsonl and runs.\n"
     )
-    assert [path.name for path in tmp_path.rglob("*")] == ["data", "heads.jsonl"]
+    assert [path.name for path in tmp_path.rglob("*")] == ["data", left]
 
 
 def test_a_database_without_a_log_is_not_made_one_to_be_backed_up(

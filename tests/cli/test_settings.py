@@ -22,6 +22,7 @@ from navi.settings import read_settings
         ("NAVI_PORT", "seventy", "'seventy' is not a whole number"),
         ("NAVI_PORT", "70000", "70000 is not between 0 and 65535"),
         ("NAVI_DATA_DIR", "a\nb", "has a line break, and the programs of Postgres take none"),
+        ("NAVI_DATA_DIR", "a\n/", "has a line break, and the programs of Postgres take none"),
         (
             "NAVI_DATA_DIR",
             os.fsdecode(b"by\xffte"),
@@ -44,6 +45,7 @@ from navi.settings import read_settings
         "not a number",
         "too large",
         "line break",
+        "line break at the end",
         "no UTF-8",
         "HTTP's port",
         "no process",

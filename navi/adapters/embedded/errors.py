@@ -75,7 +75,7 @@ class NoCluster(EmbeddedServerError):
     def __init__(self, data_dir: Path) -> None:
         super().__init__(
             f"The log of {data_dir} is on a Postgres of your own, and no navi runs that could name it: "
-            "set DATABASE_URL, or, to begin another log here, remove its heads.jsonl."
+            "set DATABASE_URL, or, to begin another log here, remove its heads.jsonl and runs."
         )
 
 

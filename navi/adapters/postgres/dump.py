@@ -1,6 +1,7 @@
 """Dump navi's part of a database, and restore it, by Postgres' own programs."""
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 import re
@@ -94,7 +95,7 @@ async def restore(dsn: str, file: Path, *, programs: Path, environment: Mapping[
     )
     psql = await asyncio.create_subprocess_exec(
         str(programs / "psql"),
-        *("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--file=-"),
+        *("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-"),
         f"--dbname={shown}",
         env=given,
         stdin=asyncio.subprocess.PIPE,
@@ -110,8 +111,7 @@ async def restore(dsn: str, file: Path, *, programs: Path, environment: Mapping[
         await asyncio.gather(script.wait(), psql.wait())
     finally:
         for process in (script, psql):
-            if process.returncode is None:
-                process.kill()
+            _kill(process)
     if script.returncode != 0 and not of_psql:
         raise StoreRefused(f"pg_restore failed: {_first_line(of_script)}")
     if psql.returncode != 0:
@@ -119,10 +119,12 @@ async def restore(dsn: str, file: Path, *, programs: Path, environment: Mapping[
 
 
 async def _run_script(script: Process, psql: Process) -> None:
-    """Hand what the one writes to the other, which ends without a commit where it is not all of it."""
+    """Hand what the one writes to the other, and a commit behind it where that is all of it."""
     source, target = script.stdout, psql.stdin
     assert source is not None  # noqa: S101 - pipes were asked for
     assert target is not None  # noqa: S101 - likewise
+    # Not --single-transaction: that commits at the end of its input, which comes as well where we are killed.
+    target.write(b"BEGIN;\n")
     try:
         for _ in range(HEADER_LINES):
             line = await source.readline()
@@ -132,12 +134,18 @@ async def _run_script(script: Process, psql: Process) -> None:
             target.write(block)
             await target.drain()
     except (BrokenPipeError, ConnectionResetError):
-        script.kill()  # psql has met an error, and says which
+        _kill(script)  # psql has met an error, and says which
         return
     if await script.wait() == 0:
+        target.write(b"COMMIT;\n")
         target.close()
     else:
-        psql.kill()
+        _kill(psql)
+
+
+def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        process.kill()
 
 
 async def _run(program: Path, dsn: str, environment: Mapping[str, str], *arguments: str) -> None:
@@ -154,8 +162,8 @@ async def _run(program: Path, dsn: str, environment: Mapping[str, str], *argumen
     try:
         _, errors = await process.communicate()
     except BaseException:
-        if process.returncode is None:
-            process.kill()
+        _kill(process)
+        await process.wait()  # the file is its own till then
         raise
     if process.returncode != 0:
         raise StoreRefused(f"{program.name} failed: {_first_line(errors)}")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NoReturn, TypeVar
@@ -125,6 +126,13 @@ def run(
     except KeyboardInterrupt:
         status = INTERRUPTED
     raise click.exceptions.Exit(status)
+
+
+def end_as_at_ctrl_c() -> None:
+    """Let SIGTERM end the command that runs as Ctrl-C does, with what it has begun put away."""
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGTERM, signal.raise_signal, signal.SIGINT
+    )
 
 
 def leave_quietly() -> NoReturn:

@@ -1,7 +1,6 @@
 """``navi backup``: write all that counts into a folder, while navi runs or without it."""
 
 import asyncio
-import signal
 from pathlib import Path
 
 import click
@@ -22,6 +21,7 @@ from navi.cli.shared.command import (
     HOLDS,
     CommandFailed,
     data_dir_option,
+    end_as_at_ctrl_c,
     environment,
     json_option,
     log_to_stderr,
@@ -29,6 +29,7 @@ from navi.cli.shared.command import (
     run,
     settings_of,
 )
+from navi.cli.shared.threads import to_its_end
 from navi.domain.vocabulary.event_codec import format_at
 from navi.settings import Settings
 
@@ -63,15 +64,12 @@ def backup(directory: Path, data_dir: str | None, as_json: bool) -> None:
 
 
 async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
-    # As at Ctrl-C, with which the draft goes: it has the key, and may be large.
-    asyncio.get_running_loop().add_signal_handler(
-        signal.SIGTERM, signal.raise_signal, signal.SIGINT
-    )
-    draft = await asyncio.to_thread(backup_folder.begin, directory)
+    end_as_at_ctrl_c()  # the draft goes with it: it has the key, and may be large
+    beginning = asyncio.ensure_future(asyncio.to_thread(backup_folder.begin, directory))
     try:
-        made = await _made(settings, draft, directory)
+        made = await _made(settings, await asyncio.shield(beginning), directory)
     finally:
-        await asyncio.to_thread(backup_folder.discard, draft)
+        await asyncio.to_thread(backup_folder.discard, await beginning)
     for path in made.skipped:
         click.echo(f"navi: {path} cannot be read, and is not in the backup", err=True)
     if not made.files.keys() & set(backup_folder.HEADS):
@@ -119,7 +117,7 @@ async def _made_of(settings: Settings, servers: Attached, draft: Path, directory
         server = (await examine(store.database_url)).major
         in_wheel = await asyncio.to_thread(wheel_programs)
         programs = await dump_programs(settings.postgres_bin, in_wheel=in_wheel, server=server)
-        await asyncio.to_thread(backup_folder.copy_heads, settings.data_dir, draft)
+        await to_its_end(backup_folder.copy_heads, settings.data_dir, draft)
         positions = {
             str(number): (await store.log.read_all(number, after=BEYOND, limit=1)).head
             for number in range(store.log.partitions)
@@ -130,7 +128,7 @@ async def _made_of(settings: Settings, servers: Attached, draft: Path, directory
             programs=programs,
             environment=environment(),
         )
-        skipped = await asyncio.to_thread(
+        skipped = await to_its_end(
             backup_folder.copy_rest, settings.data_dir, draft, settings.chosen
         )
         backup = Backup(
@@ -142,4 +140,4 @@ async def _made_of(settings: Settings, servers: Attached, draft: Path, directory
             files={},
             skipped=skipped,
         )
-        return await asyncio.to_thread(backup_folder.finish, draft, directory, backup)
+        return await to_its_end(backup_folder.finish, draft, directory, backup)

@@ -22,6 +22,7 @@ from navi.cli.shared.command import (
     HOLDS,
     CommandFailed,
     data_dir_option,
+    end_as_at_ctrl_c,
     environment,
     json_option,
     log_to_stderr,
@@ -52,6 +53,7 @@ def restore(directory: Path, data_dir: str | None, as_json: bool) -> None:
 
 
 async def _restore(settings: Settings, directory: Path, *, as_json: bool) -> int:
+    end_as_at_ctrl_c()  # pg_restore and psql go with it
     running = await asyncio.to_thread(read_run, settings.data_dir)
     if running is not None:
         raise DataDirectoryInUse(settings.data_dir, running)

@@ -1,6 +1,7 @@
 """A dump of the newest Postgres is restored into an older one too, and all of it or nothing."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import asyncpg
@@ -11,6 +12,14 @@ from navi.adapters.postgres.dump import dump, restore, wheel_programs
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.postgres.prepare import find_vector, prepare, vector_schema
 from navi.domain.vocabulary.errors import StoreRefused
+from tests.adapters.embedded.servers import until
+
+ENDLESS = """
+i=0; while [ $i -lt 40 ]; do echo '-- settings'; i=$((i+1)); done
+echo 'select pg_advisory_lock(1); create table navi.half ();'
+echo '\\! touch {begun}'
+while echo '-- and on'; do :; done 2>/dev/null
+"""
 
 
 @pytest.fixture
@@ -60,6 +69,75 @@ async def test_what_the_server_refuses_is_told(
         await restore(empty_database, tmp_path / "dump", programs=programs, environment={})
 
     assert await tables_of(empty_database) == 0
+
+
+async def test_a_restore_that_is_killed_leaves_nothing(
+    tmp_path: Path, empty_database: str, programs: Path
+) -> None:
+    await prepare(empty_database, vector_in="public")
+    begun = tmp_path / "begun"
+    await asyncio.to_thread(
+        make_programs,
+        tmp_path / "programs",
+        pg_restore=ENDLESS.format(begun=begun),
+        psql=f'exec "{programs / "psql"}" "$@"',
+    )
+    work = """if True:
+        import asyncio, sys
+        from pathlib import Path
+        from navi.adapters.postgres.dump import restore
+        dsn, programs = sys.argv[1:]
+        asyncio.run(restore(dsn, Path("dump"), programs=Path(programs), environment={}))
+    """
+
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", work, empty_database, str(tmp_path / "programs"))
+    )
+    await until(begun.exists)
+    process.kill()
+    await process.wait()
+    await end_of_session(empty_database)
+
+    assert await tables_of(empty_database) == 0
+
+
+async def test_the_reason_of_psql_is_told_where_the_script_has_ended_before_it(
+    tmp_path: Path, empty_database: str
+) -> None:
+    script = tmp_path / "script"
+    await asyncio.to_thread(
+        make_programs,
+        tmp_path / "programs",
+        # More than is on its way to psql at once, less than is held of it here.
+        pg_restore=f"head -c 190000 /dev/zero | tr '\\0' '\\n'; echo $$ > {script}",
+        psql=f"""
+            while [ ! -s {script} ]; do sleep 0.01; done
+            while kill -0 $(cat {script}) 2>/dev/null; do sleep 0.01; done
+            echo 'psql: error: no room' >&2; exit 3
+        """,
+    )
+
+    with pytest.raises(StoreRefused, match="psql failed: psql: error: no room"):
+        await restore(
+            empty_database, tmp_path / "dump", programs=tmp_path / "programs", environment={}
+        )
+
+
+def make_programs(directory: Path, **programs: str) -> None:
+    directory.mkdir()
+    for name, script in programs.items():
+        program = directory / name
+        program.write_text(f"#!/bin/sh\n{script}")
+        program.chmod(0o755)
+
+
+async def end_of_session(dsn: str) -> None:
+    """Wait until who has the lock is gone, and the server has done all that it was told."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute("select pg_advisory_lock(1)")
+    finally:
+        await connection.close()
 
 
 async def tables_of(dsn: str) -> int:
