@@ -17,7 +17,7 @@ from bench.measure import quantile
 MARK = b'"text":"@'  # what follows is the moment at which the text was made: 20 digits, nanoseconds
 DIGITS = 20
 TIMEOUT = 60.0  # seconds
-_REQUEST = (
+REQUEST = (
     "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
@@ -77,7 +77,7 @@ class Client(asyncio.Protocol):
 
     def __init__(self, clients: Clients, path: str, port: int) -> None:
         self._clients = clients
-        self._request = _REQUEST.format(path=path, port=port).encode()
+        self._request = REQUEST.format(path=path, port=port).encode()
         self._rest = b""
         self.open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

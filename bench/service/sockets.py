@@ -18,7 +18,7 @@ import psutil
 from msgspec import Struct
 
 from bench.servers import new_id, open_store
-from bench.service import crowd
+from bench.service import many_sockets
 from bench.service.load import service
 from bench.service.loop import run
 from bench.service.machine import MIB, machine, memory_of
@@ -162,9 +162,9 @@ async def _open(
     async with AsyncExitStack() as stack:
         clients: list[asyncio.subprocess.Process] = []
         for part in _dealt(session_ids):
-            job = crowd.Job(port=port, session_ids=part)
+            job = many_sockets.Job(port=port, session_ids=part)
             client = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", crowd.__name__),
+                *(sys.executable, "-m", many_sockets.__name__),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )
@@ -184,11 +184,11 @@ def _dealt(session_ids: Sequence[SessionId]) -> list[tuple[SessionId, ...]]:
 
 async def _seen(
     clients: Sequence[asyncio.subprocess.Process], wanted: Sequence[int]
-) -> list[crowd.Seen]:
+) -> list[many_sockets.Seen]:
     """What they saw, when so many of the sockets of each have seen a turn end."""
     for client, count in zip(clients, wanted, strict=True):
         await _tell(client, str(count).encode())
-    return [msgspec.json.decode(await _line(client), type=crowd.Seen) for client in clients]
+    return [msgspec.json.decode(await _line(client), type=many_sockets.Seen) for client in clients]
 
 
 async def _tell(client: asyncio.subprocess.Process, line: bytes) -> None:
@@ -199,7 +199,7 @@ async def _tell(client: asyncio.subprocess.Process, line: bytes) -> None:
 
 async def _line(client: asyncio.subprocess.Process) -> bytes:
     assert client.stdout is not None
-    async with asyncio.timeout(2 * crowd.TIMEOUT):
+    async with asyncio.timeout(2 * many_sockets.TIMEOUT):
         return await client.stdout.readline()
 
 

@@ -86,6 +86,8 @@ async def test_no_word_is_left_where_there_is_another_catalogue(
     await page.goto(f"/s/{session_id}")
     log = page.get_by_role("log")
     await expect(log.get_by_role("article")).to_have_count(2)
+    # The profile stands there by its id until its name has come.
+    await expect(page.get_by_text("assistant", exact=True)).to_have_count(0)
     await look("chat")
     for number, view in enumerate(("timeline", "context", "events"), start=1):
         tab = page.get_by_role("tab").nth(number)

@@ -195,50 +195,44 @@ class ManageSessions:
             masked=said.names,
         )
         try:
-            is_latest = False
-            while True:
-                seen = record.seq
-                try:
-                    return await self._receive(
-                        record, message, seen=seen, is_new=message_id is None
-                    )
-                except ConcurrentAppend:
-                    is_latest = True  # what is new was folded in
-                except (NotFound, BadInput, RuleBroken):
-                    if is_latest:
-                        raise
-                    await record.refresh()
-                    if record.seq == seen:
-                        raise
-                    is_latest = True  # it may have been refused for what is over
+            try:
+                return await self._receive(record, message, is_new=message_id is None)
+            except (NotFound, BadInput, RuleBroken):
+                await record.refresh()  # it may have been refused for what is over
+                return await self._receive(record, message, is_new=message_id is None)
         finally:
             # Not only for a turn that was opened: without one the place for it is given back.
             self._runs.wake(session_id)
 
-    async def _receive(
-        self, record: Record, message: ReceiveMessage, *, seen: int, is_new: bool
-    ) -> Received:
-        """Receive the message where the log still ends at ``seen``; a new one was not sent before."""
+    async def _receive(self, record: Record, message: ReceiveMessage, *, is_new: bool) -> Received:
+        """Receive a message on the state that is known here; a new one was not sent before."""
         message_id = message.message_id
-        earlier = None if is_new else await self._log.find_receipt(record.id, message_id)
-        if (
-            earlier is not None
-        ):  # nothing is appended, which would tell whether the session is there
-            await record.refresh()
-            seen = record.seq
-        profile = await profile_of(record, self._profiles)
-        if earlier is None:
-            await self._budgets.check(record, profile, in_turn=False)
-            if await self._may_open(record):
-                turn_id = TurnId(self._ids.uuid())
-                planning = profile.planning_enabled
-                start = TurnStart(turn_id=turn_id, node=self._node, planning=planning)
-                message = replace(message, start=start)
-        rows = await record.try_once(replace(message, earlier=earlier), seen=seen)
-        if earlier is not None:
-            return Received(message_id=message_id, seq=earlier[0], repeated=True)
-        receipt = next(r for r in rows if r.type == UserMessageReceived.TYPE)
-        return Received(message_id=message_id, seq=receipt.seq, repeated=False)
+        while True:
+            seen, start = record.seq, None
+            earlier = None if is_new else await self._log.find_receipt(record.id, message_id)
+            if earlier is not None:
+                # Nothing is appended, which would tell whether the session is still there.
+                await record.refresh()
+                seen = record.seq
+            profile = await profile_of(record, self._profiles)
+            if earlier is None:
+                await self._budgets.check(record, profile, in_turn=False)
+                if await self._may_open(record):
+                    start = TurnStart(
+                        turn_id=TurnId(self._ids.uuid()),
+                        node=self._node,
+                        planning=profile.planning_enabled,
+                    )
+            try:
+                rows = await record.try_once(
+                    replace(message, earlier=earlier, start=start), seen=seen
+                )
+            except ConcurrentAppend:
+                continue
+            if earlier is not None:
+                return Received(message_id=message_id, seq=earlier[0], repeated=True)
+            receipt = next(r for r in rows if r.type == UserMessageReceived.TYPE)
+            return Received(message_id=message_id, seq=receipt.seq, repeated=False)
 
     async def _may_open(self, record: Record) -> bool:
         """Whether a message may open a turn at once; else it waits in the log for its turn."""

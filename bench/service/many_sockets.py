@@ -1,4 +1,4 @@
-"""``python -m bench.service.crowd``: many sockets in a process of their own, which read and answer pings.
+"""``python -m bench.service.many_sockets``: many sockets in a process of their own, which read and answer pings.
 
 Reads a job as a line of JSON, connects, says ``ready`` when each socket was told that it is, reads how many of
 them are to see the end of a turn, waits for that, and says what it saw as a line of JSON.
@@ -17,17 +17,13 @@ from msgspec import Struct
 from bench.measure import quantile
 from bench.service.loop import run
 from bench.service.mark import MARK
+from bench.socket_clients import REQUEST
 
 AT_ONCE = 50  # handshakes
 TIMEOUT = 120.0  # seconds
 PAUSE = 0.1  # seconds, before a socket that was sent away comes back
 ENDS = b'"type":"turn_completed"'
 DELTA = b'"type":"text_delta"'
-_REQUEST = (
-    "GET /ws/sessions/{session_id} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\n"
-    "Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-    "Sec-WebSocket-Version: 13\r\n\r\n"
-)
 _PING, _PONG, _CLOSE = 0x89, 0x8A, 0x88  # FIN and the opcode (RFC 6455, section 5.2)
 
 
@@ -53,7 +49,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     delays: tuple[float, float]
 
 
-class _Crowd:
+class _Counts:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.delays: list[float] = []
@@ -73,9 +69,9 @@ class _Crowd:
 class _Socket(asyncio.Protocol):
     """Just enough of RFC 6455: unmasked frames that are not fragmented come in, pongs go out."""
 
-    def __init__(self, crowd: _Crowd, session_id: str, port: int) -> None:
-        self._crowd = crowd
-        self._request = _REQUEST.format(session_id=session_id, port=port).encode()
+    def __init__(self, counts: _Counts, session_id: str, port: int) -> None:
+        self._counts = counts
+        self._request = REQUEST.format(path=f"/ws/sessions/{session_id}", port=port).encode()
         self._waiting = b""
         self._transport: asyncio.Transport | None = None
         self._closing = "without a word"
@@ -113,7 +109,7 @@ class _Socket(asyncio.Protocol):
             assert self._transport is not None
             # A mask of zeros leaves the payload as it is.
             self._transport.write(bytes((_PONG, 0x80 | len(payload), 0, 0, 0, 0)) + payload)
-            self._crowd.count("pings")
+            self._counts.count("pings")
         elif opcode == _CLOSE:
             self._closing = f"{int.from_bytes(payload[:2])}: {payload[2:].decode()}"
         elif not self.ready.done():
@@ -121,9 +117,9 @@ class _Socket(asyncio.Protocol):
         else:
             if DELTA in payload:
                 now = time.monotonic_ns()
-                self._crowd.delays += [(now - int(at)) / 1e6 for at in MARK.findall(payload)]
+                self._counts.delays += [(now - int(at)) / 1e6 for at in MARK.findall(payload)]
             if ENDS in payload:
-                self._crowd.count("ended")
+                self._counts.count("ended")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed.set_result(self._closing)
@@ -131,12 +127,12 @@ class _Socket(asyncio.Protocol):
 
 async def follow(job: Job) -> None:
     """Connect, follow, and say what was seen."""
-    crowd, at_once = _Crowd(), asyncio.Semaphore(AT_ONCE)
+    counts, at_once = _Counts(), asyncio.Semaphore(AT_ONCE)
 
     async def connect(session_id: str) -> _Socket:
         async with at_once, asyncio.timeout(TIMEOUT):
             _, socket = await asyncio.get_running_loop().create_connection(
-                lambda: _Socket(crowd, session_id, job.port), "127.0.0.1", job.port
+                lambda: _Socket(counts, session_id, job.port), "127.0.0.1", job.port
             )
             await asyncio.wait((socket.ready, socket.closed), return_when=asyncio.FIRST_COMPLETED)
             return socket
@@ -147,21 +143,21 @@ async def follow(job: Job) -> None:
             socket = await connect(session_id)
             if is_new and socket.ready.done():
                 is_new = False
-                crowd.count("open")
+                counts.count("open")
             print(f"sent away, {await socket.closed}", file=sys.stderr, flush=True)
-            crowd.count("again")  # as clients are told to, on a machine that is busy
+            counts.count("again")  # as clients are told to, on a machine that is busy
             await asyncio.sleep(PAUSE)
 
     holding = [asyncio.ensure_future(hold(session_id)) for session_id in job.session_ids]
-    await crowd.until("open", len(holding))
+    await counts.until("open", len(holding))
     print("ready", flush=True)
     wanted = int(await asyncio.to_thread(sys.stdin.readline))
-    await crowd.until("ended", wanted)
-    delays = sorted(crowd.delays) or [0.0]
+    await counts.until("ended", wanted)
+    delays = sorted(counts.delays) or [0.0]
     seen = Seen(
-        ended=crowd.counts["ended"],
-        again=crowd.counts["again"],
-        pings=crowd.counts["pings"],
+        ended=counts.counts["ended"],
+        again=counts.counts["again"],
+        pings=counts.counts["pings"],
         delays=(quantile(delays, 0.5), quantile(delays, 0.99)),
     )
     print(msgspec.json.encode(seen).decode(), flush=True)
