@@ -68,7 +68,7 @@ class NatsServer:
         server._port = free_port(USUAL_PORT if port is None else port)
         if port and server._port != port:
             raise PortTaken("NATS", port=port, variable="NAVI_NATS_PORT")
-        server._leaf_port = free_port(0)
+        server._leaf_port = free_port(0, besides=server._port)
         return server
 
     @property
@@ -196,9 +196,13 @@ def quoted(text: str) -> str:
     return '"' + "".join(chr(b) if b in plain else f"\\x{b:02x}" for b in bytes_) + '"'
 
 
-def free_port(wanted: int) -> int:
-    """The wanted port of the loopback, or any free one where that is taken; 0 wants any."""
-    for port in (wanted, 0):
+def free_port(wanted: int, *, besides: int | None = None) -> int:
+    """The wanted port of the loopback, or any free one where that is taken; 0 wants any.
+
+    Args:
+        besides: one that is free only because nobody listens there yet.
+    """
+    for port in (wanted, 0, 0, 0):
         with socket.socket() as probe:
             # Like NATS itself: a connection that lingers after a stop does not occupy the port.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -206,7 +210,9 @@ def free_port(wanted: int) -> int:
                 probe.bind((LOOPBACK, port))
             except OSError:
                 continue
-            return int(probe.getsockname()[1])
+            found = int(probe.getsockname()[1])
+            if found != besides:
+                return found
     raise OSError("no free port on the loopback")
 
 

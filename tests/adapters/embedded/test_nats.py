@@ -9,7 +9,7 @@ from nats.errors import Error
 from nats.js.api import StreamConfig
 
 from navi.adapters.embedded.errors import PortTaken
-from navi.adapters.embedded.nats import USUAL_PORT
+from navi.adapters.embedded.nats import USUAL_PORT, free_port
 from navi.adapters.embedded.servers import EmbeddedServers
 from tests.adapters.embedded.servers import nats_process, processes_of, until
 
@@ -79,6 +79,13 @@ async def test_a_free_port_where_the_usual_one_is_taken(tmp_path: Path) -> None:
         async with await start(tmp_path, port=None) as servers:
             assert not url_of(servers).endswith(f":{USUAL_PORT}")
             await publish(url_of(servers), b"7")
+
+
+def test_two_ports_that_are_chosen_one_after_the_other_are_two() -> None:
+    first = free_port(0)
+
+    assert free_port(first) == first  # nobody listens there yet
+    assert free_port(first, besides=first) != first
 
 
 async def test_a_port_that_was_named_and_is_taken_is_an_error(tmp_path: Path) -> None:
