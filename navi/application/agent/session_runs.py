@@ -11,6 +11,7 @@ from navi.application.agent.running_turn import Agent
 from navi.application.agent.turn_places import TurnPlaces
 from navi.application.session.record import Record, Records
 from navi.domain.vocabulary.errors import Unavailable
+from navi.domain.vocabulary.events import TEXT_DELTA_TYPES
 from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import EventLog
 
@@ -133,6 +134,8 @@ class SessionRuns:
         """Fold what other processes append, so that a stop or take-over takes effect at once."""
         async with aclosing(self._log.watch(record.id, after=record.seq)) as rows:
             async for batch in rows:
+                if all(row.type in TEXT_DELTA_TYPES for row in batch):
+                    continue  # text in the making, which stops nothing and is most of what comes
                 if batch[-1].seq > record.seq:
                     await asyncio.sleep(0)  # for whoever appended it here, who is told after this
                 if batch[-1].seq > record.seq:

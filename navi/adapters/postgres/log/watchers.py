@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from itertools import chain
 
 from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.ids import SessionId
@@ -59,7 +60,8 @@ class Watcher:
             raise LogUnavailable("the log is closed")
         self._arrived.clear()
         overflowed, self._overflowed = self._overflowed, False
-        rows = tuple(row for part in self._waiting for row in part)
+        parts = self._waiting
+        rows = tuple(parts[0]) if len(parts) == 1 else tuple(chain.from_iterable(parts))
         self._waiting.clear()
         self._rows = self._bytes = 0
         return None if overflowed else rows
