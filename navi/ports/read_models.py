@@ -35,6 +35,14 @@ class SaidRow(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class NamedRow(Struct, frozen=True, kw_only=True):
+    """A state of the projection ``sessions`` that is listed, and has a name."""
+
+    session_id: SessionId
+    name: str
+    last_active: datetime
+
+
 class ParkedEvent(Struct, frozen=True, kw_only=True):
     """An event that a projection cannot fold, and skips."""
 
@@ -138,7 +146,7 @@ class ReadModels(BuildList, Protocol):
     async def find_said(
         self, version: int, *, owner: Owner, question: Question
     ) -> Sequence[SaidRow]:
-        """What was said in the owner's sessions and fits, of the newest sessions first, bounded.
+        """What was said in the owner's sessions and fits, the newest first, bounded.
 
         Args:
             version: of the projection ``messages``, whose rows these are.
@@ -147,8 +155,18 @@ class ReadModels(BuildList, Protocol):
 
     async def find_named(
         self, version: int, *, owner: Owner, question: Question
-    ) -> Sequence[SessionId]:
-        """The owner's listed sessions whose name fits, bounded.
+    ) -> Sequence[NamedRow]:
+        """The owner's listed sessions whose name fits, those that were active last first, bounded.
+
+        Args:
+            version: of the projection ``sessions``, whose states these are.
+        """
+        ...
+
+    async def names(
+        self, version: int, *, owner: Owner, sessions: Sequence[SessionId]
+    ) -> Mapping[SessionId, str | None]:
+        """The names of those among some sessions that are listed and the owner's.
 
         Args:
             version: of the projection ``sessions``, whose states these are.

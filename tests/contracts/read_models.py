@@ -17,7 +17,7 @@ from navi.domain.vocabulary.events import Said
 from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner, SessionId, uuid7
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.read_model_builds import SessionChanges
-from navi.ports.read_models import Build, ParkedEvent, SaidRow, StoredState
+from navi.ports.read_models import Build, NamedRow, ParkedEvent, SaidRow, StoredState
 
 NUMBERS = itertools.count(100)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -27,7 +27,7 @@ def session(number: int) -> SessionId:
     return SessionId(uuid7(milliseconds=number, random=bytes(10)))
 
 
-A, B, C, D = (session(number) for number in range(1, 5))
+A, B, C, D, E = (session(number) for number in range(1, 6))
 
 
 def changes(
@@ -187,6 +187,7 @@ class ReadModelsContract:
             for session_id, owner, listing, name in (
                 (A, LOCAL_OWNER, listed(), b'"Green tea"'),
                 (B, LOCAL_OWNER, listed(), b"null"),
+                (E, LOCAL_OWNER, listed(minutes=1), b'"Teapots"'),
                 (C, ada, listed(), b'"Tea"'),
                 (D, LOCAL_OWNER, None, b'"Tea, deleted"'),
             )
@@ -212,12 +213,17 @@ class ReadModelsContract:
         assert await places("x " * 200) == [(A, 6)]
         (row,) = await elsewhere.find_said(1, owner=ada, question=tea)
         assert row == SaidRow(session_id=C, seq=1, role="assistant", text="green tea", at=NOON)
-        assert await elsewhere.find_named(1, owner=LOCAL_OWNER, question=tea) == (A,)
-        assert await elsewhere.find_named(1, owner=ada, question=tea) == (C,)
+        hers = NamedRow(session_id=C, name="Tea", last_active=NOON)
+        assert list(await elsewhere.find_named(1, owner=ada, question=tea)) == [hers]
+        found = await elsewhere.find_named(1, owner=LOCAL_OWNER, question=tea)
+        assert [(row.session_id, row.name) for row in found] == [(E, "Teapots"), (A, "Green tea")]
+        names = await elsewhere.names(1, owner=LOCAL_OWNER, sessions=(A, B, C, D))
+        assert names == {A: "Green tea", B: None}
 
         await read_models.forget(A, keep_listed=False)
         assert await places("green tea") == []
-        assert await elsewhere.find_named(1, owner=LOCAL_OWNER, question=tea) == ()
+        found = await elsewhere.find_named(1, owner=LOCAL_OWNER, question=tea)
+        assert [row.session_id for row in found] == [E]
 
     async def test_the_last_visible_row_up_to_a_key_is_found(
         self, read_models: ReadModelBackend, elsewhere: ReadModelBackend

@@ -15,7 +15,7 @@ from navi.domain.reading.fold import Rows
 from navi.domain.reading.search import Question, is_said, said_with
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.read_model_builds import ProjectionBatch, SessionChanges
-from navi.ports.read_models import Build, ParkedEvent, SaidRow, StoredState
+from navi.ports.read_models import Build, NamedRow, ParkedEvent, SaidRow, StoredState
 
 
 class _Stored:
@@ -194,28 +194,41 @@ class InMemoryReadModels:
         self, version: int, *, owner: Owner, question: Question
     ) -> Sequence[SaidRow]:
         stored = self._serving("messages", version)
-        return tuple(
+        said = (
             SaidRow(session_id=session_id, seq=key, role=message.role, text=text, at=message.at)
-            for session_id, changes in sorted(stored.sessions.items(), reverse=True)
+            for session_id, changes in stored.sessions.items()
             if changes.owner == owner
-            for key, row in reversed(stored.rows[session_id].visible())
+            for key, row in stored.rows[session_id].visible()
             if (text := said_with(message := msgspec.json.decode(row, type=Message))) is not None
             and message.role != "tool"
             and is_said(question, text)
         )
+        return sorted(said, key=lambda row: (row.at, row.session_id, row.seq), reverse=True)
 
     async def find_named(
         self, version: int, *, owner: Owner, question: Question
-    ) -> Sequence[SessionId]:
-        sessions = self._serving("sessions", version).sessions
-        return tuple(
-            session_id
-            for session_id, changes in sessions.items()
+    ) -> Sequence[NamedRow]:
+        named = (
+            NamedRow(session_id=session_id, name=name, last_active=changes.listing.last_active)
+            for session_id, changes in self._serving("sessions", version).sessions.items()
             if changes.owner == owner
             and changes.listing is not None
             and (name := json.loads(changes.state)["name"]) is not None
             and is_said(question, name)
         )
+        return sorted(named, key=lambda row: row.last_active, reverse=True)
+
+    async def names(
+        self, version: int, *, owner: Owner, sessions: Sequence[SessionId]
+    ) -> Mapping[SessionId, str | None]:
+        stored = self._serving("sessions", version).sessions
+        return {
+            session_id: json.loads(changes.state)["name"]
+            for session_id in sessions
+            if (changes := stored.get(session_id)) is not None
+            and changes.owner == owner
+            and changes.listing is not None
+        }
 
     async def parked(
         self, projection: str, version: int, *, limit: int | None = None

@@ -4,7 +4,7 @@ As every read it is up to date: what the stored rows do not have yet is folded f
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -14,15 +14,13 @@ from navi.application.reading.catalogue import (
     StoredList,
     changed_since,
     folds_behind,
-    session_in,
-    session_now,
     stored_list,
 )
 from navi.domain.reading.search import Question, Snippet, closeness, is_said, said_with, snippet_of
 from navi.domain.session.session import Session
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.log_partitions import PartitionedLog
-from navi.ports.read_models import ReadModels, SaidRow
+from navi.ports.read_models import NamedRow, ReadModels, SaidRow
 from navi.projections.messages import Messages
 from navi.projections.sessions import Sessions
 
@@ -33,11 +31,13 @@ class Found(Struct, frozen=True, kw_only=True):
     """A message that fits, or a session whose name does.
 
     Attributes:
+        name: of the session.
         seq: of the message; None for a name.
         at: of the message; of a name when the session was last active.
     """
 
-    session: Session
+    session_id: SessionId
+    name: str | None
     seq: int | None
     role: Role
     snippet: Snippet
@@ -63,7 +63,7 @@ async def search_sessions(
 ) -> tuple[Found, ...]:
     """What fits of the owner's sessions that are not deleted, best first: the closer, then the newer.
 
-    Of a question that very many messages fit, those of the newest sessions.
+    Of a question that very many messages or names fit, the newest of them.
 
     Raises:
         LogUnavailable: Postgres does not answer.
@@ -71,18 +71,20 @@ async def search_sessions(
     sessions = await _OwnSessions.of(log, read_models, owner)
     said = await _said(log, read_models, question, owner)
     named = await sessions.named(question)
-    hits = await asyncio.to_thread(_ranked, question, said, named)
-    found: list[Found] = []
-    for hit in hits:
-        session = await sessions.get(hit.session_id)
-        if session is not None:
-            snippet = snippet_of(question, hit.text)
-            found.append(
-                Found(session=session, seq=hit.seq, role=hit.role, snippet=snippet, at=hit.at)
-            )
-        if len(found) == limit:
-            break
-    return tuple(found)
+    names = await sessions.names({row.session_id for row in said})
+    there = [row for row in said if row.session_id in names]
+    hits = await asyncio.to_thread(_ranked, question, there, named)
+    return tuple(
+        Found(
+            session_id=hit.session_id,
+            name=hit.text if hit.seq is None else names[hit.session_id],
+            seq=hit.seq,
+            role=hit.role,
+            snippet=snippet_of(question, hit.text),
+            at=hit.at,
+        )
+        for hit in hits[:limit]
+    )
 
 
 async def _said(
@@ -109,59 +111,54 @@ async def _said(
 
 
 class _OwnSessions:
-    """The sessions of an owner as they are now, looked up once each; deleted ones are not there."""
+    """The names of an owner's sessions as they are now; deleted sessions are not there."""
 
     def __init__(
         self,
-        log: PartitionedLog,
         read_models: ReadModels,
         owner: Owner,
         base: StoredList,
-        moved: dict[SessionId, Session],
+        moved: Mapping[SessionId, Session],
     ) -> None:
-        self._log = log
         self._read_models = read_models
         self._owner: Owner = owner
-        self._base = base
+        self._version = base.version
         self._moved = moved
-        self._known: dict[SessionId, Session | None] = {}
 
     @classmethod
     async def of(cls, log: PartitionedLog, read_models: ReadModels, owner: Owner) -> "_OwnSessions":
         base = await stored_list(read_models)
         moved = await changed_since(log, read_models, base, owner=owner)
-        return cls(log, read_models, owner, base, moved)
+        return cls(read_models, owner, base, moved)
 
-    async def get(self, session_id: SessionId) -> Session | None:
-        if session_id not in self._known:
-            session = self._moved.get(session_id) or await self._stored(session_id)
-            is_there = session.owner == self._owner and Sessions().listing(session) is not None
-            self._known[session_id] = session if is_there else None
-        return self._known[session_id]
-
-    async def named(self, question: Question) -> Sequence[Session]:
+    async def named(self, question: Question) -> Sequence[NamedRow]:
         """Those whose name fits."""
         stored = await self._read_models.find_named(
-            self._base.version, owner=self._owner, question=question
+            self._version, owner=self._owner, question=question
         )
-        sessions = [await self.get(session_id) for session_id in {*stored, *self._moved}]
-        return [
-            session
-            for session in sessions
-            if session is not None and session.name and is_said(question, session.name)
-        ]
+        named = [row for row in stored if row.session_id not in self._moved]
+        for session_id, session in self._moved.items():
+            listing = Sessions().listing(session)
+            if listing is not None and session.name and is_said(question, session.name):
+                last_active = listing.last_active
+                named.append(
+                    NamedRow(session_id=session_id, name=session.name, last_active=last_active)
+                )
+        return named
 
-    async def _stored(self, session_id: SessionId) -> Session:
-        session = None
-        if self._base.is_own:
-            kept = await self._read_models.load(
-                Sessions.name, self._base.version, session_id, rows_limit=0
-            )
-            session = None if kept is None else session_in(session_id, kept)
-        return session or await session_now(self._log, self._read_models, session_id)
+    async def names(self, session_ids: Collection[SessionId]) -> Mapping[SessionId, str | None]:
+        """The names of those that are there."""
+        stored = [session_id for session_id in session_ids if session_id not in self._moved]
+        names = await self._read_models.names(self._version, owner=self._owner, sessions=stored)
+        moved = {
+            session_id: session.name
+            for session_id, session in self._moved.items()
+            if Sessions().listing(session) is not None
+        }
+        return {**names, **moved}
 
 
-def _ranked(question: Question, said: Sequence[SaidRow], named: Sequence[Session]) -> list[_Hit]:
+def _ranked(question: Question, said: Sequence[SaidRow], named: Sequence[NamedRow]) -> list[_Hit]:
     """All hits, the best one first."""
     hits = [
         _Hit(
@@ -175,10 +172,9 @@ def _ranked(question: Question, said: Sequence[SaidRow], named: Sequence[Session
         for row in said
     ]
     for session in named:
-        assert session.name is not None and session.last_active is not None  # noqa: S101, PT018 - they are named and listed
         hits.append(
             _Hit(
-                session_id=session.id,
+                session_id=session.session_id,
                 seq=None,
                 role="name",
                 text=session.name,

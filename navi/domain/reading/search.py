@@ -91,6 +91,8 @@ def closeness(question: Question, text: str) -> int:
     """
     if _whole(question).search(text):
         return 2
+    if len(question.wanted) == 1:  # which was the whole of it
+        return 0
     words = (Term(words=term.words) for term in question.wanted)
     return 1 if all(_pattern(term).search(text) for term in words) else 0
 

@@ -94,8 +94,8 @@ async def search(request: Edge, services: Given, principal: Caller) -> Response[
 
 def _result(found: Found) -> SearchResult:
     return SearchResult(
-        session_id=found.session.id,
-        name=found.session.name,
+        session_id=found.session_id,
+        name=found.name,
         seq=found.seq,
         role=found.role,
         snippet=found.snippet.text,

@@ -9,7 +9,7 @@ from navi.adapters.postgres.connect import ReadPool, fetch
 from navi.adapters.postgres.read_models import search
 from navi.domain.reading.search import Question
 from navi.domain.vocabulary.ids import Owner, SessionId
-from navi.ports.read_models import Build, SaidRow, StoredState
+from navi.ports.read_models import Build, NamedRow, SaidRow, StoredState
 
 _BUILDS = """
     select b.projection, b.number, b.version, b.state, c.partition, c.position
@@ -163,8 +163,13 @@ class PostgresReads:
 
     async def find_named(
         self, version: int, *, owner: Owner, question: Question
-    ) -> Sequence[SessionId]:
+    ) -> Sequence[NamedRow]:
         return await search.find_named(self._reads, version, owner, question)
+
+    async def names(
+        self, version: int, *, owner: Owner, sessions: Sequence[SessionId]
+    ) -> Mapping[SessionId, str | None]:
+        return await search.names(self._reads, version, owner, sessions)
 
 
 def _builds(rows: Sequence[asyncpg.Record]) -> tuple[Build, ...]:

@@ -1,6 +1,6 @@
 """Search stored messages and names of sessions by their words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -8,12 +8,13 @@ import msgspec
 from navi.adapters.postgres.connect import ReadPool, fetch
 from navi.domain.reading.search import Question, Term
 from navi.domain.vocabulary.ids import Owner, SessionId
-from navi.ports.read_models import SaidRow
+from navi.ports.read_models import NamedRow, SaidRow
 
-MAX_HITS = 500  # of the newest sessions
+MAX_HITS = 200  # the newest: a log of a few dozen sessions has as many
 MAX_CHARACTERS = 1_000_000  # of them together
 
-# The migration ``0012_search_said`` says why places come first and what stands there second.
+# The migration ``0015_search_newest_first`` says why the newest come first; ``0012_search_said`` why it is
+# places first, and what stands there second.
 _FIND_SAID = """
     select session_id::text, key, message ->> 'role' as role, message ->> 'at' as at, text from (
       select f.nth, f.session_id, f.key, navi.readable(r.row) as message, said.text,
@@ -29,12 +30,18 @@ _FIND_SAID = """
     order by nth"""
 
 _FIND_NAMED = """
-    select session_id::text from navi.read_state
+    select s.session_id::text, s.name, s.last_active
+    from navi.find_named($1, $2, to_tsquery('pg_catalog.simple', $3), $4)
+         with ordinality as f (session_id, nth)
+    join navi.read_state s on s.projection = 'sessions' and s.session_id = f.session_id and s.version = (
+      select number from navi.serving_build where projection = 'sessions' and version = $1)
+    order by f.nth"""
+
+_NAMES = """
+    select session_id::text, name from navi.read_state
     where projection = 'sessions' and version = (
       select number from navi.serving_build where projection = 'sessions' and version = $1)
-      and owner = $2 and last_active is not null
-      and navi.words(navi.readable(state) ->> 'name') @@ to_tsquery('pg_catalog.simple', $3)
-    order by last_active desc limit $4"""
+      and session_id = any($3::uuid[]) and owner = $2 and last_active is not null"""
 
 
 async def find_said(
@@ -57,10 +64,25 @@ async def find_said(
 
 async def find_named(
     reads: ReadPool, version: int, owner: Owner, question: Question
-) -> Sequence[SessionId]:
+) -> tuple[NamedRow, ...]:
     """As ``ReadModels.find_named``."""
     rows = await fetch(reads, _FIND_NAMED, version, owner, _tsquery(question), MAX_HITS)
-    return tuple(SessionId(row["session_id"]) for row in rows)
+    return tuple(
+        NamedRow(
+            session_id=SessionId(row["session_id"]),
+            name=row["name"],
+            last_active=row["last_active"],
+        )
+        for row in rows
+    )
+
+
+async def names(
+    reads: ReadPool, version: int, owner: Owner, sessions: Sequence[SessionId]
+) -> Mapping[SessionId, str | None]:
+    """As ``ReadModels.names``."""
+    rows = await fetch(reads, _NAMES, version, owner, sessions)
+    return {SessionId(row["session_id"]): row["name"] for row in rows}
 
 
 def _tsquery(question: Question) -> str:
