@@ -185,7 +185,7 @@ async def test_who_reads_for_somebody_can_neither_write_nor_look_elsewhere(house
         "delete from navi.memory",
         "select * from navi.text",
         "select * from navi.node",
-        "select navi.append(0::smallint, null, null)",
+        "select navi.append(0::smallint, null, null, null)",
     ):
         with pytest.raises(
             (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError)

@@ -10,8 +10,10 @@ COLUMNS = """
 
 _DELTAS = "('text_delta', 'thinking_delta', 'tool_output_delta', 'model_waiting')"
 
-# (partition, slices, events): arrays of rows.
-APPEND = "select navi.append($1, $2::navi.new_slice[], $3::navi.new_event[])"
+# (partition, sessions that begin, slices, events): arrays of rows.
+APPEND = """
+    select base, fits
+      from navi.append($1, $2::navi.append_session[], $3::navi.append_slice[], $4::navi.append_event[])"""
 
 HEAD_OF_PARTITION = """
     select coalesce((select e.position from navi.event e where e.partition = $1

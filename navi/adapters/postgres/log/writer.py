@@ -7,6 +7,7 @@ are handed on is the order of their positions.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import asyncpg
 import structlog
@@ -248,7 +249,7 @@ class Writer:
                 self._connection = await self._connect()
         await failpoint("log.before_append")
         try:
-            positions: list[int | None] = await self._connection.fetchval(
+            row = await self._connection.fetchrow(
                 statements.APPEND,
                 *_arguments(self._partition, batch),
                 timeout=min(seconds, ATTEMPT_SECONDS),
@@ -259,31 +260,34 @@ class Writer:
             # Whatever it was, what the connection answers next cannot be trusted.
             self._drop_connection()
             raise
+        base, fits = cast("tuple[int, list[bool]]", row)
         await failpoint("log.after_append")
         await committed(
             event.type
-            for slice_, position in zip(batch, positions, strict=True)
-            if position is not None
+            for slice_, fit in zip(batch, fits, strict=True)
+            if fit
             for event in slice_.events
         )
-        await self._answer(batch, positions)
+        await self._answer(batch, base, fits)
 
-    async def _answer(self, batch: list[Slice], positions: list[int | None]) -> None:
+    async def _answer(self, batch: list[Slice], base: int, fits: list[bool]) -> None:
+        """Tell of the slices that fit; their rows stand behind ``base``, one behind another."""
         stored: list[tuple[Recorded, ...]] = []
         answers: list[tuple[Recorded, ...] | None] = []
-        for slice_, position in zip(batch, positions, strict=True):
-            if position is None:
+        for slice_, fit in zip(batch, fits, strict=True):
+            if not fit:
                 answers.append(None)
                 continue
             rows = recorded(
                 slice_.events,
                 slice_.hashes,
                 partition=self._partition,
-                position=position,
+                position=base + 1,
                 owner=slice_.owner,
                 session_id=slice_.session_id,
                 expected=slice_.expected,
             )
+            base += len(rows)
             stored.append(rows)
             answers.append(rows)
         if stored:
@@ -299,26 +303,27 @@ class Writer:
 
 
 def _arguments(partition: int, batch: list[Slice]) -> tuple[object, ...]:
-    """The parameters of APPEND: a row a slice, and a row an event."""
-    slices = [
+    """The parameters of APPEND: a row a session that begins, a slice, an event."""
+    sessions = [
         (
             slice_.session_id,
             slice_.owner,
-            slice_.is_new,
             slice_.forked_from,
             slice_.expected,
-            slice_.previous_position,
             slice_.previous_hash,
-            len(slice_.events),
         )
+        for slice_ in batch
+        if slice_.is_new
+    ]
+    slices = [
+        (slice_.session_id, slice_.expected, slice_.previous_position, slice_.previous_hash)
         for slice_ in batch
     ]
     events = [
         (
             number,
-            nth,
             slice_.session_id,
-            slice_.expected + 1 + nth,
+            seq,
             event.id,
             event.type,
             event.v,
@@ -328,12 +333,14 @@ def _arguments(partition: int, batch: list[Slice]) -> tuple[object, ...]:
             event.data,
             event.salt,
             event.digest,
-            slice_.hashes[nth],
+            hash_,
         )
         for number, slice_ in enumerate(batch, 1)
-        for nth, event in enumerate(slice_.events)
+        for seq, (event, hash_) in enumerate(
+            zip(slice_.events, slice_.hashes, strict=True), slice_.expected + 1
+        )
     ]
-    return partition, slices, events
+    return partition, sessions, slices, events
 
 
 def _fail(batch: list[Slice], error: Exception) -> None:
