@@ -20,7 +20,7 @@ from navi.domain.reading.projection import (
 from navi.domain.vocabulary.events import EVENT_TYPES, Envelope
 from navi.domain.vocabulary.ids import SessionId
 from navi.failpoints import failpoint
-from navi.ports.event_log import FACTS, Recorded
+from navi.ports.event_log import FACTS, Recorded, Types
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_model_builds import ProjectionBatch, ReadModelBuilds, SessionChanges
 from navi.ports.read_models import Build, ParkedEvent, StoredState
@@ -122,7 +122,8 @@ class FoldBatch:
         if folding.seq == 0 and news[0].seq > 1:
             # A fork has its beginning from its origin: it stands elsewhere in the log. So does what
             # a state held that cannot be read any more.
-            earlier = self._log.read(news[0].session_id, until=news[0].seq - 1, types=FACTS)
+            types = Types(only=projection.reads, but=FACTS.but)
+            earlier = self._log.read(news[0].session_id, until=news[0].seq - 1, types=types)
             async with aclosing(earlier) as batches:
                 async for batch in batches:
                     for recorded in batch:

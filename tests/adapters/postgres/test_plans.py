@@ -10,11 +10,14 @@ from navi.adapters.log_rows import encode_events, hashes_of
 from navi.adapters.postgres.log import statements
 from navi.adapters.postgres.log.event_log import ALONG_ONE_INDEX, PostgresEventLog
 from navi.adapters.postgres.log.writer import Slice, _arguments
+from navi.adapters.postgres.reader_role import PLANNER, READER_ROLE
 from navi.domain.vocabulary.events import TextDelta
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, EventId, SessionId, uuid7
 from navi.ports.event_log import Append, NewEvent
 
 SESSION = SessionId(uuid7(milliseconds=1, random=bytes(10)))
+LOOKED_AT = """
+    select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'session'"""
 FETCHED = "select idx_tup_fetch from pg_stat_xact_user_tables where relname = 'event_p0'"
 
 
@@ -71,6 +74,34 @@ async def test_the_head_of_a_session_is_found_without_looking_at_the_session(
         await connection.close()
 
     assert (row["seq"], fetched) == (expected, 1)
+
+
+async def test_what_a_person_reads_of_a_session_is_found_without_looking_at_other_sessions(
+    database: str,
+) -> None:
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as log:
+        expected = await fill(log)
+    owner = await asyncpg.connect(database)
+    try:
+        assert await owner.fetchval("select navi.open_reader()")
+        await owner.execute("""
+            insert into navi.session (session_id, partition, owner, base_hash)
+            select gen_random_uuid(), 0, 'local', '' from generate_series(1, 2000);
+            analyze navi.session, navi.event""")
+    finally:
+        await owner.close()
+    settings = {"role": READER_ROLE, "navi.owner": LOCAL_OWNER, **PLANNER}
+    connection = await asyncpg.connect(database, server_settings=settings)
+    try:
+        async with connection.transaction():
+            head: Any = await connection.fetchrow(statements.HEAD_OF_SESSION, SESSION)
+            rows = await connection.fetch(statements.SESSION_ROWS, 0, SESSION, 0, expected, 50)
+            looked_at = await connection.fetchval(LOOKED_AT)
+    finally:
+        await connection.close()
+
+    assert (head["seq"], len(rows)) == (expected, 50)
+    assert looked_at <= 2 + 50 + 2  # each row asks, and each statement for the session itself
 
 
 def _slice(log: PostgresEventLog, *, expected: int) -> Slice:

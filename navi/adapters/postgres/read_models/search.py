@@ -13,28 +13,34 @@ from navi.ports.read_models import NamedRow, SaidRow
 MAX_HITS = 200  # the newest: a log of a few dozen sessions has as many
 MAX_CHARACTERS = 1_000_000  # of them together
 
-# The migration ``0015_search_newest_first`` says why the newest come first; ``0012_search_said`` why it is
+# The migration ``0016_search_newest_first`` says why the newest come first; ``0012_search_said`` why it is
 # places first, and what stands there second.
+# "offset 0": each row is looked up where it stands, and taken apart once; a plan for all rows would read them all.
 _FIND_SAID = """
     select session_id::text, key, message ->> 'role' as role, message ->> 'at' as at, text from (
-      select f.nth, f.session_id, f.key, navi.readable(r.row) as message, said.text,
-             sum(length(said.text)) over (order by f.nth) as characters
+      select f.nth, f.session_id, f.key, there.message, there.text,
+             sum(length(there.text)) over (order by f.nth) as characters
       from navi.find_said($1, $2, to_tsquery('pg_catalog.simple', $3), $4)
            with ordinality as f (session_id, key, nth)
-      join navi.read_row r on r.projection = 'messages' and r.session_id = f.session_id and r.key = f.key
-        and r.hidden_by is null and r.version = (
-          select number from navi.serving_build where projection = 'messages' and version = $1)
-      cross join lateral (select navi.said(r.row) as text) said
+      cross join lateral (
+        select navi.readable(r.row) as message, navi.said(r.row) as text from navi.read_row r
+        where r.projection = 'messages' and r.session_id = f.session_id and r.key = f.key and r.hidden_by is null
+          and r.version = (
+            select number from navi.serving_build where projection = 'messages' and version = $1)
+        offset 0) there
     ) found
     where nth = 1 or characters <= $5
     order by nth"""
 
 _FIND_NAMED = """
-    select s.session_id::text, s.name, s.last_active
+    select f.session_id::text, there.name, there.last_active
     from navi.find_named($1, $2, to_tsquery('pg_catalog.simple', $3), $4)
          with ordinality as f (session_id, nth)
-    join navi.read_state s on s.projection = 'sessions' and s.session_id = f.session_id and s.version = (
-      select number from navi.serving_build where projection = 'sessions' and version = $1)
+    cross join lateral (
+      select s.name, s.last_active from navi.read_state s
+      where s.projection = 'sessions' and s.session_id = f.session_id and s.version = (
+        select number from navi.serving_build where projection = 'sessions' and version = $1)
+      offset 0) there
     order by f.nth"""
 
 _NAMES = """
