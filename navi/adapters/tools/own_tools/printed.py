@@ -1,8 +1,4 @@
-"""What a process of own tools prints: into the server's log, with the name of the tool.
-
-Marks stand between the lines and say whose they are: they come through the same pipe, so none is
-taken for another's. They begin with NUL, and a tool that writes one misleads only the reader of its own lines.
-"""
+"""What a process of own tools prints: into the server's log, with the name of the tool."""
 
 import asyncio
 import os
@@ -10,6 +6,7 @@ from collections import deque
 
 import structlog
 
+from navi.adapters.tools.own_tools.marks import MARK
 from navi.domain.tools.tool_output import clean_text
 
 MAX_LINE_BYTES = 8 * 1024  # longer ones are cut into pieces
@@ -17,24 +14,7 @@ LOGGED_LINES = 200  # of a call; the rest is counted
 LAST_LINES, LAST_CHARACTERS = 20, 4_000  # kept for the answer of a call that goes wrong
 PIECE_BYTES = 64 * 1024
 
-_MARK = b"\0navi "
-
 log = structlog.get_logger()
-
-
-def file_mark(file: str) -> bytes:
-    """What follows is printed while a file is loaded."""
-    return b"\n" + _MARK + b"file " + file.encode("utf-8", "replace") + b"\n"
-
-
-def tool_mark(name: str) -> bytes:
-    """What follows is printed by a tool."""
-    return b"\n" + _MARK + b"tool " + name.encode() + b"\n"
-
-
-def end_mark(call_id: str) -> bytes:
-    """A call ended, or the loading (with an empty id)."""
-    return b"\n" + _MARK + b"end " + call_id.encode() + b"\n"
 
 
 class Printed:
@@ -101,8 +81,8 @@ class Printed:
         return "\n".join(self._last)[-LAST_CHARACTERS:]
 
     def _line(self, raw: bytes) -> None:
-        if raw.startswith(_MARK):
-            kind, _, name = raw.removeprefix(_MARK).decode("utf-8", "replace").partition(" ")
+        if raw.startswith(MARK):
+            kind, _, name = raw.removeprefix(MARK).decode("utf-8", "replace").partition(" ")
             self._mark(kind, name)
         elif raw.strip():
             text = clean_text(raw[:MAX_LINE_BYTES].decode("utf-8", "replace").rstrip())

@@ -24,7 +24,7 @@ from navi.adapters.tools.kept_outputs import bound_and_keep
 from navi.adapters.tools.own_tools.failures import in_one_line, long_traceback, short_traceback
 from navi.adapters.tools.own_tools.helpers import offer_helpers
 from navi.adapters.tools.own_tools.loading import OwnFunction, load_functions
-from navi.adapters.tools.own_tools.printed import end_mark, file_mark, tool_mark
+from navi.adapters.tools.own_tools.marks import end_mark, file_mark, tool_mark
 from navi.adapters.tools.own_tools.results import NotJson, as_text
 from navi.adapters.tools.own_tools.wire import (
     MAX_FRAME_BYTES,
