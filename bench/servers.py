@@ -19,6 +19,7 @@ from navi.application.session.record import Record, Records
 from navi.domain.log.secrets import Secrets
 from navi.domain.session.commands import CreateSession
 from navi.domain.vocabulary.ids import LOCAL_OWNER, NodeId, SessionId, uuid7
+from tests.support.cluster import give_cluster
 from tests.support.servers import PostgresServer
 
 
@@ -45,6 +46,7 @@ async def open_servers() -> AsyncGenerator[Servers, None]:
     """A real Postgres (``fsync`` on, navi's own settings) and a real NATS, gone with the block."""
     with tempfile.TemporaryDirectory(prefix="navi-bench-") as name:
         directory = Path(name)
+        await give_cluster(directory)
         async with await EmbeddedServers.start(
             directory, postgres=True, nats=True, nats_port=0
         ) as servers:

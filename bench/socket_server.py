@@ -10,6 +10,7 @@ import msgspec
 import uvicorn
 from litestar import Litestar, WebSocket, websocket
 from litestar.datastructures import State
+from litestar.params import FromPath
 
 from bench.socket_clients import TIMEOUT, Job, Seen
 from navi.http.server.serve import serving
@@ -24,7 +25,7 @@ def app_of(write: Writing) -> Litestar:
     """An application whose sockets do nothing but ``write(socket, session id)``."""
 
     @websocket("/ws/sessions/{session_id:str}")
-    async def handler(socket: Socket, session_id: str) -> None:
+    async def handler(socket: Socket, session_id: FromPath[str]) -> None:
         await socket.accept()
         writing = asyncio.create_task(write(socket, session_id))
         try:

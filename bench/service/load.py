@@ -155,8 +155,8 @@ async def _with_processes(sessions: int, watchers: int, pace: Pace, processes: i
 
 
 def _short(pace: Pace) -> Pace:
-    """A few seconds, to warm up."""
-    return Pace(pieces=round(3 * pace.a_second), a_second=pace.a_second)
+    """A few seconds at the most, to warm up."""
+    return Pace(pieces=min(pace.pieces, round(3 * pace.a_second)), a_second=pace.a_second)
 
 
 @asynccontextmanager

@@ -1,13 +1,15 @@
 """``make bench``, ``chaos``, ``load`` and ``soak`` themselves, in their shortest form: they run and see what they say."""
 
-import asyncio
 import json
 import math
+import runpy
 import sys
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import msgspec
 import pytest
+import structlog
 
 from bench import growth, partitions
 from bench.__main__ import ROWS
@@ -19,26 +21,34 @@ from bench.service import sockets
 from bench.service.viewer import OutOfOrder, Viewer
 from tests.support.navi_process import NaviProcess
 
-RUN_SECONDS = 240
+Run = Callable[..., tuple[object, str]]
+
+# Others here have imported it before it is run.
+pytestmark = pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 
 
-async def run(*arguments: str) -> tuple[int | None, bytes]:
-    """Status and standard output of a module of the bench."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", *arguments), stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        async with asyncio.timeout(RUN_SECONDS):
-            out, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return process.returncode, out
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Generator[Run, None, None]:
+    """Status and standard output of a module that is run as ``python -m`` does, with these arguments.
+
+    It runs in this process, which has imported all that it needs and prepared servers.
+    """
+    logs = structlog.get_config()
+
+    def run(module: str, *arguments: str) -> tuple[object, str]:
+        monkeypatch.setattr(sys, "argv", [module, *arguments])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_module(module, run_name="__main__")
+        return end.value.code, capsys.readouterr().out
+
+    yield run
+    structlog.configure(**logs)
 
 
-async def test_every_row_of_the_bench_is_measured() -> None:
-    status, out = await run("bench", "--shortest", "--json")
+def test_every_row_of_the_bench_is_measured(run: Run) -> None:
+    status, out = run("bench", "--shortest", "--json")
 
     figures = json.loads(out)
     assert status == 0
@@ -62,20 +72,20 @@ async def test_turns_are_compared_with_those_of_others_and_appends_with_fewer_pa
     assert all(one.rate > 0 for [one] in appends.values())
 
 
-async def test_one_cut_of_the_long_chaos_passes(tmp_path: Path) -> None:
+def test_one_cut_of_the_long_chaos_passes(run: Run, tmp_path: Path) -> None:
     options = ("--cuts", "1", "--services", "1", "--only", "failing: committed.turn_failed")
 
-    status, out = await run("tests.chaos", *options, "--report", str(tmp_path / "chaos"))
+    status, out = run("tests.chaos", *options, "--report", str(tmp_path / "chaos"))
 
     assert status == 0
-    assert b"1 cut points tried (1 kills), 1 passed, 0 failed" in out
+    assert "1 cut points tried (1 kills), 1 passed, 0 failed" in out
     assert json.loads((tmp_path / "chaos.json").read_bytes())
 
 
-async def test_ten_sessions_stream_at_once_and_nobody_misses_anything() -> None:
-    options = ("--sessions", "10", "--watchers", "5", "--seconds", "3", "--json")
+def test_ten_sessions_stream_at_once_and_nobody_misses_anything(run: Run) -> None:
+    options = ("--sessions", "10", "--watchers", "5", "--seconds", "1", "--json")
 
-    status, out = await run("bench.service.load", *options)
+    status, out = run("bench.service.load", *options)
 
     alone, many = json.loads(out)
     assert status == 0
@@ -84,15 +94,15 @@ async def test_ten_sessions_stream_at_once_and_nobody_misses_anything() -> None:
     assert many["frames_a_second"] > many["deltas_a_second"] > 0
 
 
-async def test_a_few_seconds_of_soak_break_nothing(tmp_path: Path) -> None:
+def test_a_few_seconds_of_soak_break_nothing(run: Run, tmp_path: Path) -> None:
     samples = tmp_path / "samples.json"
     options = ("--sessions", "5", "--fill", "5", "--minutes", "0.1", "--rest", "0")
 
-    _, out = await run(
+    _, out = run(
         "bench.service.soak", *options, "--samples", str(samples)
     )  # too short to say that nothing grows
 
-    assert b"Broken: 0." in out
+    assert "Broken: 0." in out
     assert len(msgspec.json.decode(samples.read_bytes())["samples"]) > 0
 
 

@@ -217,11 +217,13 @@ def _encoded(word: int) -> bytes:
 def _import_navi() -> None:
     """What commands and the server come with; not what only processes of tools do, which is as much again."""
     from navi import bootstrap, cli
+    from navi.cli.shared.command import fast_loop
     from navi.http import app
 
     for package in (cli, bootstrap):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
+    fast_loop()  # imports it where there is one
     app.routed()  # the same for all of them
     gc.freeze()  # what is here stays here, so that its pages go on being shared
 
