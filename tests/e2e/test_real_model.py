@@ -168,7 +168,7 @@ async def test_a_message_beyond_the_window_is_told_its_size_and_the_next_one_is_
 async def test_a_server_reads_of_a_conversation_only_what_is_new(navi: NaviProcess) -> None:
     session_id = await session(navi, "brief")
 
-    for content in (f"{WORDS * 10}Say hello.", "And now say goodbye."):
+    for content in (STORY, "And now say goodbye."):
         assert (await navi.say(session_id, content))["outcome"] == "completed"
 
     events = await events_of(navi, session_id)

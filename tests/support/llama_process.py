@@ -17,6 +17,7 @@ import importlib.util
 import platform
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -28,7 +29,6 @@ from typing import Any
 import httpx
 import msgspec
 
-from navi.adapters.embedded.nats import free_port
 from tests.support.http_client import http_client
 from tests.support.llama_program import HOST, LlamaOptions
 
@@ -159,21 +159,31 @@ async def starting_llama(
     model: Path, *, window: int = WINDOW, slots: int = 1, template: str = "", embeds: bool = False
 ) -> AsyncGenerator[LlamaProcess, None]:
     """The same from the moment on at which it listens, be the model loaded or not."""
-    llama = LlamaProcess(
-        LlamaOptions(
-            model=str(model),
-            port=free_port(0),
-            window=window,
-            slots=slots,
-            template=template,
-            embeds=embeds,
+    with _kept_port() as port:
+        llama = LlamaProcess(
+            LlamaOptions(
+                model=str(model),
+                port=port,
+                window=window,
+                slots=slots,
+                template=template,
+                embeds=embeds,
+            )
         )
-    )
-    try:
-        await llama.start()
-        yield llama
-    finally:
-        await llama.kill()
+        try:
+            await llama.start()
+            yield llama
+        finally:
+            await llama.kill()
+
+
+@contextmanager
+def _kept_port() -> Generator[int, None, None]:
+    """A port that nobody else gets, also not for a connection, between a look and a start or two starts."""
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as the server's own
+        keeper.bind((HOST, 0))
+        yield keeper.getsockname()[1]
 
 
 @contextmanager

@@ -43,6 +43,7 @@ def serve(options: LlamaOptions) -> None:
     parameters.model_alias = {NAME}
     parameters.hostnames = [HOST]
     parameters.port = options.port
+    parameters.reuse_port = True  # whoever started this keeps it
     parameters.n_ctx = options.window * options.slots
     parameters.n_parallel = options.slots
     parameters.sampling.seed = SEED
