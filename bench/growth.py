@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import math
 import random
 import statistics
 import sys
@@ -20,29 +21,43 @@ from pathlib import Path
 
 import asyncpg
 import httpx
-from msgspec import Struct, structs, to_builtins
+from msgspec import Struct, field, structs, to_builtins
 
 from bench.measure import in_turns, ratios
-from bench.servers import new_id, open_store
+from bench.servers import Store, new_id, open_store
 from bench.workload import EVENTS, whole_turn
+from navi.adapters.embedded.servers import EmbeddedServers
+from navi.adapters.postgres.migrate import migrate
+from navi.adapters.system import SystemClock
 from navi.application.audit.verify_log import verify_session
+from navi.application.followers.project import Projector
+from navi.domain.session.session import FOLLOWING
 from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.events import (
     AgentEvent,
+    ModelCalled,
     ModelReplied,
+    Purpose,
     SessionCreated,
+    SessionRenamed,
     UserMessageReceived,
 )
-from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, SessionId, TurnId
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, EventId, NodeId, SessionId, TurnId
 from navi.ports.event_log import Append, NewEvent
+from navi.projections.registry import PROJECTIONS
+from tests.support.cluster import give_cluster
 from tests.support.navi_process import NaviProcess, running_navi
 
 TURNS = 9  # of a session
-SESSION_EVENTS = 1 + TURNS * EVENTS
-WRITERS = 8
+SESSION_EVENTS = 1 + TURNS * EVENTS + 2 * len(FOLLOWING) + 1
+MEASURED = 20  # sessions, of either log
+WRITERS = 10  # sessions at once
+AT_ONCE = WRITERS * SESSION_EVENTS
+FOR_BULK = {"max_wal_size": "8GB"}
 TARGET = 1.25  # times what it takes on the small log
-CAUGHT_UP_SECONDS = 3600.0
+LONG = 3600.0  # seconds
 SENTENCES, WORDS_SAID, WORDS_KNOWN = 500, 60, 5_000
+NAME = 6  # words
 
 
 class Size(Struct, frozen=True, kw_only=True):
@@ -94,26 +109,60 @@ class Words:
         return f"{alone} {next(self._sentences)}"
 
 
-class Grown:
-    """A navi whose log was filled, and the sessions in it; each measurement takes others of them."""
+class Filled(Struct, kw_only=True):
+    """What is in a log: its events, and its sessions with the word that is said in each of them alone."""
 
-    def __init__(self, navi: NaviProcess, client: httpx.AsyncClient, dsn: str) -> None:
+    events: int = 0
+    sessions: list[tuple[SessionId, str]] = field(default_factory=list[tuple[SessionId, str]])
+
+
+async def fill(store: Store, words: Words, events: int, *, seconds: float) -> Filled:
+    """Fill a log and its read models with so many events, or with what the time allows."""
+    filled = Filled()
+    until = time.monotonic() + seconds
+    # Folded from what this process appended just now, a few sessions from beginning to end at a time.
+    projector = Projector(
+        store.log, store.read_models, PROJECTIONS, SystemClock(), batch_events=AT_ONCE
+    )
+    while filled.events < events and time.monotonic() < until:
+        left = math.ceil((events - filled.events) / SESSION_EVENTS)
+        sessions = (_written(store, words, filled) for _ in range(min(WRITERS, left)))
+        await asyncio.gather(_again(projector.caught_up), *sessions)
+    await _again(projector.caught_up)
+    return filled
+
+
+async def _written(store: Store, words: Words, filled: Filled) -> None:
+    session_id, alone = SessionId(new_id()), f"alone{len(filled.sessions)}x"
+    filled.sessions.append((session_id, alone))
+    news = tuple(_session(words, alone))
+    filled.events += len(news)
+    batch = Append(session_id=session_id, owner=LOCAL_OWNER, expected=0, events=news)
+    while await store.log.head(session_id) == 0:
+        await _again(lambda: store.log.append(batch))
+
+
+async def _again(work: Callable[[], Awaitable[object]]) -> None:
+    """Do what a checkpoint of this very load may hold up; once more where it did."""
+    with suppress(LogUnavailable):
+        await work()
+
+
+class Grown:
+    """A navi on a log that was filled; each measurement takes the same few of its sessions."""
+
+    def __init__(
+        self, navi: NaviProcess, client: httpx.AsyncClient, dsn: str, words: Words, filled: Filled
+    ) -> None:
         self.navi = navi
         self.dsn = dsn
-        self.events = 0
+        self.events = filled.events
+        self.sessions = len(filled.sessions)
+        self.often = words.often[:2]
         self._client = client
-        self._words = Words()
-        self._sessions: list[tuple[SessionId, str]] = []
-        self._chosen = random.Random(14)  # noqa: S311  # the same places in every run
-
-    @property
-    def sessions(self) -> int:
-        return len(self._sessions)
-
-    @property
-    def often(self) -> str:
-        """The first letters of a word that most sessions say."""
-        return self._words.often[:2]
+        # As many of either log, all over it: what is warm by now is warm in both.
+        step = max(1, self.sessions // MEASURED)
+        self._measured = itertools.cycle(filled.sessions[::step][:MEASURED])
 
     async def asked(self, *paths: str) -> float:
         """Milliseconds until some routes have answered, one after another."""
@@ -123,33 +172,12 @@ class Grown:
         return (time.perf_counter() - started) * 1000
 
     def session(self) -> tuple[SessionId, str]:
-        """Any of the sessions, and the word that is said in it alone."""
-        return self._chosen.choice(self._sessions)
-
-    async def fill(self, events: int, *, until: float) -> None:
-        """Append sessions until so many events are there, or a moment of the monotonic clock has come."""
-        async with open_store(self.dsn) as store:
-
-            async def write() -> None:
-                while self.events < events and time.monotonic() < until:
-                    self.events += SESSION_EVENTS
-                    session_id, alone = SessionId(new_id()), f"alone{len(self._sessions)}x"
-                    self._sessions.append((session_id, alone))
-                    news = tuple(_session(self._words, alone))
-                    batch = Append(
-                        session_id=session_id, owner=LOCAL_OWNER, expected=0, events=news
-                    )
-                    while await store.log.head(session_id) == 0:
-                        with suppress(
-                            LogUnavailable
-                        ):  # a checkpoint of this very load may take long
-                            await store.log.append(batch)
-
-            await asyncio.gather(*(write() for _ in range(WRITERS)))
+        """The next of the sessions, and the word that is said in it alone."""
+        return next(self._measured)
 
     async def caught_up(self) -> None:
         """Wait until read models and NATS have all of it."""
-        async with asyncio.timeout(CAUGHT_UP_SECONDS):
+        async with asyncio.timeout(LONG):
             while await self._behind():  # noqa: ASYNC110  # it is another process
                 await asyncio.sleep(0.5)
 
@@ -167,6 +195,23 @@ def _session(words: Words, alone: str) -> Iterator[NewEvent]:
         for event in itertools.chain(*whole_turn(receipt_seq=seq + 1)):
             seq += 1
             yield _new(_worded(event, words, alone), turn_id)
+    for purpose in FOLLOWING:  # which a node would do now, in the middle of what is measured
+        called, replied = _aside(purpose)
+        yield _new(called, None)
+        yield _new(replied, None)
+    yield _new(SessionRenamed(name=" ".join(words.sentence(alone).split()[:NAME]), by="auto"), None)
+
+
+def _aside(purpose: Purpose) -> tuple[ModelCalled, ModelReplied]:
+    """A call outside of turns, and its answer."""
+    events = tuple(itertools.chain(*whole_turn(receipt_seq=1)))
+    [called, *_] = (event for event in events if isinstance(event, ModelCalled))
+    [*_, replied] = (event for event in events if isinstance(event, ModelReplied))
+    call_id = CallId(new_id())
+    return (
+        structs.replace(called, call_id=call_id, purpose=purpose, node=NodeId(new_id())),
+        structs.replace(replied, call_id=call_id, content=""),
+    )
 
 
 def _worded(event: AgentEvent, words: Words, alone: str) -> AgentEvent:
@@ -193,7 +238,7 @@ async def _opened(grown: Grown) -> float:
 
 
 async def _listed(grown: Grown) -> float:
-    return await grown.asked("/sessions?limit=50")
+    return await grown.asked(f"/sessions?limit={MEASURED}")
 
 
 async def _searched(grown: Grown) -> float:
@@ -236,7 +281,7 @@ async def _first_text(grown: Grown) -> float:
 
 MEASURES: dict[str, Measure] = {
     "a session is opened: its row and its last 50 messages": _opened,
-    "50 sessions are listed": _listed,
+    f"{MEASURED} sessions are listed": _listed,
     "a search for a word that one session has": _searched,
     "a search for the first letters of a word that most have": _searched_as_typed,
     f"a session of {SESSION_EVENTS} events is verified": _verified,
@@ -279,8 +324,9 @@ async def keeping(large: Grown) -> list[Row]:
     try:
         events = await connection.fetchval("select count(*) from navi.event")
         before = await connection.fetchval("select pg_database_size(current_database())")
-        verified = await _seconds(large.navi.command("verify"))
-        pruned = await _seconds(large.navi.command("prune", "--deltas", "--older-than", "1s"))
+        verified = await _seconds(large.navi.command("verify", within=LONG))
+        prune = ("prune", "--deltas", "--older-than", "1s")
+        pruned = await _seconds(large.navi.command(*prune, within=LONG))
         vacuumed = await _seconds(connection.execute("vacuum"))
         after = await connection.fetchval("select pg_database_size(current_database())")
     finally:
@@ -308,29 +354,44 @@ async def run(size: Size) -> list[Row]:
     """All the lines."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="navi-bench-")))
-        small = await stack.enter_async_context(_started(directory / "small"))
-        large = await stack.enter_async_context(_started(directory / "large"))
-        await small.fill(size.small, until=time.monotonic() + size.seconds)
-        filled = await _seconds(large.fill(size.large, until=time.monotonic() + size.seconds))
+        words = Words()
+        small_log = await _filled(directory / "small", words, size.small, seconds=size.seconds)
+        started = time.perf_counter()
+        large_log = await _filled(directory / "large", words, size.large, seconds=size.seconds)
+        filled = time.perf_counter() - started
+        small = await stack.enter_async_context(_started(directory / "small", words, small_log))
+        large = await stack.enter_async_context(_started(directory / "large", words, large_log))
         followed = await _seconds(large.caught_up())
         await small.caught_up()
         return [
             Row(
-                what=f"{large.events:,} events of {large.sessions:,} sessions appended",
+                what=f"{large.events:,} events of {large.sessions:,} sessions appended, with read models",
                 value=large.events / filled,
                 unit="events/s",
-                beside={"s until read models and NATS had them as well": followed},
+                beside={"s until NATS had them as well": followed},
             ),
             *await measure(small, large, size),
             *await keeping(large),
         ]
 
 
+async def _filled(data_dir: Path, words: Words, events: int, *, seconds: float) -> Filled:
+    """Fill a data directory before navi is started on it: nothing of the log is in its memory then."""
+    await give_cluster(data_dir)
+    async with await EmbeddedServers.start(
+        data_dir, postgres=True, nats=False, nats_port=0, postgres_settings=FOR_BULK
+    ) as servers:
+        assert servers.addresses.database_url is not None
+        await migrate(servers.addresses.database_url)
+        async with open_store(servers.addresses.database_url) as store:
+            return await fill(store, words, events, seconds=seconds)
+
+
 @asynccontextmanager
-async def _started(data_dir: Path) -> AsyncGenerator[Grown, None]:
+async def _started(data_dir: Path, words: Words, filled: Filled) -> AsyncGenerator[Grown, None]:
     async with running_navi(data_dir) as navi, navi.client() as client:
         status = (await navi.command("status", "--json")).json
-        yield Grown(navi, client, status["database_url"])
+        yield Grown(navi, client, status["database_url"], words, filled)
 
 
 def main() -> int:

@@ -1,7 +1,6 @@
 """``make bench``, ``chaos``, ``load`` and ``soak`` themselves, in their shortest form: they run and see what they say."""
 
 import json
-import math
 import runpy
 import sys
 from collections.abc import Callable, Generator
@@ -16,7 +15,7 @@ from bench.__main__ import ROWS
 from bench.growth import Grown
 from bench.measure import SHORTEST
 from bench.peers import compare
-from bench.servers import open_servers
+from bench.servers import open_servers, open_store
 from bench.service import sockets
 from bench.service.viewer import OutOfOrder, Viewer
 from tests.support.navi_process import NaviProcess
@@ -107,10 +106,11 @@ def test_a_few_seconds_of_soak_break_nothing(run: Run, tmp_path: Path) -> None:
 
 
 async def test_what_a_grown_log_costs_is_measured(navi: NaviProcess) -> None:
-    async with navi.client() as client:
-        status = (await navi.command("status", "--json")).json
-        grown = Grown(navi, client, status["database_url"])
-        await grown.fill(growth.SHORTEST.small, until=math.inf)
+    dsn = (await navi.command("status", "--json")).json["database_url"]
+    words, size = growth.Words(), growth.SHORTEST
+    async with open_store(dsn) as store, navi.client() as client:
+        filled = await growth.fill(store, words, size.small, seconds=size.seconds)
+        grown = Grown(navi, client, dsn, words, filled)
         await grown.caught_up()
 
         rows = await growth.measure(grown, grown, growth.SHORTEST) + await growth.keeping(grown)

@@ -90,8 +90,9 @@ async def run_navi(
     data_dir: Path,
     settings: Mapping[str, str] | None = None,
     stdin: str = "",
+    within: float = COMMAND_SECONDS,
 ) -> Finished:
-    """Run a command to its end."""
+    """Run a command to its end, which may take ``within`` seconds."""
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
@@ -106,7 +107,7 @@ async def run_navi(
         finally:
             os.close(reading)
         try:
-            async with asyncio.timeout(COMMAND_SECONDS):
+            async with asyncio.timeout(within):
                 await asyncio.to_thread(_write, writing, stdin.encode())
                 status = await process.wait()
         finally:
@@ -321,13 +322,20 @@ class NaviProcess:
             environment=environment_of(self.data_dir, self.settings),
         )
 
-    async def command(self, *arguments: str, stdin: str = "", **settings: str) -> Finished:
-        """Run another command of navi on the same data and settings."""
+    async def command(
+        self,
+        *arguments: str,
+        stdin: str = "",
+        within: float = COMMAND_SECONDS,
+        **settings: str,
+    ) -> Finished:
+        """Run another command of navi on the same data and settings, for ``within`` seconds at most."""
         return await run_navi(
             *arguments,
             data_dir=self.data_dir,
             settings={**self.settings, **settings},
             stdin=stdin,
+            within=within,
         )
 
 

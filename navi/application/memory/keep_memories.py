@@ -50,8 +50,8 @@ class KeepMemories:
         while True:
             try:
                 position = await self._memories.position(partition)
-                if await self._log.wait_beyond(partition, position, timeout=LOOK_EVERY):
-                    await self._advance(partition)
+                is_new = await self._log.wait_beyond(partition, position, timeout=LOOK_EVERY)
+                if is_new and not await self._advance(partition):
                     await asyncio.sleep(FIRST_PAUSE)  # facts come in bursts; nobody waits for this
                 pause = FIRST_PAUSE
             except Unavailable as error:
@@ -59,13 +59,15 @@ class KeepMemories:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _advance(self, partition: int) -> None:
+    async def _advance(self, partition: int) -> bool:
+        """Follow a page of the log; whether there is more."""
         position = await self._memories.position(partition)
         page = await self._log.read_all(partition, after=position, limit=PAGE, deltas=False)
         if page.reached > position:
             await self._memories.apply(partition, page.rows, after=position, position=page.reached)
             if any(row.type == MemorySaved.TYPE for row in page.rows):
                 self._saved.set()
+        return position < page.reached < page.head
 
     async def _embed(self) -> None:
         while True:
