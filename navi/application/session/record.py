@@ -298,7 +298,7 @@ class Record:
 
     def _timed(self, event: AgentEvent, now: datetime) -> AgentEvent:
         """The event; where the end of a turn answers for a tool that ran here, with how long it did."""
-        if not isinstance(event, ToolFinished) or event.duration_ms:
+        if type(event) is not ToolFinished or event.duration_ms:
             return event
         began = self._tools_began.get(event.call_id, now)
         return replace(event, duration_ms=max(0, round((now - began) / MILLISECOND)))
@@ -316,14 +316,14 @@ class Record:
                 self._sent.discard(row.id)
                 self._metrics.folded(row, self.session, own=own)
             if row.type in _UNREAD:
-                for fold in folds:
-                    fold.seq = max(fold.seq, row.seq)
                 continue
             for fold in folds:
                 fold.apply(row)
             if row.type in _NOTED:
                 self._note(row)
                 folds = self._folds()
+        for fold in folds:  # also behind what was not read
+            fold.seq = max(fold.seq, rows[-1].seq)
         if self._session.state.seq != self._session.seq:
             self._session.state = replace(self._session.state, seq=self._session.seq)
         turn = self.session.turn
@@ -335,8 +335,8 @@ class Record:
             self.halt.set()
         elif before is None and turn is not None:
             self.halt.clear()
-        grown, self._grown = self._grown, asyncio.Event()
-        grown.set()
+        self._grown.set()
+        self._grown.clear()  # whoever waits now has been woken
 
     def _folds(self) -> list[Fold[Any]]:
         folds = (self._session, self._context, self._todo, *self._subagents.values())

@@ -286,7 +286,7 @@ def _secret_in(kind: Kind, match: re.Match[str]) -> tuple[int, int]:
 
 def masked_event(event: AgentEvent, secrets: Secrets) -> AgentEvent:
     """The event without secrets; ``masked`` names what stood there."""
-    if isinstance(event, UnknownEvent) or not secrets.may_be_in(encode_data(event)):
+    if type(event) is UnknownEvent or not secrets.may_be_in(encode_data(event)):
         return event
     names: dict[str, None] = {}
     data = _masked_value(msgspec.to_builtins(event), secrets, names)

@@ -161,6 +161,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
     if not session.exists:
         raise NotFound(f"no session {session.id}")
     match command:
+        case RecordOutcome():  # almost all that is decided
+            return _record(session, _fence(session, command.runner), command)
         case TakeInConversation():
             return _take_in(session, command)
         case ReceiveMessage():
@@ -211,8 +213,6 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
             )
         case DeliverMessages(runner=runner):
             return _deliver(session, _fence(session, runner))
-        case RecordOutcome():
-            return _record(session, _fence(session, command.runner), command)
         case EndSubagent():
             return _end_subagent(_fence(session, command.runner), command)
         case EndTurn():
@@ -491,8 +491,8 @@ def _timely(session: Session, event: AgentEvent) -> AgentEvent:
     Its summary does not know what the other one's stands for, and would hide it.
     """
     if (
-        isinstance(event, ContextCompressed)
-        and session.compressions
+        session.compressions
+        and isinstance(event, ContextCompressed)
         and event.kept_from_seq <= session.compressions[-1].kept_from_seq
     ):
         return CompressionFailed(error="the context was compressed further meanwhile")
@@ -502,16 +502,16 @@ def _timely(session: Session, event: AgentEvent) -> AgentEvent:
 def _check(turn: Turn, event: Outcome, subagent_id: SubagentId | None) -> None:
     """Refuse what would answer a call twice, or a call that was never made."""
     actor = turn.actor(subagent_id)
-    match event:
+    match event:  # what comes most often first: classes are asked one after another
+        case TextDelta() | ThinkingDelta() | ThinkingEnded() | ModelReplied() | ModelCallFailed():
+            if actor.call is None or actor.call.id != event.call_id:
+                raise RuleBroken(f"model call {event.call_id} is not open")
         case ModelCalled():
             if actor.call is not None:
                 raise RuleBroken(f"model call {actor.call.id} is open")
         case ModelWaiting():
             if actor.call is not None:
                 raise RuleBroken(f"model call {actor.call.id} is open")
-        case ThinkingDelta() | TextDelta() | ThinkingEnded() | ModelReplied() | ModelCallFailed():
-            if actor.call is None or actor.call.id != event.call_id:
-                raise RuleBroken(f"model call {event.call_id} is not open")
         case ApprovalRequested():
             if not any(_may_be_asked_about(run, event.call_id) for run in actor.tools):
                 raise RuleBroken(f"nobody can be asked about tool call {event.call_id} now")
@@ -724,15 +724,18 @@ def _answers(
     return tuple(answers)
 
 
+_TURN_ENDS = frozenset({TurnCompleted, TurnStopped, TurnFailed})  # classes, for `type(...) in`
+
+
 def turn_ids(session: Session, decided: Sequence[Decided]) -> list[TurnId | None]:
     """The turn that each decided event stands in: the open one, from its start to its end."""
     current = session.turn.id if session.turn else None
     found: list[TurnId | None] = []
     for part in decided:
         for event in part.events:
-            if isinstance(event, TurnStarted) and part.opens is not None:
+            if part.opens is not None and isinstance(event, TurnStarted):
                 current = part.opens.turn_id
             found.append(current)
-            if isinstance(event, TurnCompleted | TurnStopped | TurnFailed):
+            if type(event) in _TURN_ENDS:
                 current = None
     return found

@@ -43,6 +43,8 @@ from navi.domain.vocabulary.events import (
     SessionRenamed,
     TodoUpdated,
     ToolAllowed,
+    ToolFinished,
+    ToolStarted,
     TurnCompleted,
     TurnFailed,
     TurnStarted,
@@ -250,6 +252,8 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
     if _is_aside(session, envelope.event):
         return _beside_turns(session, envelope)
     match envelope.event:
+        case ToolStarted() | ToolFinished():  # most of what happens: not asked of each class below
+            return _in_turn(session, envelope)
         case UnknownEvent(name=name, version=version) if _is_newer(name, version):
             newer = NewerEvent(seq=envelope.seq, type=name, version=version)
             return replace(session, newer=session.newer or newer)

@@ -178,6 +178,9 @@ class Actor(Struct, frozen=True, kw_only=True):
     answer: str = ""
 
 
+_NEW_ACTOR = Actor()  # of whom nothing is known yet; asked for with every event
+
+
 class Turn(Struct, frozen=True, kw_only=True):
     """A turn between its start and its end.
 
@@ -219,7 +222,7 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     def actor(self, subagent_id: SubagentId | None) -> Actor:
         """The state of the agent (None) or of a subagent."""
-        return self.actors.get(subagent_id or "", Actor())
+        return self.actors.get(subagent_id or "", _NEW_ACTOR)
 
     def undecided(self, call_id: CallId) -> tuple[str, ToolRun | None]:
         """A call that waits for a person's decision, and the name of its actor; None without one."""

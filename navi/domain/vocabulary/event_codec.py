@@ -28,17 +28,17 @@ _quote = _encoder.encode
 
 def type_of(event: AgentEvent) -> str:
     """The stored name of an event's type."""
-    return event.name if isinstance(event, UnknownEvent) else event.TYPE
+    return event.name if type(event) is UnknownEvent else event.TYPE
 
 
 def version_of(event: AgentEvent) -> int:
     """The version of an event's payload."""
-    return event.version if isinstance(event, UnknownEvent) else event.V
+    return event.version if type(event) is UnknownEvent else event.V
 
 
 def encode_data(event: AgentEvent) -> bytes:
     """The payload of an event as JSON bytes."""
-    return bytes(event.data) if isinstance(event, UnknownEvent) else _encoder.encode(event)
+    return bytes(event.data) if type(event) is UnknownEvent else _encoder.encode(event)
 
 
 class EventDecoder:

@@ -11,6 +11,7 @@ from typing import cast
 
 import asyncpg
 import structlog
+from msgspec import Struct
 
 from navi.adapters.log_rows import EncodedEvent, recorded
 from navi.adapters.postgres.connect import CONNECTION_ERRORS, Connection
@@ -51,54 +52,29 @@ PAYLOAD_ERRORS = (
 )
 
 
-class Slice:
+class Slice(Struct, kw_only=True, eq=False):
     """Consecutive events of one session on their way into the log.
 
-    ``answer`` gets the rows, or None where the session has moved on.
+    Attributes:
+        answer: gets the rows, or None where the session has moved on.
     """
 
-    __slots__ = (
-        "answer",
-        "deadline",
-        "events",
-        "expected",
-        "forked_from",
-        "hashes",
-        "is_new",
-        "owner",
-        "previous_hash",
-        "previous_position",
-        "session_id",
-        "size",
-    )
+    session_id: SessionId
+    owner: Owner
+    is_new: bool
+    forked_from: SessionId | None
+    expected: int
+    previous_position: int
+    previous_hash: bytes
+    events: tuple[EncodedEvent, ...]
+    hashes: list[bytes]
+    deadline: float
+    answer: asyncio.Future[tuple[Recorded, ...] | None]
+    size: int = 0  # of the payloads, in bytes
 
-    def __init__(
-        self,
-        *,
-        session_id: SessionId,
-        owner: Owner,
-        is_new: bool,
-        forked_from: SessionId | None,
-        expected: int,
-        previous_position: int,
-        previous_hash: bytes,
-        events: tuple[EncodedEvent, ...],
-        hashes: list[bytes],
-        deadline: float,
-        answer: "asyncio.Future[tuple[Recorded, ...] | None]",
-    ) -> None:
-        self.session_id = session_id
-        self.owner: Owner = owner
-        self.is_new = is_new
-        self.forked_from = forked_from
-        self.expected = expected
-        self.previous_position = previous_position
-        self.previous_hash = previous_hash
-        self.events = events
-        self.hashes = hashes
-        self.size = sum(len(event.data) for event in events)
-        self.deadline = deadline
-        self.answer = answer
+    def __post_init__(self) -> None:
+        for event in self.events:
+            self.size += len(event.data)
 
 
 class Writer:
