@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -290,9 +290,8 @@ MEASURES: dict[str, Measure] = {
 }
 
 
-async def measure(small: Grown, large: Grown, size: Size) -> list[Row]:
+async def measure(small: Grown, large: Grown, size: Size) -> AsyncGenerator[Row, None]:
     """How much longer each takes on the large log."""
-    rows: list[Row] = []
     for what, once in MEASURES.items():
         for grown in (small, large):
             await once(grown)  # what is made once is made here
@@ -303,45 +302,40 @@ async def measure(small: Grown, large: Grown, size: Size) -> list[Row]:
                 "large": lambda once=once: _median(once, large, size.repeats),
             },
         )
-        rows.append(
-            Row(
-                what=what,
-                value=statistics.median(ratios(times["large"], times["small"])),
-                target=TARGET,
-                beside={f"{name}, ms": statistics.median(found) for name, found in times.items()},
-            )
+        yield Row(
+            what=what,
+            value=statistics.median(ratios(times["large"], times["small"])),
+            target=TARGET,
+            beside={f"{name}, ms": statistics.median(found) for name, found in times.items()},
         )
-    return rows
 
 
 async def _median(once: Measure, grown: Grown, repeats: int) -> float:
     return statistics.median([await once(grown) for _ in range(repeats)])
 
 
-async def keeping(large: Grown) -> list[Row]:
+async def keeping(large: Grown) -> AsyncGenerator[Row, None]:
     """What the large log takes on the disk, to be verified, and what a prune gives back."""
     connection = await asyncpg.connect(large.dsn)
     try:
         events = await connection.fetchval("select count(*) from navi.event")
         before = await connection.fetchval("select pg_database_size(current_database())")
+        yield Row(what="Postgres on the disk, an event", value=before / events, unit="bytes")
         verified = await _seconds(large.navi.command("verify", within=LONG))
+        yield Row(what="navi verify of the whole log", value=events / verified, unit="events/s")
         prune = ("prune", "--deltas", "--older-than", "1s")
         pruned = await _seconds(large.navi.command(*prune, within=LONG))
+        yield Row(what="navi prune of all texts of deltas", value=pruned, unit="s")
         vacuumed = await _seconds(connection.execute("vacuum"))
         after = await connection.fetchval("select pg_database_size(current_database())")
-    finally:
-        await connection.close()
-    return [
-        Row(what="Postgres on the disk, an event", value=before / events, unit="bytes"),
-        Row(what="navi verify of the whole log", value=events / verified, unit="events/s"),
-        Row(what="navi prune of all texts of deltas", value=pruned, unit="s"),
-        Row(
+        yield Row(
             what="vacuum afterwards",
             value=vacuumed,
             unit="s",
             beside={"MiB before": before / 2**20, "MiB after": after / 2**20},
-        ),
-    ]
+        )
+    finally:
+        await connection.close()
 
 
 async def _seconds(work: Awaitable[object]) -> float:
@@ -350,8 +344,8 @@ async def _seconds(work: Awaitable[object]) -> float:
     return time.perf_counter() - started
 
 
-async def run(size: Size) -> list[Row]:
-    """All the lines."""
+async def run(size: Size) -> AsyncGenerator[Row, None]:
+    """All the lines, each as soon as it is known: of millions of events they take half an hour."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="navi-bench-")))
         words = Words()
@@ -363,16 +357,16 @@ async def run(size: Size) -> list[Row]:
         large = await stack.enter_async_context(_started(directory / "large", words, large_log))
         followed = await _seconds(large.caught_up())
         await small.caught_up()
-        return [
-            Row(
-                what=f"{large.events:,} events of {large.sessions:,} sessions appended, with read models",
-                value=large.events / filled,
-                unit="events/s",
-                beside={"s until NATS had them as well": followed},
-            ),
-            *await measure(small, large, size),
-            *await keeping(large),
-        ]
+        yield Row(
+            what=f"{large.events:,} events of {large.sessions:,} sessions appended, with read models",
+            value=large.events / filled,
+            unit="events/s",
+            beside={"s until NATS had them as well": followed},
+        )
+        for lines in (measure(small, large, size), keeping(large)):
+            async with aclosing(lines):
+                async for row in lines:
+                    yield row
 
 
 async def _filled(data_dir: Path, words: Words, events: int, *, seconds: float) -> Filled:
@@ -406,15 +400,23 @@ def main() -> int:
     size = SHORTEST if arguments.shortest else FULL
     if arguments.events is not None:
         size = structs.replace(size, large=arguments.events)
-    rows = asyncio.run(run(size))
-    if arguments.json:
-        print(json.dumps(to_builtins(rows), indent=2))
-        return 0
-    for row in rows:
-        beside = "; ".join(f"{name} {value:,.4g}" for name, value in row.beside.items())
-        wanted = "" if row.target is None else f", at most {row.target:g} wanted"
-        print(f"{row.what}: {row.value:,.4g} {row.unit}{wanted}{f' ({beside})' * bool(beside)}")
+    asyncio.run(_print(size, as_json=arguments.json))
     return 0
+
+
+async def _print(size: Size, *, as_json: bool) -> None:
+    rows: list[Row] = []
+    async with aclosing(run(size)) as lines:
+        async for row in lines:
+            rows.append(row)
+            if as_json:
+                continue
+            beside = "; ".join(f"{name} {value:,.4g}" for name, value in row.beside.items())
+            wanted = "" if row.target is None else f", at most {row.target:g} wanted"
+            said = f"{row.what}: {row.value:,.4g} {row.unit}{wanted}{f' ({beside})' * bool(beside)}"
+            print(said, flush=True)
+    if as_json:
+        print(json.dumps(to_builtins(rows), indent=2))
 
 
 if __name__ == "__main__":
