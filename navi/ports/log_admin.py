@@ -62,7 +62,10 @@ class LogRegistry(EventLog, Protocol):
     async def sessions(
         self, session_ids: Sequence[SessionId] | None = None
     ) -> Sequence[SessionHead]:
-        """Some sessions, or all, with their heads, as a snapshot; in order of id."""
+        """Some sessions, or all, with their heads, in order of id.
+
+        Some as a snapshot; of all, those that begin meanwhile may be there or not.
+        """
         ...
 
     async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:

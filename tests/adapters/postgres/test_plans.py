@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
+import pytest
+from msgspec.structs import replace
 
 from navi.adapters.log_rows import encode_events, hashes_of
-from navi.adapters.postgres.log import statements
+from navi.adapters.postgres.log import session_reader, statements
 from navi.adapters.postgres.log.event_log import ALONG_ONE_INDEX, PostgresEventLog
 from navi.adapters.postgres.log.writer import Slice, _arguments
 from navi.adapters.postgres.reader_role import PLANNER, READER_ROLE
@@ -102,6 +104,20 @@ async def test_what_a_person_reads_of_a_session_is_found_without_looking_at_othe
 
     assert (head["seq"], len(rows)) == (expected, 50)
     assert looked_at <= 2 + 50 + 2  # each row asks, and each statement for the session itself
+
+
+async def test_all_sessions_of_a_log_are_read_a_part_at_a_time(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_reader, "SESSIONS_AT_ONCE", 2)
+    ids = [SessionId(uuid7(milliseconds=number, random=bytes(10))) for number in range(2, 7)]
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as log:
+        for session_id in ids:
+            await log.append(replace(batch(expected=0, count=2), session_id=session_id))
+
+        heads = await log.sessions()
+
+    assert [(head.session_id, head.seq) for head in heads] == [(one, 2) for one in ids]
 
 
 def _slice(log: PostgresEventLog, *, expected: int) -> Slice:

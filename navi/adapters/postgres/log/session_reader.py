@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 
+import asyncpg
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -22,6 +23,8 @@ from navi.ports.log_admin import SessionHead
 READ_ROWS = 1000  # a batch of a session's rows
 BATCH_BYTES = 8 * 1024 * 1024  # what a batch of a session's rows should not exceed, about
 NO_END = 2**62  # a seq that no session reaches
+SESSIONS_AT_ONCE = 1000
+FIRST_UUID = "00000000-0000-0000-0000-000000000000"  # which no session has
 FIRST_READ_ROWS = 200  # before it is known how large the rows are
 
 
@@ -73,9 +76,12 @@ class SessionReader:
 
     async def sessions(self, session_ids: Sequence[SessionId] | None) -> Sequence[SessionHead]:
         """As ``EventLog.sessions``."""
-        if session_ids is not None:
-            session_ids = [session_id for session_id in session_ids if is_uuid(session_id)]
-        rows = await fetch(self._pool, statements.SESSIONS, session_ids)
+        rows: Sequence[asyncpg.Record]
+        if session_ids is None:
+            rows = await self._all_sessions()
+        else:
+            wanted = [session_id for session_id in session_ids if is_uuid(session_id)]
+            rows = await fetch(self._pool, statements.SESSIONS, wanted)
         return tuple(
             SessionHead(
                 session_id=SessionId(row["session_id"]),
@@ -89,6 +95,15 @@ class SessionReader:
             )
             for row in rows
         )
+
+    async def _all_sessions(self) -> list[asyncpg.Record]:
+        """A part at a time: in a log that was not read for long each head is a look at the disk."""
+        rows: list[asyncpg.Record] = []
+        after = FIRST_UUID
+        while part := await fetch(self._pool, statements.NEXT_SESSIONS, after, SESSIONS_AT_ONCE):
+            rows += part
+            after = part[-1]["session_id"]
+        return rows
 
     async def read(
         self,

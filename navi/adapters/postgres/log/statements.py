@@ -75,9 +75,7 @@ HEAD_OF_SESSION = """
          order by e.seq desc limit 1) h on true
      where s.session_id = $1"""
 
-# (sessions, null for all): the registry's rows and their last events, of one moment. Sessions of which no
-# event is left are given as well, with seq = base_seq.
-SESSIONS = """
+_SESSIONS = """
     select s.session_id::text, s.owner, s.forked_from::text, s.base_seq, s.base_hash,
            coalesce(h.seq, s.base_seq) as seq, coalesce(h.hash, s.base_hash) as hash
       from navi.session s
@@ -85,8 +83,13 @@ SESSIONS = """
         select e.seq, e.hash from navi.event e
          where e.partition = s.partition and e.session_id = s.session_id
          order by e.seq desc limit 1) h on true
-     where $1::uuid[] is null or s.session_id = any($1)
+     where {}
      order by s.session_id"""
+
+# The registry's rows and their last events. Sessions of which no event is left are given as well, with
+# seq = base_seq.
+SESSIONS = _SESSIONS.format("s.session_id = any($1::uuid[])")
+NEXT_SESSIONS = f"{_SESSIONS.format('s.session_id > $1')} limit $2"
 
 # Parameters: partition, session, message id, until.
 RECEIPT = """
