@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from blockbuster import BlockBuster, blockbuster_ctx
+from blockbuster import blockbuster_ctx
 
 from tests.support.browser import CHROMIUM, NO_CHROMIUM
 from tests.support.llama_process import HAS_WHEEL, NO_WHEEL, small_model_file
@@ -88,14 +88,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 2 * (os.cpu_count() or 1)
 
 
-@pytest.fixture(autouse=True)
-def no_blocking() -> Generator[BlockBuster, None, None]:
-    """Fail the test in which navi blocks its event loop."""
+@pytest.fixture(autouse=True, scope="session")
+def no_blocking() -> Generator[None, None, None]:
+    """Fail the test in which navi blocks its event loop, also in what several tests share."""
     with blockbuster_ctx("navi") as blocker:
         for call, places in MAY_BLOCK.items():
             for file, functions in places:
                 blocker.functions[call].can_block_in(file, functions)
-        yield blocker
+        yield
 
 
 @pytest.fixture(scope="session")
