@@ -14,6 +14,7 @@ from navi.client.patience import Patience
 
 MAX_FRAME_BYTES = 2 * 1024 * 1024  # an envelope has at most 768 KiB
 ALIVE_SECONDS = 20.0  # between two pings; a connection without an answer to one is given up
+CLOSE_SECONDS = 1.0  # for the server to take leave; what comes before it may never be read
 UNKNOWN_SESSION, SIGNED_OUT = 4404, 4401  # codes of closing
 
 
@@ -38,6 +39,7 @@ async def watch(
                 max_size=MAX_FRAME_BYTES,
                 ping_interval=ALIVE_SECONDS,
                 ping_timeout=ALIVE_SECONDS,
+                close_timeout=CLOSE_SECONDS,
                 proxy=None,
             ) as socket:
                 try:

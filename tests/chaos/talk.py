@@ -116,7 +116,7 @@ class Talk:
         address = self.service.navi.url.replace("http", "ws", 1)
         after = self.events[-1]["seq"] if self.events else 0
         url = f"{address}/ws/sessions/{self.session_id}?after={after}"
-        async with connect(url, proxy=None, max_size=2**20) as socket:
+        async with connect(url, proxy=None, max_size=2**20, max_queue=None) as socket:
             async for frame in socket:
                 assert isinstance(frame, str)
                 content = json.loads(frame)

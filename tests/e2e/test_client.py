@@ -62,6 +62,17 @@ async def _gather(session: Session, events: list[Event], end: str) -> None:
             return
 
 
+async def test_who_leaves_with_much_unread_does_not_wait_for_it(navi: Navi) -> None:
+    session = await navi.create_session()
+    await session.ask("!pace 0.001\n!repeat 60 word")
+    following = session.follow(after=0)
+    await anext(following)
+    await session.ask("!say And meanwhile nothing is read.")
+
+    async with asyncio.timeout(5):  # half of what a connection gives the other side to take leave
+        await following.aclose()
+
+
 async def test_a_message_is_answered_and_its_turn_can_be_read_again(navi: Navi) -> None:
     session = await navi.create_session(name="first")
 

@@ -114,6 +114,8 @@ class RunningApp:
         """A WebSocket on a session; used with ``async with``."""
         query = "" if after is None else f"?after={after}"
         url = f"ws://127.0.0.1:{self.address.port}/ws/sessions/{session_id}{query}"
+        # Where frames that nobody has read fill a queue, none is read any more, that of the end neither.
+        options = {"max_queue": None, **options}
         return connect(url, proxy=None, compression=None, max_size=None, **options)
 
 

@@ -308,7 +308,8 @@ class NaviProcess:
         """The WebSocket of a session."""
         query = "" if after is None else f"?after={after}"
         url = f"{self.url.replace('http', 'ws', 1)}/ws/sessions/{session_id}{query}"
-        async with connect(url, proxy=None, max_size=2**20) as socket:
+        # Where frames that nobody has read fill a queue, none is read any more, that of the end neither.
+        async with connect(url, proxy=None, max_size=2**20, max_queue=None) as socket:
             yield socket
 
     def started(self, *arguments: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:

@@ -97,7 +97,11 @@ class RemoteHistory:
         try:
             # Connects again by itself; what was seen comes once more then, and is passed over.
             async for socket in connect(
-                url, proxy=None, max_size=MAX_FRAME_BYTES, additional_headers=headers
+                url,
+                proxy=None,
+                close_timeout=1,
+                max_size=MAX_FRAME_BYTES,
+                additional_headers=headers,
             ):
                 try:
                     async for data in socket:
