@@ -52,6 +52,8 @@ TURNS = 9  # of a session
 SESSION_EVENTS = 1 + TURNS * EVENTS + 2 * len(FOLLOWING) + 1
 MEASURED = 20  # sessions, of either log
 WRITERS = 10  # sessions at once
+BEHIND = """
+    select min(c.position) < (select max(e.position) from navi.event e) from navi.checkpoint c"""
 AT_ONCE = WRITERS * SESSION_EVENTS
 FOR_BULK = {"max_wal_size": "8GB"}
 TARGET = 1.25  # times what it takes on the small log
@@ -176,15 +178,18 @@ class Grown:
         return next(self._measured)
 
     async def caught_up(self) -> None:
-        """Wait until read models and NATS have all of it."""
-        async with asyncio.timeout(LONG):
-            while await self._behind():  # noqa: ASYNC110  # it is another process
-                await asyncio.sleep(0.5)
+        """Wait until read models, memories and NATS have all of it, and Postgres has cleared up behind them."""
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            async with asyncio.timeout(LONG):
+                while await self._behind() or await connection.fetchval(BEHIND):  # noqa: ASYNC110  # it is another process
+                    await asyncio.sleep(0.5)
+            await connection.execute("vacuum (analyze)")  # as it does by itself, in the midst of it
+        finally:
+            await connection.close()
 
     async def _behind(self) -> bool:
-        node = await self.navi.get("/node")
-        lags = [one["lag"] for one in node["projections"]]
-        return any(lag > 0 for lag in (*lags, node["nats"]["lag"] or 0))
+        return ((await self.navi.get("/node"))["nats"]["lag"] or 0) > 0
 
 
 def _session(words: Words, alone: str) -> Iterator[NewEvent]:

@@ -11,6 +11,7 @@ from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.read_models import NamedRow, SaidRow
 
 MAX_HITS = 200  # the newest: a log of a few dozen sessions has as many
+MAX_NAMED = 100  # those that were active last
 MAX_CHARACTERS = 1_000_000  # of them together
 
 # The migration ``0016_search_newest_first`` says why the newest come first; ``0012_search_said`` why it is
@@ -72,7 +73,7 @@ async def find_named(
     reads: ReadPool, version: int, owner: Owner, question: Question
 ) -> tuple[NamedRow, ...]:
     """As ``ReadModels.find_named``."""
-    rows = await fetch(reads, _FIND_NAMED, version, owner, _tsquery(question), MAX_HITS)
+    rows = await fetch(reads, _FIND_NAMED, version, owner, _tsquery(question), MAX_NAMED)
     return tuple(
         NamedRow(
             session_id=SessionId(row["session_id"]),
