@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, Request, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, ViewportSize, expect
 
 from tests.support.browser import CHROMIUM, running_browser
 from tests.support.navi_process import NaviProcess, running_navi
 
 HERE = Path(__file__).parent
+WINDOW: ViewportSize = {"width": 1200, "height": 800}
 PATIENCE = 60_000  # ms in which what has to appear appears, on a machine with other work
 
 # Without a browser there is nothing to run them in; tests/conftest.py says so in the summary.
@@ -58,31 +60,74 @@ class Watched:
 
     def __init__(self, page: Page) -> None:
         self.faults: list[str] = []
-        self._hosts: set[str] = set()
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
-        page.on("request", self._request)
+        page.on("requestfailed", self._failed)
 
     def _console(self, message: ConsoleMessage) -> None:
         # Chromium reports what was refused or cut as an error; which of it is right is a test's affair.
         if message.type == "error" and not message.text.startswith(_REFUSED):
             self.faults.append(f"console: {message.text}")
 
-    def _request(self, request: Request) -> None:
+    def _failed(self, request: Request) -> None:
+        # All that go elsewhere fail, as the browser finds no other host: nobody has to be told of the others.
         url = urlsplit(request.url)
         if url.scheme not in ("data", "blob") and url.hostname != "127.0.0.1":
             self.faults.append(f"request to {request.url}")
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def page(browser: Browser, navi: NaviProcess) -> AsyncGenerator[Page, None]:
-    """A tab of its own, in which nothing may go wrong; its base address is navi's."""
+class Tab:
+    """A page, and what it did that it must not."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.watched = Watched(page)
+
+    async def leave(self) -> None:
+        """Leave nothing to the test that comes next but what the browser has loaded and compiled."""
+        context = self.page.context
+        for other in context.pages:
+            if other is not self.page:
+                await other.close()
+        await self.page.unroute_all(behavior="ignoreErrors")
+        await self.page.goto("/health/live")  # of navi as well, and without a script
+        await self.page.evaluate("localStorage.clear()")
+        await context.clear_permissions()
+        await context.set_offline(False)
+        if self.page.viewport_size != WINDOW:
+            await self.page.set_viewport_size(WINDOW)
+
+
+@asynccontextmanager
+async def new_tab(browser: Browser, navi: NaviProcess) -> AsyncGenerator[Tab, None]:
+    """A tab in a browser of its own, as it were; its base address is navi's."""
+    # What moves is drawn sixty times a second, on the processor.
     context = await browser.new_context(
-        base_url=navi.url, viewport={"width": 1200, "height": 800}, locale="en-GB"
+        base_url=navi.url, viewport=WINDOW, locale="en-GB", reduced_motion="reduce"
     )
     context.set_default_timeout(PATIENCE)
-    page = await context.new_page()
-    watched = Watched(page)
-    yield page
+    yield Tab(await context.new_page())
     await context.close()
-    assert watched.faults == []
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_tab(browser: Browser, navi: NaviProcess) -> AsyncGenerator[Tab, None]:
+    """The tab of all tests that leave nothing in it: most of a fresh one's time goes into its first load."""
+    async with new_tab(browser, navi) as tab:
+        yield tab
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(
+    request: pytest.FixtureRequest, browser: Browser, navi: NaviProcess, shared_tab: Tab
+) -> AsyncGenerator[Page, None]:
+    """A tab in which nothing may go wrong, and in which nothing was before; marked ``own_tab``, it is new."""
+    if request.node.get_closest_marker("own_tab") is not None:
+        async with new_tab(browser, navi) as tab:
+            yield tab.page
+    else:
+        tab = shared_tab
+        yield tab.page
+        await tab.leave()
+    faults, tab.watched.faults = tab.watched.faults, []
+    assert faults == []

@@ -3,6 +3,7 @@
 import json
 from urllib.parse import quote
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.attacks import ATTACKS, DEEP_ONES, NAMES
@@ -89,6 +90,7 @@ def script(first: int) -> str:
     return "\n".join([*lines, f"!say all-{first}."])
 
 
+@pytest.mark.own_tab
 async def test_no_attack_is_more_than_text(page: Page, navi: NaviProcess) -> None:
     dialogs = await watched(page)
     session_id = await navi.new_session()
@@ -113,6 +115,7 @@ async def test_no_attack_is_more_than_text(page: Page, navi: NaviProcess) -> Non
     assert dialogs == []
 
 
+@pytest.mark.own_tab
 async def test_no_name_is_more_than_text(page: Page, navi: NaviProcess) -> None:
     dialogs = await watched(page)
     for name in NAMES:

@@ -11,7 +11,9 @@ from tests.support.navi_process import NaviProcess
 async def test_the_window_and_both_buffers_are_shown(page: Page, navi: NaviProcess) -> None:
     async with navi.client() as client:
         session_id = (await client.post("/sessions")).json()["id"]
-        await say(client, session_id, *(f"!say Number {n}. {'word ' * 60}" for n in range(12)))
+        await say(
+            client, session_id, *(f"!pace 0\n!say Number {n}. {'word ' * 60}" for n in range(12))
+        )
         compressed = await client.post(f"/sessions/{session_id}/compress")
         assert compressed.json()["compressed"]
         await say(client, session_id, "!say And on.")

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.async_api import Page, expect
 
 
@@ -40,6 +41,7 @@ async def test_a_draft_outlives_the_page(page: Page) -> None:
     await expect(page.get_by_role("textbox", name="Message")).to_have_value("half a thou")
 
 
+@pytest.mark.own_tab
 async def test_one_can_chat_over_plain_http_from_another_machine(page: Page) -> None:
     # There a browser offers less: no ids made by it, and no clipboard.
     await page.add_init_script("Object.defineProperty(crypto, 'randomUUID', { value: undefined })")

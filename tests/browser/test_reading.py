@@ -68,7 +68,8 @@ async def test_a_session_of_5000_messages(page: Page, navi: NaviProcess, tmp_pat
 
 async def test_who_reads_further_up_is_left_there(page: Page) -> None:
     await page.goto("/")
-    await say(page, "!repeat 2000 early")
+    higher_than_the_window = ["!pace 0", *["!say early early", "!say "] * 40]
+    await say(page, "\n".join(higher_than_the_window))
     log = page.get_by_role("log", name="Conversation")
     await expect(log.get_by_role("article", name="Assistant")).to_contain_text("early early")
     await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()

@@ -88,7 +88,7 @@ async def more_words(page: Page, than: int) -> None:
 @asynccontextmanager
 async def tab(browser: Browser, url: str) -> AsyncGenerator[Page, None]:
     """A tab of a browser of its own, at an address."""
-    context = await browser.new_context(base_url=url, locale="en-GB")
+    context = await browser.new_context(base_url=url, locale="en-GB", reduced_motion="reduce")
     context.set_default_timeout(60_000)
     try:
         yield await context.new_page()
@@ -108,6 +108,7 @@ async def proxy(navi: NaviProcess) -> AsyncGenerator[FaultProxy, None]:
         yield running
 
 
+@pytest.mark.own_tab
 async def test_a_connection_that_is_cut_again_and_again_loses_nothing(
     page: Page, navi: NaviProcess, proxy: FaultProxy
 ) -> None:
@@ -146,6 +147,7 @@ async def test_a_connection_that_is_cut_again_and_again_loses_nothing(
     assert (closes, drop.fired) == ([], 3)
 
 
+@pytest.mark.own_tab
 async def test_a_page_that_slept_catches_up(
     page: Page, navi: NaviProcess, proxy: FaultProxy
 ) -> None:
@@ -199,8 +201,8 @@ async def test_a_node_that_is_killed_costs_nothing_that_was_said(
     ):
         session_id = await nodes.a.new_session()
         await page.goto(f"/s/{session_id}")
-        await say(page, stream(200, 0.08))
-        await more_words(page, 220)
+        await say(page, stream(60, 0.25))  # for longer than the first node lives
+        await more_words(page, 65)
         # Taken, and the answer is lost; then not taken, and nobody is there any more.
         unanswered = proxy.add("lose_reply", match="w77777", times=1)
         await say(page, "!say Yes w77777", "Queue")
@@ -305,6 +307,7 @@ async def kept(page: Page, beginning: str) -> list[str]:
     return texts
 
 
+@pytest.mark.own_tab
 async def test_tabs_of_a_session_send_each_message_once(page: Page, navi: NaviProcess) -> None:
     session_id = await navi.new_session()
     second, third = await page.context.new_page(), await page.context.new_page()
@@ -331,6 +334,7 @@ async def test_tabs_of_a_session_send_each_message_once(page: Page, navi: NaviPr
     await expect(third.get_by_role("article", name="You")).to_have_count(2)
 
 
+@pytest.mark.own_tab
 async def test_a_message_that_was_taken_long_ago_is_not_sent_for_ever(
     page: Page, navi: NaviProcess
 ) -> None:
@@ -364,6 +368,7 @@ async def test_a_message_that_was_taken_long_ago_is_not_sent_for_ever(
     assert len(await kept(page, f"outbox.{session_id}")) == 0
 
 
+@pytest.mark.own_tab
 async def test_a_browser_that_keeps_nothing_is_enough(page: Page, navi: NaviProcess) -> None:
     refuse = "() => { throw new DOMException('no', 'QuotaExceededError'); }"
     await page.add_init_script(f"Storage.prototype.setItem = Storage.prototype.getItem = {refuse}")

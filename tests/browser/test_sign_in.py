@@ -32,7 +32,9 @@ async def sign_in(page: Page, password: str = PASSWORD) -> None:
 async def test_people_come_in_stay_where_they_are_and_go(
     browser: Browser, guarded: NaviProcess
 ) -> None:
-    context = await browser.new_context(base_url=guarded.url, locale="en-GB")
+    context = await browser.new_context(
+        base_url=guarded.url, locale="en-GB", reduced_motion="reduce"
+    )
     page = await context.new_page()
     found = re.search(r"(/setup#token=\S+)", guarded.log)
     assert found is not None

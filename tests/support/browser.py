@@ -33,6 +33,8 @@ _ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
     "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+    "--process-per-site",  # the next page of a tab finds what the one before has compiled
 )
 
 
