@@ -111,7 +111,13 @@ async def test_a_fork_goes_on_from_the_moment_and_is_compared_with_its_origin(pa
     # Two moments of one session, the dialog closed by keyboard, and the same from its address.
     await dialog.get_by_role("combobox", name="Session").select_option("This fork")
     before = dialog.get_by_role("group", name="Before").get_by_role("spinbutton", name="Event")
+    await expect(before).to_have_value(re.compile(r"\d"))  # that of the fork, which is drawn anew
     await before.fill(str(second - 1))
+    # What goes on meanwhile draws nothing over what was typed.
+    fork = re.sub(r".*/s/|\?.*", "", address)
+    assert (await page.request.patch(f"/sessions/{fork}", data={"name": "Coffee"})).ok
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Coffee")
+    await expect(before).to_have_value(str(second - 1))
     await before.press("Enter")
     await expect(answer).to_contain_text("only after")
     await expect(dialog.get_by_role("row", name=re.compile("^Model calls"))).to_contain_text("+")

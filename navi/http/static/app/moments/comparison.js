@@ -59,6 +59,7 @@ function nameOf({ sessionId, at }, session) {
 /** One of the two: which session, and at which event. */
 function Side({ name, side, session, origin = null, onChoose }) {
   const isOrigin = side.sessionId !== session.id;
+  const [typed, setTyped] = useState(null); // what goes on in the session draws nothing over it
   return html`
     <fieldset>
       <legend>${name}</legend>
@@ -82,8 +83,13 @@ function Side({ name, side, session, origin = null, onChoose }) {
           min="0"
           max=${isOrigin ? undefined : session.log.head.value}
           placeholder=${t("now")}
-          value=${side.at ?? ""}
-          onChange=${({ target }) => onChoose({ ...side, at: target.value === "" ? null : target.valueAsNumber })}
+          value=${typed ?? side.at ?? ""}
+          onInput=${({ target }) => setTyped(target.value)}
+          onBlur=${() => setTyped(null)}
+          onChange=${({ target }) => {
+            setTyped(null);
+            onChoose({ ...side, at: target.value === "" ? null : target.valueAsNumber });
+          }}
         />
       </label>
     </fieldset>
