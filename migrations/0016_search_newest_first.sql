@@ -37,9 +37,11 @@ end $$;
 create function navi.query_of_era(era bigint, query tsquery) returns tsquery language sql immutable parallel safe
 return regexp_replace(query::text, '''([^'']+)''', '''' || era::text || ':\1''', 'g')::tsquery;
 
--- What was added last stands in a list that every search reads: a short one.
+-- What was added last stands in a list that every search reads: a short one. Its condition is one that no other index
+-- has: where Postgres knows nothing of the table yet (restored, or built anew), it would take one of them for cheaper,
+-- and read all messages once an era.
 create index read_row_said on navi.read_row using gin (navi.words_of_era(place, row))
-  with (gin_pending_list_limit = 256) where projection = 'messages';
+  with (gin_pending_list_limit = 256) where projection || '' = 'messages';
 drop function navi.words_said(json);
 
 -- As before, of the newest messages first: what is read is bounded by the eras that it takes to find enough.
@@ -47,7 +49,7 @@ create or replace function navi.find_said(p_version integer, p_owner text, p_que
 returns table (session_id uuid, key bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
-set enable_bitmapscan = on  -- an index on words is read in no other way
+set enable_bitmapscan = on set enable_seqscan = off  -- an index on words is read in no other way
 set enable_hashjoin = off set enable_mergejoin = off  -- whose a row is, is looked up until there are enough
 set max_parallel_workers_per_gather = 0  -- to start one takes longer than to find a few rows
 as $$
@@ -69,12 +71,13 @@ begin
   while wanted > 0 and newest >= 0 loop
     return query
       select h.session_id, h.key from (
-        select r.session_id, r.key, r.place
+        select r.session_id, r.key, r.place, r.hidden_by
           from generate_series(greatest(0, newest - eras + 1), newest) as era
           join navi.read_row r on navi.words_of_era(r.place, r.row) @@ navi.query_of_era(era, p_query)
-         where r.projection = 'messages' and r.version = messages and r.hidden_by is null
+         where r.projection || '' = 'messages' and r.version + 0 = messages
          order by r.place desc offset 0) h
-       where exists (
+       where h.hidden_by is null
+         and exists (
            select from navi.read_state s
             where s.projection = 'messages' and s.version = messages and s.session_id = h.session_id
               and s.owner = p_owner)
