@@ -1,6 +1,5 @@
 """MCP servers that are reached by HTTP, and answer as they should not."""
 
-import asyncio
 import gzip
 import json
 from collections.abc import AsyncGenerator
@@ -36,9 +35,9 @@ class Wild:
         if scope["method"] != "POST":
             await _answer(send, 405, b"")
             return
-        await self._take(json.loads(body), send)
+        await self._take(json.loads(body), receive, send)
 
-    async def _take(self, message: Any, send: Any) -> None:
+    async def _take(self, message: Any, receive: Any, send: Any) -> None:
         match message:
             case {"method": "initialize", "params": {"protocolVersion": version}}:
                 info = {"name": "wild", "version": "1"}
@@ -50,7 +49,7 @@ class Wild:
             case {"method": "tools/list"}:
                 result = {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in TOOLS]}
             case {"method": "tools/call", "params": {"name": name}}:
-                await self._call(name, message["id"], send)
+                await self._call(name, message["id"], receive, send)
                 return
             case {"id": id_, "method": method}:
                 error = {"code": -32601, "message": f"no {method}"}
@@ -61,7 +60,7 @@ class Wild:
                 return
         await _answer(send, 200, _json({"jsonrpc": "2.0", "id": message["id"], "result": result}))
 
-    async def _call(self, name: str, id_: Any, send: Any) -> None:
+    async def _call(self, name: str, id_: Any, receive: Any, send: Any) -> None:
         good = _json(
             {
                 "jsonrpc": "2.0",
@@ -97,7 +96,7 @@ class Wild:
                 await _start(send, 307, (b"location", b"http://127.0.0.1:9/mcp"))
                 await send({"type": "http.response.body", "body": b""})
             case "silent":
-                await asyncio.sleep(60)
+                await receive()  # until the client has left
             case _:
                 await _answer(send, 200, good)
 

@@ -12,15 +12,15 @@ from jsonschema import Draft202012Validator
 
 from navi.adapters.tools.mcp.servers import McpServers
 from navi.ports.tools import ToolResult
-from tests.support import mcp_sdk_server
 from tests.support.mcp_npm import installed, npm_server
-from tests.support.mcp_servers import SECONDS, call, names_of, started, tool_of
+from tests.support.mcp_servers import PROGRAM, SECONDS, call, names_of, started, tool_of
 from tests.support.tool_context import context_in
 
 # Packages are installed from the registry first.
 pytestmark = pytest.mark.timeout(400)
 
-SDK_SERVER = str(mcp_sdk_server.__file__)
+# Not imported: all that the SDK comes with would be, in every process that collects tests.
+SDK_SERVER = str(PROGRAM.with_name("mcp_sdk_server.py"))
 
 
 @pytest.fixture(scope="module")
