@@ -20,7 +20,7 @@ from navi.failpoints import failpoint
 
 log = structlog.get_logger()
 
-STEP_SECONDS = 600.0
+STEP_SECONDS = 3600.0  # an index on all that was ever said takes its time
 NO_TRANSACTION = "-- navi: no-transaction"
 
 _LOCK = "select pg_advisory_lock(7000, 0)"

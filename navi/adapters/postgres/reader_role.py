@@ -28,7 +28,7 @@ log = structlog.get_logger()
 READER_ROLE = "navi_reader"
 REMEDY = f"create role {READER_ROLE} nologin; grant {READER_ROLE} to"
 # As the log's own reads: along one index, whatever the planner thinks of a database that it does not know yet.
-# Whose a row is, is asked for each row (``0017_read_along_the_registry``): of a registry of a few pages, too.
+# Whose a row is, is asked for each row (``0019_read_along_the_registry``): of a registry of a few pages, too.
 PLANNER = {"enable_bitmapscan": "off", "enable_seqscan": "off"}
 
 PoolsOfOwners: TypeAlias = Callable[[Owner], ReadPool]

@@ -14,7 +14,7 @@ MAX_HITS = 200  # the newest: a log of a few dozen sessions has as many
 MAX_NAMED = 100  # those that were active last
 MAX_CHARACTERS = 1_000_000  # of them together
 
-# The migration ``0016_search_newest_first`` says why the newest come first; ``0012_search_said`` why it is
+# The migration ``0017_search_newest_first`` says why the newest come first; ``0012_search_said`` why it is
 # places first, and what stands there second.
 # "offset 0": each row is looked up where it stands, and taken apart once; a plan for all rows would read them all.
 _FIND_SAID = """

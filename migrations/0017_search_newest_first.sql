@@ -1,17 +1,13 @@
--- A search reads as much in a long log as in a short one: of messages the newest that fit, and names by an index.
+-- A search reads as much in a long log as in a short one: of messages the newest that fit. While this is applied read
+-- models can be read and not written; whoever folds would else hold rows that wait for this, and be waited for.
+lock table navi.read_row in share row exclusive mode;
 
--- In which order rows were saved: of messages, about the order in which they were said. Rows of before stand in the
--- order of their sessions.
-create sequence navi.read_row_place;
-alter table navi.read_row add column place bigint;
-drop index navi.read_row_said;
+-- Rows of before stand in the order of their sessions.
 update navi.read_row r set place = numbered.place
   from (select version, session_id, key, row_number() over (order by session_id, key) as place
-          from navi.read_row where projection = 'messages') numbered
+          from navi.read_row where projection = 'messages' and place is null) numbered
  where r.projection = 'messages'
    and (r.version, r.session_id, r.key) = (numbered.version, numbered.session_id, numbered.key);
-select setval('navi.read_row_place', count(*) + 1, false) from navi.read_row where projection = 'messages';
-alter table navi.read_row alter column place set default nextval('navi.read_row_place');
 
 -- An index on words gives all rows that fit, in no order. So what is indexed are the words of an era, 16,384 rows in
 -- a row: one era after the other is asked, the newest first, until there are enough.
@@ -37,11 +33,12 @@ end $$;
 create function navi.query_of_era(era bigint, query tsquery) returns tsquery language sql immutable parallel safe
 return regexp_replace(query::text, '''([^'']+)''', '''' || era::text || ':\1''', 'g')::tsquery;
 
--- What was added last stands in a list that every search reads: a short one. Its condition is one that no other index
--- has: where Postgres knows nothing of the table yet (restored, or built anew), it would take one of them for cheaper,
--- and read all messages once an era.
+-- What was added last is put into it at once: a list of it beside the index would be read for each era that is asked,
+-- which took ten times as long as the era; of an era that is being filled all pages are at hand. Its condition is one
+-- that no other index has: where Postgres knows nothing of the table yet (restored, or built anew), it would take one
+-- of them for cheaper, and read all messages once an era.
 create index read_row_said on navi.read_row using gin (navi.words_of_era(place, row))
-  with (gin_pending_list_limit = 256) where projection || '' = 'messages';
+  with (fastupdate = off) where projection || '' = 'messages';
 drop function navi.words_said(json);
 
 -- As before, of the newest messages first: what is read is bounded by the eras that it takes to find enough.
@@ -92,34 +89,3 @@ begin
     eras := last - newest;  -- as many as before: what is rare is found in a few looks, of what is not little is read
   end loop;
 end $$;
-
--- The names of sessions, which a search would otherwise take out of the states of all.
-create function navi.name_in(state json) returns text language plpgsql immutable parallel safe as $$
-begin
-  return navi.readable(state) ->> 'name';
-exception
-  when others then return null;
-end $$;
-
-alter table navi.read_state add column name text
-  generated always as (case when projection = 'sessions' then navi.name_in(state) end) stored;
-create index read_state_named on navi.read_state using gin (navi.words(name))
-  with (gin_pending_list_limit = 256) where projection = 'sessions' and last_active is not null;
-
--- The owner's sessions whose name fits, those that were active last first. With the rights of the tables' owner, and
--- ids alone, as find_said.
-create function navi.find_named(p_version integer, p_owner text, p_query tsquery, p_limit integer)
-returns table (session_id uuid)
-language sql stable security definer
-set search_path = pg_catalog, pg_temp
-set enable_bitmapscan = on
-set max_parallel_workers_per_gather = 0
-as $$
-  select s.session_id from navi.read_state s
-   where s.projection = 'sessions' and s.version = (
-     select number from navi.serving_build where projection = 'sessions' and version = p_version)
-     and s.owner = p_owner and s.last_active is not null and navi.words(s.name) @@ p_query
-     and querytree(p_query) not in ('', 'T')
-     and (current_setting('role') <> 'navi_reader' or s.owner = current_setting('navi.owner', true))
-   order by s.last_active desc limit p_limit
-$$;
