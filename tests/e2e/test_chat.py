@@ -109,7 +109,7 @@ async def test_lines_completion_looks_back_and_what_is_typed_ahead(navi: NaviPro
         terminal.type("\x04")
 
         assert await terminal.ended() == 0
-        # The prompt itself may be drawn twice, before and after the terminal has said where the cursor is.
+    # The prompt itself may be drawn twice, before and after the terminal has said where the cursor is.
     at_work = terminal.screen.partition("call 2/20")[2].partition("Done.")[0]
     assert "/think" not in at_work
 

@@ -24,6 +24,7 @@ from navi.settings import Settings
 
 PAGE_EVENTS = 1000
 MAX_FRAME_BYTES = 1024 * 1024
+CLOSE_SECONDS = 1.0  # for the server to take leave; what comes before it may never be read
 UNKNOWN_SESSION, SIGNED_OUT = 4404, 4401
 
 
@@ -99,7 +100,7 @@ class RemoteHistory:
             async for socket in connect(
                 url,
                 proxy=None,
-                close_timeout=1,
+                close_timeout=CLOSE_SECONDS,
                 max_size=MAX_FRAME_BYTES,
                 additional_headers=headers,
             ):

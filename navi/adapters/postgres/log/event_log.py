@@ -314,8 +314,9 @@ class PostgresEventLog:
                     for start in range(0, len(recent), READ_ROWS):
                         yield recent[start : start + READ_ROWS]
                 while (live := await watcher.take()) is not None:
-                    new = bool(live) and live[0].seq > reached
-                    news = live if new else tuple(row for row in live if row.seq > reached)
+                    news = live
+                    if live and live[0].seq <= reached:
+                        news = tuple(row for row in live if row.seq > reached)
                     if not news:
                         continue
                     if news[0].seq != reached + 1:
