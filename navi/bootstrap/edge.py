@@ -7,7 +7,6 @@ from navi import __version__
 from navi.adapters.files.price_file import PriceFile
 from navi.adapters.files.workspace_files import FolderWorkspaceFiles
 from navi.adapters.llm.renderers import KnownRenderers
-from navi.adapters.postgres.migrate import pending
 from navi.adapters.system import SystemClock
 from navi.application.composition.compose_doors import compose_take_message
 from navi.application.followers.relay import (
@@ -62,7 +61,7 @@ async def _check(node: Node) -> Readiness:
     postgres = migrations = True
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            migrations = not await pending(node.store.database_url)
+            migrations = not await node.store.schema.pending()
     except (TimeoutError, Unavailable):
         postgres = False
     except StoreRefused:

@@ -16,7 +16,7 @@ from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.connection_budget import FULL
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.postgres.log.text_store import PostgresTextStore
-from navi.adapters.postgres.migrate import migrate, pending
+from navi.adapters.postgres.migrate import Schema, migrate, pending
 from navi.adapters.postgres.nodes import PostgresNodes
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.postgres.read_models.reads import PostgresReads
@@ -51,6 +51,7 @@ class Store(Struct, frozen=True, kw_only=True):
     accounts: PostgresAccounts
     pool: Pool
     pools_of: PoolsOfOwners
+    schema: Schema
 
     def log_of(self, owner: Owner) -> PartitionedLog:
         """The log as an owner sees it."""
@@ -109,6 +110,7 @@ async def _open(
             accounts=PostgresAccounts(pool),
             pool=pool,
             pools_of=lambda _: pool,
+            schema=Schema(pool),
         )
 
 

@@ -5,6 +5,7 @@ that Postgres does not allow in one, and that may run again after a crash (``if 
 """
 
 import asyncio
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +14,7 @@ import asyncpg
 import structlog
 from msgspec import Struct
 
-from navi.adapters.postgres.connect import CONNECTION_ERRORS, Connection, connect
+from navi.adapters.postgres.connect import CONNECTION_ERRORS, Connection, Pool, connect, fetch
 from navi.adapters.postgres.rights import rights_on
 from navi.domain.vocabulary.errors import LogUnavailable, StoreRefused
 from navi.failpoints import failpoint
@@ -104,7 +105,29 @@ async def pending(dsn: str, *, directory: Path | None = None) -> tuple[str, ...]
         raise LogUnavailable(f"Postgres: no answer ({type(error).__name__})") from error
     finally:
         connection.terminate()
-    return tuple(migration.name for migration in _missing(migrations, applied))
+    return _names(_missing(migrations, applied))
+
+
+class Schema:
+    """What a running process of this version of navi asks of its database, as often as somebody asks.
+
+    Its own files are read once, and the question goes over a connection that is there.
+    """
+
+    def __init__(self, pool: Pool, *, directory: Path | None = None) -> None:
+        self._pool = pool
+        self._directory = directory
+        self._migrations: tuple[Migration, ...] | None = None
+
+    async def pending(self) -> tuple[str, ...]:
+        """As ``pending``."""
+        if self._migrations is None:
+            self._migrations = await asyncio.to_thread(_read, self._directory)
+        try:
+            rows = await fetch(self._pool, _APPLIED)
+        except asyncpg.UndefinedTableError:  # somebody has emptied the database
+            rows = ()
+        return _names(_missing(self._migrations, _hashes(rows)))
 
 
 def _read(directory: Path | None) -> tuple[Migration, ...]:
@@ -116,7 +139,15 @@ def _read(directory: Path | None) -> tuple[Migration, ...]:
 
 
 async def _applied(connection: Connection) -> dict[str, str]:
-    return {row["name"]: row["sha256"] for row in await connection.fetch(_APPLIED)}
+    return _hashes(await connection.fetch(_APPLIED))
+
+
+def _hashes(rows: Sequence[asyncpg.Record]) -> dict[str, str]:
+    return {row["name"]: row["sha256"] for row in rows}
+
+
+def _names(migrations: tuple[Migration, ...]) -> tuple[str, ...]:
+    return tuple(migration.name for migration in migrations)
 
 
 def _missing(migrations: tuple[Migration, ...], applied: dict[str, str]) -> tuple[Migration, ...]:

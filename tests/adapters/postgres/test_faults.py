@@ -1,14 +1,18 @@
 """What the log does when connections break, answers get lost, and old snapshots stay open."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import pytest
 
+from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.log.event_log import PostgresEventLog
+from navi.adapters.postgres.migrate import Schema, default_directory, pending
 from navi.domain.log.hash_chain import verify_chain
 from navi.domain.vocabulary.errors import BadInput, LogDamaged, LogUnavailable, StoreRefused
 from navi.domain.vocabulary.events import UserMessageReceived
@@ -47,14 +51,18 @@ async def proxy(database: str) -> AsyncGenerator[FaultProxy, None]:
 async def behind(
     proxy: FaultProxy, database: str, *, append_deadline: float = 5.0
 ) -> AsyncGenerator[PostgresEventLog, None]:
+    async with PostgresEventLog.open(
+        through(proxy, database), allow_unsafe_durability=True, append_deadline=append_deadline
+    ) as log:
+        yield log
+
+
+def through(proxy: FaultProxy, database: str) -> str:
+    """The address of a database behind a proxy."""
     parts = urlsplit(database)
     user = parts.username or parse_qs(parts.query).get("user", ["navi"])[0]
     password = f":{parts.password}" if parts.password else ""
-    dsn = f"postgresql://{user}{password}@{proxy.host}:{proxy.port}{parts.path}?sslmode=disable"
-    async with PostgresEventLog.open(
-        dsn, allow_unsafe_durability=True, append_deadline=append_deadline
-    ) as log:
-        yield log
+    return f"postgresql://{user}{password}@{proxy.host}:{proxy.port}{parts.path}?sslmode=disable"
 
 
 async def run_sql(database: str, statement: str, *values: object) -> list[asyncpg.Record]:
@@ -241,3 +249,25 @@ async def test_a_failpoint_reaches_who_appends(name: str, log: PostgresEventLog)
 
     rows = await log.append(again)
     assert rows == await joined(log.read(session_id, after=1))
+
+
+@pytest.fixture
+def migrations(tmp_path: Path) -> Path:
+    return shutil.copytree(default_directory(), tmp_path / "migrations")
+
+
+async def test_who_asks_whether_a_node_is_ready_costs_it_no_connection_and_no_look_at_files(
+    database: str, proxy: FaultProxy, migrations: Path
+) -> None:
+    async with open_pool(through(proxy, database), size=1) as pool:
+        schema = Schema(pool, directory=migrations)
+        assert await schema.pending() == ()
+
+        shutil.rmtree(migrations)
+        refusing = proxy.add("drop")
+
+        assert [await schema.pending() for _ in range(3)] == [(), (), ()]
+        assert refusing.fired == 0
+        with pytest.raises(LogUnavailable):
+            await pending(through(proxy, database))
+        assert refusing.fired > 0
