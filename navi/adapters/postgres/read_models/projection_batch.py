@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from navi.adapters.postgres.transaction import LentConnection, answering
 from navi.domain.reading.projection import Change, Hide, Put, Show
 from navi.domain.vocabulary.errors import LogDamaged
-from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.read_model_builds import SessionChanges
 from navi.ports.read_models import ParkedEvent, StoredState
 
@@ -18,19 +18,24 @@ _STATES = """
     select session_id::text, seq, state from navi.read_state
     where projection = $1 and version = $2 and session_id = any($3::uuid[])"""
 
+# A place is where a search looks for it (``0020_places_of_an_owner``): names of sessions have one, and rows.
 _SAVE_STATES = """
     insert into navi.read_state
-      (projection, version, session_id, owner, seq, state, pinned, last_active, unfinished)
-    select $1, $2, s.* from unnest(
+      (projection, version, session_id, owner, seq, state, pinned, last_active, unfinished, place)
+    select $1, $2, s.*, case when $1 = 'sessions' then navi.place_of_session(
+      (select place from navi.read_state r
+       where r.projection = $1 and r.version = $2 and r.session_id = s.session_id), s.owner) end
+    from unnest(
       $3::uuid[], $4::text[], $5::bigint[], $6::json[], $7::boolean[], $8::timestamptz[], $9::boolean[]
-    ) as s
+    ) as s (session_id, owner, seq, state, pinned, last_active, unfinished)
     on conflict (projection, version, session_id) do update set
       owner = excluded.owner, seq = excluded.seq, state = excluded.state, pinned = excluded.pinned,
-      last_active = excluded.last_active, unfinished = excluded.unfinished"""
+      last_active = excluded.last_active, unfinished = excluded.unfinished, place = excluded.place"""
 
 _PUT_ROWS = """
-    insert into navi.read_row (projection, version, session_id, key, row)
-    select $1, $2, r.* from unnest($3::uuid[], $4::bigint[], $5::json[]) as r
+    insert into navi.read_row (projection, version, session_id, key, row, place)
+    select $1, $2, r.session_id, r.key, r.row, navi.place_of(r.owner, nextval('navi.read_row_nth'))
+    from unnest($3::uuid[], $4::bigint[], $5::json[], $6::text[]) as r (session_id, key, row, owner)
     on conflict (projection, version, session_id, key) do update set
       row = excluded.row, hidden_by = null"""
 
@@ -101,8 +106,9 @@ class PostgresProjectionBatch:
                 await self._save_states(sessions)
             if anew := [session.session_id for session in sessions if session.anew]:
                 await self._execute(_FORGET_ROWS, anew)
+            owners = {session.session_id: session.owner for session in sessions}
             for step in _steps(sessions):
-                await self._apply(step)
+                await self._apply(step, owners)
             if parked:
                 await self._execute(
                     _PARK,
@@ -131,7 +137,7 @@ class PostgresProjectionBatch:
             [listing and listing.unfinished for listing in listings],
         )
 
-    async def _apply(self, step: _Step) -> None:
+    async def _apply(self, step: _Step, owners: Mapping[SessionId, Owner]) -> None:
         """Make changes that do not touch each other, a statement for each kind."""
         # A statement may write a row once only: of two puts under one key the later one counts.
         puts = {(id_, change.key): change.row for id_, change in step if isinstance(change, Put)}
@@ -139,7 +145,8 @@ class PostgresProjectionBatch:
         shows = [(id_, change.by) for id_, change in step if isinstance(change, Show)]
         if puts:
             ids, keys = zip(*puts, strict=True)
-            await self._execute(_PUT_ROWS, ids, keys, list(puts.values()))
+            of = [owners[session_id] for session_id in ids]
+            await self._execute(_PUT_ROWS, ids, keys, list(puts.values()), of)
         if hides:
             befores, bys = zip(*((hide.before, hide.by) for _, hide in hides), strict=True)
             await self._execute(_HIDE_ROWS, [id_ for id_, _ in hides], befores, bys)
