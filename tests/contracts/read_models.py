@@ -466,6 +466,35 @@ class ReadModelsContract:
             after = (pinned, NOON + timedelta(minutes=minutes), session_id)
         assert pages == [B, D, C, A]
 
+    async def test_everybodys_sessions_are_listed_in_the_order_of_one_list(
+        self, read_models: ReadModelBackend
+    ) -> None:
+        owners = {A: Owner("ada"), B: Owner("ada"), C: LOCAL_OWNER, D: Owner("zoe")}
+        places = {A: (False, 3), B: (False, 1), C: (True, 0), D: (False, 2)}
+        await save(
+            read_models,
+            *(
+                changes(id_, owner=owners[id_], listing=listed(pinned=pinned, minutes=minutes))
+                for id_, (pinned, minutes) in places.items()
+            ),
+            changes(E, owner=Owner("bob")),
+        )
+
+        pages: list[list[SessionId]] = []
+        after = None
+        for limit in (2, 2, None):
+            page = await read_models.list_sessions(
+                "sample", 1, owner=None, after=after, limit=limit
+            )
+            pages.append([session_id for session_id, _ in page])
+            if page:
+                pinned, minutes = places[page[-1][0]]
+                after = (pinned, NOON + timedelta(minutes=minutes), page[-1][0])
+
+        assert pages == [[C, A], [D, B], []]
+        whole = await read_models.list_sessions("sample", 1, owner=None, after=None, limit=None)
+        assert [session_id for session_id, _ in whole] == [C, A, D, B]
+
     async def test_a_session_leaves_the_lists_it_stood_in(
         self, read_models: ReadModelBackend
     ) -> None:

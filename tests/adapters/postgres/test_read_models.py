@@ -9,11 +9,23 @@ import pytest
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.migrate import default_directory, migrate
 from navi.adapters.postgres.nodes import LEASE_SECONDS as NODE_LEASE_SECONDS
+from navi.adapters.postgres.read_models import reads, search
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.read_models import StoredState
-from tests.contracts.read_models import A, B, ReadModelsContract, changes, put, save
+from tests.contracts.read_models import (
+    A,
+    B,
+    ReadModelsContract,
+    changes,
+    listed,
+    put,
+    save,
+    session,
+    store,
+)
 from tests.support.servers import PostgresServer
 
 
@@ -99,6 +111,71 @@ async def kill_others(dsn: str) -> None:
         )
     finally:
         await connection.close()
+
+
+ADA = Owner("ada")
+STATES_READ = """
+    select idx_tup_fetch + seq_tup_read from pg_stat_xact_user_tables where relname = 'read_state'"""
+MANY = 300  # sessions, of which Postgres has no statistics yet
+
+
+async def stored_and_read(
+    database: str, read_models: ReadModelBackend, statement: str, *values: object
+) -> tuple[int, int]:
+    """Save many sessions of two owners, ask for some: how many rows come, and how many states are read."""
+    number = (await read_models.open_build("conversation", 1)).number
+    connection = await asyncpg.connect(database)
+    try:
+        for table in ("read_state", "read_row"):
+            await connection.execute(f"alter table navi.{table} set (autovacuum_enabled = off)")
+        async with read_models.begin("conversation", number, 0) as batch:
+            assert batch is not None
+            many = (
+                changes(
+                    session(nth),
+                    put(1, b'{"mark":"m%d"}' % nth),
+                    owner=(LOCAL_OWNER, ADA)[nth % 2],
+                    listing=listed(minutes=nth),
+                )
+                for nth in range(MANY)
+            )
+            await batch.save(list(many), parked=(), position=9)
+        async with connection.transaction():
+            rows = await connection.fetch(statement, *values)
+            return len(rows), await connection.fetchval(STATES_READ)
+    finally:
+        await connection.close()
+
+
+async def test_a_page_of_everybodys_sessions_reads_a_page_of_each_owners(
+    database: str, on_postgres: ReadModelBackend
+) -> None:
+    page = ("conversation", 1, None, 5)
+
+    rows, read = await stored_and_read(database, on_postgres, reads._LIST_OF_ALL, *page)
+
+    assert rows == 5
+    assert read < 20  # of 300: five of each owner, and a few from which the owners are known
+
+
+async def test_of_the_sessions_that_have_come_by_a_mark_no_others_are_read(
+    database: str, on_postgres: ReadModelBackend
+) -> None:
+    marks = (1, LOCAL_OWNER, ["m2", "m3", "m4"])
+
+    assert await stored_and_read(database, on_postgres, reads._FIND_MARKS, *marks) == (2, 3)
+
+
+async def test_names_are_read_of_the_sessions_that_are_asked_for_and_no_others(
+    database: str, on_postgres: ReadModelBackend
+) -> None:
+    await store(
+        on_postgres, "sessions", [changes(session(nth), listing=listed()) for nth in range(MANY)]
+    )
+
+    asked = (1, LOCAL_OWNER, [session(nth) for nth in range(7)])
+
+    assert await stored_and_read(database, on_postgres, search._NAMES, *asked) == (7, 7)
 
 
 @pytest.fixture

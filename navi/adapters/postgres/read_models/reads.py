@@ -49,23 +49,40 @@ _POSITIONS = """
       select number from navi.serving_build where projection = $1 and version = $2)"""
 
 _LIST = """
-    select session_id::text, seq, state from navi.read_state
+    select session_id::text, seq, state, pinned, last_active from navi.read_state
     where projection = $1 and version = (
       select number from navi.serving_build where projection = $1 and version = $2) and owner = $3 and last_active is not null
     order by pinned desc, last_active desc, session_id desc
     limit $4"""
 
 _LIST_AFTER = """
-    select session_id::text, seq, state from navi.read_state
+    select session_id::text, seq, state, pinned, last_active from navi.read_state
     where projection = $1 and version = (
       select number from navi.serving_build where projection = $1 and version = $2) and owner = $3 and last_active is not null
       and (pinned, last_active, session_id) < ($5::boolean, $6::timestamptz, $7::uuid)
     order by pinned desc, last_active desc, session_id desc
     limit $4"""
 
-# Of all owners: in statements of their own, since one plan for both would be the slower one.
-_LIST_OF_ALL = _LIST.replace("owner = $3", "$3::text is null")
-_LIST_OF_ALL_AFTER = _LIST_AFTER.replace("owner = $3", "$3::text is null")
+# Of all owners: so many of each, along the same index, and the first of those.
+_OF_ALL = """
+    with recursive whose (owner) as (
+      (select s.owner from navi.read_state s
+       where s.projection = $1 and s.version = (
+         select number from navi.serving_build where projection = $1 and version = $2) and s.last_active is not null
+       order by s.owner limit 1)
+      union all
+      select (select s.owner from navi.read_state s
+              where s.projection = $1 and s.version = (
+                select number from navi.serving_build where projection = $1 and version = $2)
+                and s.last_active is not null and s.owner > whose.owner
+              order by s.owner limit 1)
+      from whose where whose.owner is not null)
+    select listed.session_id, listed.seq, listed.state from whose cross join lateral (of_one) as listed
+    where $3::text is null
+    order by listed.pinned desc, listed.last_active desc, listed.session_id::uuid desc
+    limit $4"""
+_LIST_OF_ALL = _OF_ALL.replace("of_one", _LIST.replace("$3", "whose.owner"))
+_LIST_OF_ALL_AFTER = _OF_ALL.replace("of_one", _LIST_AFTER.replace("$3", "whose.owner"))
 
 _UNFINISHED = """
     select session_id::text, seq, state from navi.read_state
@@ -73,14 +90,20 @@ _UNFINISHED = """
       select number from navi.serving_build where projection = $1 and version = $2) and unfinished
     order by session_id"""
 
-# The projection by name, and not as a parameter: the index is of its rows alone.
+# The projection by name, and not as a parameter: the index is of its rows alone. "offset 0": along that index, and
+# whose the sessions are, one by one, whatever the planner knows of the tables.
 _FIND_MARKS = """
-    select distinct r.session_id::text, r.row ->> 'mark' as mark
-    from navi.read_row r
-    join navi.read_state s using (projection, version, session_id)
-    where r.projection = 'conversation' and r.version = (
-      select number from navi.serving_build where projection = 'conversation' and version = $1)
-      and r.row ->> 'mark' = any($3::text[]) and s.owner = $2"""
+    select distinct found.session_id::text, found.mark
+    from (
+      select r.session_id, r.version, r.row ->> 'mark' as mark from navi.read_row r
+      where r.projection = 'conversation' and r.row ->> 'mark' = any($3::text[])
+      offset 0) found
+    cross join lateral (
+      select s.owner from navi.read_state s
+      where s.projection = 'conversation' and s.version = found.version and s.session_id = found.session_id
+      offset 0) there
+    where there.owner = $2 and found.version = (
+      select number from navi.serving_build where projection = 'conversation' and version = $1)"""
 
 
 class PostgresReads:

@@ -14,8 +14,8 @@ MAX_HITS = 200  # the newest: a log of a few dozen sessions has as many
 MAX_NAMED = 100  # those that were active last
 MAX_CHARACTERS = 1_000_000  # of them together
 
-# The migration ``0017_search_newest_first`` says why the newest come first; ``0012_search_said`` why it is
-# places first, and what stands there second.
+# The migration ``0017_search_newest_first`` says why the newest come first, ``0021_search_own_eras`` how only one's
+# own are read; ``0012_search_said`` why it is places first, and what stands there second.
 # "offset 0": each row is looked up where it stands, and taken apart once; a plan for all rows would read them all.
 _FIND_SAID = """
     select session_id::text, key, message ->> 'role' as role, message ->> 'at' as at, text from (
@@ -45,10 +45,13 @@ _FIND_NAMED = """
     order by f.nth"""
 
 _NAMES = """
-    select session_id::text, name from navi.read_state
-    where projection = 'sessions' and version = (
-      select number from navi.serving_build where projection = 'sessions' and version = $1)
-      and session_id = any($3::uuid[]) and owner = $2 and last_active is not null"""
+    select wanted.session_id::text, there.name from unnest($3::uuid[]) as wanted (session_id)
+    cross join lateral (
+      select s.name, s.owner, s.last_active from navi.read_state s
+      where s.projection = 'sessions' and s.session_id = wanted.session_id and s.version = (
+        select number from navi.serving_build where projection = 'sessions' and version = $1)
+      offset 0) there
+    where there.owner = $2 and there.last_active is not null"""
 
 
 async def find_said(
