@@ -1,8 +1,9 @@
 """The frame of the page: the list of sessions, the palette and its keys, places, themes, narrow screens."""
 
+import asyncio
 import re
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.support.navi_process import NaviProcess
 
@@ -20,6 +21,27 @@ def item(page: Page, name: str) -> Locator:
     sessions = page.get_by_role("navigation", name="Sessions")
     link = page.get_by_role("link", name=name, exact=True)
     return sessions.get_by_role("listitem").filter(has=link)
+
+
+async def test_who_renames_a_session_while_it_is_loaded_goes_on_writing(
+    page: Page, navi: NaviProcess
+) -> None:
+    session_id = await begin(navi, "Slow tea")
+    typed = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await typed.wait()
+        await route.continue_()
+
+    await page.route(f"**/sessions/{session_id}", hold)
+    await page.goto(f"/s/{session_id}")
+    await item(page, "Slow tea").get_by_role("button", name="Rename").click()
+    await page.keyboard.type("Quick")
+    typed.set()
+    await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+    await page.keyboard.type(" tea")
+    await page.keyboard.press("Enter")
+    await expect(item(page, "Quick tea")).to_be_visible()
 
 
 async def test_a_session_is_renamed_pinned_and_deleted_in_the_list(

@@ -17,7 +17,7 @@ from navi.ports.event_log import EventLog
 
 log = structlog.get_logger()
 
-UNAVAILABLE_PAUSE = 1.0  # seconds before a run that Postgres interrupted is tried again
+UNAVAILABLE_PAUSE = 1.0  # seconds before what Postgres interrupted is tried again
 
 
 class SessionRuns:
@@ -132,6 +132,14 @@ class SessionRuns:
 
     async def _follow(self, record: Record) -> None:
         """Fold what other processes append, so that a stop or take-over takes effect at once."""
+        while True:
+            try:
+                await self._fold_news(record)
+            except Unavailable:
+                # What was said meanwhile is behind the record's end: it is read from there.
+                await asyncio.sleep(UNAVAILABLE_PAUSE)
+
+    async def _fold_news(self, record: Record) -> None:
         async with aclosing(self._log.watch(record.id, after=record.seq)) as rows:
             async for batch in rows:
                 if all(row.type in TEXT_DELTA_TYPES for row in batch):
@@ -139,7 +147,4 @@ class SessionRuns:
                 if batch[-1].seq > record.seq:
                     await asyncio.sleep(0)  # for whoever appended it here, who is told after this
                 if batch[-1].seq > record.seq:
-                    try:
-                        await record.refresh(until=batch[-1].seq)
-                    except Unavailable:
-                        continue  # the next append tells
+                    await record.refresh(until=batch[-1].seq)

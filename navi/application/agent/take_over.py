@@ -1,7 +1,7 @@
 """Take over unfinished sessions: turns of dead nodes, messages that no turn was opened for."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -22,8 +22,9 @@ from navi.domain.vocabulary.errors import (
     Unavailable,
 )
 from navi.domain.vocabulary.ids import CallId, NodeId, SessionId
+from navi.log_error import log_error
 from navi.ports.log_partitions import PartitionedLog
-from navi.ports.nodes import Nodes
+from navi.ports.nodes import Nodes, NodeState
 from navi.ports.read_models import ReadModels
 from navi.ports.tools import ToolBox
 
@@ -87,35 +88,46 @@ class TakeOver:
         states = await unfinished_sessions(self._log, self._read_models)
         owners = {node for session in states.values() for node in _nodes(session)} - {self._node}
         node_states = await self._nodes.state_of(sorted(owners))
-        gone = {node for node, state in node_states.items() if state in ("gone", "left")}
         if self._looks % FORGET_EVERY == 0:
             await self._nodes.forget_ended(but=owners)
         self._looks += 1
         for session_id, session in states.items():
-            if lost := _aside_nodes(session) & gone:
-                record = await self._records.open(session_id)
-                await record.execute(AnswerAsides(nodes=lost))
-            if session_id in self._runs.running or self._runs.draining:
-                continue
-            follow_up = session.follow_up
-            if (
-                follow_up is not None
-                and session.turn is None
-                and follow_up.node in {self._node, *gone}
-            ):
-                self._left_behind(session_id, follow_up)
-            if isinstance(next_step(session), Wait):
-                continue  # for a person: no process is needed, and none has died over it
-            if session.turn is None and self._runs.places.waits(session_id):
-                continue
-            if session.turn is None or session.turn.node == self._node:
-                self._runs.wake(session_id)
-            elif session.turn.node in gone and session.turn.parked:
-                self._runs.wake(session_id)  # which takes it up
-            elif session.turn.node in gone:
-                handed_over = node_states[session.turn.node] == "left"
-                await self._resume(session_id, session.turn.node, handed_over=handed_over)
+            try:
+                await self._look_after(session_id, session, node_states)
+            except Unavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - a border: one session's trouble is not another's
+                await log_error(log.bind(session_id=session_id), "session_not_taken_over", error)
         return "silent" not in node_states.values()
+
+    async def _look_after(
+        self, session_id: SessionId, session: Session, node_states: Mapping[NodeId, NodeState]
+    ) -> None:
+        """Go on with a session where nobody who is alive does.
+
+        Raises:
+            LogUnavailable: Postgres does not answer.
+        """
+        gone = {node for node, state in node_states.items() if state in ("gone", "left")}
+        if lost := _aside_nodes(session) & gone:
+            record = await self._records.open(session_id)
+            await record.execute(AnswerAsides(nodes=lost))
+        if session_id in self._runs.running or self._runs.draining:
+            return
+        follow_up = session.follow_up
+        if follow_up is not None and session.turn is None and follow_up.node in {self._node, *gone}:
+            self._left_behind(session_id, follow_up)
+        if isinstance(next_step(session), Wait):
+            return  # for a person: no process is needed, and none has died over it
+        if session.turn is None and self._runs.places.waits(session_id):
+            return
+        if session.turn is None or session.turn.node == self._node:
+            self._runs.wake(session_id)
+        elif session.turn.node in gone and session.turn.parked:
+            self._runs.wake(session_id)  # which takes it up
+        elif session.turn.node in gone:
+            handed_over = node_states[session.turn.node] == "left"
+            await self._resume(session_id, session.turn.node, handed_over=handed_over)
 
     async def _resume(self, session_id: SessionId, node: NodeId, *, handed_over: bool) -> None:
         """Take over the turn, unless it has ended or another node was first."""

@@ -1,7 +1,6 @@
 """Project the log into read models: one follower for each projection and partition."""
 
 import asyncio
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import structlog
 from navi.application.followers.fold_batch import FoldBatch, Held, Reached
 from navi.domain.reading.projection import Projection
 from navi.domain.vocabulary.errors import Unavailable
+from navi.log_error import log_error
 from navi.ports.clock import Clock
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_model_builds import ReadModelBuilds
@@ -242,6 +242,4 @@ async def _report(error: Exception, failures: int, **where: str | int) -> None:
     if isinstance(error, Unavailable):
         stalled.warning("projection_stalled", reason=str(error))
         return
-    # A traceback quotes source files, which are read: not in the event loop.
-    trace = await asyncio.to_thread(traceback.format_exception, error)
-    stalled.error("projection_stalled", reason=type(error).__name__, exception="".join(trace))
+    await log_error(stalled, "projection_stalled", error)

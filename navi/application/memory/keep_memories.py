@@ -7,6 +7,7 @@ import structlog
 
 from navi.domain.vocabulary.errors import Unavailable
 from navi.domain.vocabulary.events import MemorySaved
+from navi.log_error import log_error
 from navi.ports.log_partitions import LogPartitions
 from navi.ports.memories import Memories
 
@@ -54,8 +55,8 @@ class KeepMemories:
                 if is_new and not await self._advance(partition):
                     await asyncio.sleep(FIRST_PAUSE)  # facts come in bursts; nobody waits for this
                 pause = FIRST_PAUSE
-            except Unavailable as error:
-                log.info("memories_wait", reason=str(error))
+            except Exception as error:  # noqa: BLE001 - a border: a follower goes on
+                await _report(error, "memories_wait")
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -75,8 +76,15 @@ class KeepMemories:
             try:
                 while await self._memories.embed_missing():
                     pass
-            except Unavailable as error:
-                log.info("embeddings_wait", reason=str(error))
+            except Exception as error:  # noqa: BLE001 - likewise
+                await _report(error, "embeddings_wait")
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY):
                     await self._saved.wait()
+
+
+async def _report(error: Exception, event: str) -> None:
+    if isinstance(error, Unavailable):
+        log.info(event, reason=str(error))
+        return
+    await log_error(log, event, error)

@@ -1,6 +1,8 @@
 """What a turn, and who asks for its session, do while Postgres is away."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,11 @@ import pytest
 from navi.adapters.in_memory.embedders import NoEmbedders
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.text_store import InMemoryTextStore
+from navi.application.agent import session_runs
 from navi.domain.memory.memory import Memory
 from navi.domain.vocabulary.errors import LogUnavailable
-from navi.domain.vocabulary.ids import Owner
+from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.ports.event_log import Recorded
 from tests.support.agent_node import World, agent_node
 from tests.support.app import SwitchedLog
 from tests.support.model_server import ModelServer
@@ -82,3 +86,44 @@ async def test_nobody_waits_behind_a_turn_that_waits_for_postgres(tmp_path: Path
         outcome = await node.outcome(session_id, receipt)
 
     assert (outcome.outcome, outcome.content) == ("completed", "ab")
+
+
+class WatchedInVainAtFirst(SwitchedLog):
+    """A log that cannot be watched the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = 1
+
+    async def watch(
+        self, session_id: SessionId, *, after: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        if self.away:
+            self.away -= 1
+            raise LogUnavailable("Postgres does not answer")
+        async with aclosing(super().watch(session_id, after=after)) as batches:
+            async for batch in batches:
+                yield batch
+
+
+async def test_a_turn_that_began_in_an_outage_is_stopped_on_any_node_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_runs, "UNAVAILABLE_PAUSE", 0.01)
+    world = World(WatchedInVainAtFirst())
+    silent = Stall(asyncio.Event())
+    async with (
+        ModelServer() as models,
+        agent_node(world, tmp_path, [models.url], first_chunk_timeout=300) as runs,
+        agent_node(world, tmp_path, [models.url]) as other,
+    ):
+        models.answer(silent)
+        session_id = await runs.session()
+        receipt = await runs.say(session_id, "hi")
+        await models.chat()
+
+        await other.sessions.stop(session_id, by="user")
+
+        async with asyncio.timeout(10):
+            outcome = await other.outcome(session_id, receipt)
+    assert outcome.outcome == "stopped"

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -10,6 +12,8 @@ from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.application.memory import keep_memories
 from navi.application.memory.keep_memories import KeepMemories
+from navi.domain.vocabulary.errors import LogDamaged
+from navi.ports.log_partitions import Page
 from tests.application.sample import CREATED, append, said, session
 
 PAGES = 60
@@ -24,12 +28,49 @@ async def test_what_was_there_before_is_followed_without_a_rest(
     messages = (said(f"message {number}") for number in range(2 * PAGES - 1))
     await append(log, session(1), CREATED, *messages)
 
-    async with asyncio.timeout(SECONDS):
-        following = asyncio.create_task(KeepMemories(log, memories).run())
-        try:
-            while await memories.position(0) < 2 * PAGES:  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0)
-        finally:
-            following.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await following
+    async with asyncio.timeout(SECONDS), following(KeepMemories(log, memories)):
+        await reached(memories, 2 * PAGES)
+
+
+class DamagedAtFirst(InMemoryEventLog):
+    """A log that cannot be read the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.damaged = 1
+
+    async def read_all(
+        self, partition: int, *, after: int, limit: int, deltas: bool = True
+    ) -> Page:
+        if self.damaged:
+            self.damaged -= 1
+            raise LogDamaged("a position is missing")
+        return await super().read_all(partition, after=after, limit=limit, deltas=deltas)
+
+
+async def test_whatever_went_wrong_once_they_are_followed_again() -> None:
+    log, memories = DamagedAtFirst(), InMemoryMemories(NoEmbedders())
+    await append(log, session(1), CREATED)
+
+    async with asyncio.timeout(SECONDS), following(KeepMemories(log, memories)):
+        await reached(memories, 1)
+
+    assert log.damaged == 0
+
+
+@asynccontextmanager
+async def following(keep: KeepMemories) -> AsyncGenerator[None, None]:
+    """While the block runs the log is followed."""
+    running = asyncio.create_task(keep.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+
+async def reached(memories: InMemoryMemories, position: int) -> None:
+    """Wait until the memories are as of a position."""
+    while await memories.position(0) < position:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)

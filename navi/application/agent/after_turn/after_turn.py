@@ -13,6 +13,7 @@ from navi.application.session.record import Record, Records
 from navi.domain.session.session import FollowUp
 from navi.domain.vocabulary.errors import ModelFailure, NaviError, OutOfBudget, Unavailable
 from navi.domain.vocabulary.ids import SessionId
+from navi.log_error import log_error
 
 log = structlog.get_logger()
 
@@ -20,7 +21,7 @@ MAX_SESSIONS = 1000  # whose follow-ups wait here; beyond that the next look fin
 MAX_TRIED = 10_000  # sessions of which it is known how far they were followed
 
 END_SECONDS = 2.0
-LATER_SECONDS = 60.0  # before a session is followed again for which there was no model server
+LATER_SECONDS = 60.0  # before a session is followed again for which a server was not there
 
 Follower = Callable[[Record, asyncio.Event], Awaitable[None]]
 
@@ -52,7 +53,7 @@ class AfterTurn:
     def left_behind(self, session_id: SessionId, follow_up: FollowUp) -> None:
         """Start the follow-ups that a dead node left due.
 
-        Each is tried once here, and again from time to time where no model server was there.
+        Each is tried once here, and again from time to time where a server that it needs was not there.
         """
         tried = self._tried.get(session_id)
         if tried is None or tried.seq != follow_up.seq or tried.again_at <= _now():
@@ -66,6 +67,11 @@ class AfterTurn:
             self._idle.clear()
             try:
                 await self._follow(session_id)
+            except Unavailable as error:
+                # It stands in the log as due, and was not tried: the next look finds it again.
+                log.warning("follower_waits", session_id=session_id, reason=str(error))
+            except Exception as error:  # noqa: BLE001 - a border: one session's trouble is not another's
+                await log_error(log.bind(session_id=session_id), "follower_broke", error)
             finally:
                 self._idle.set()
 
@@ -88,15 +94,16 @@ class AfterTurn:
                 await self._run(follower, session_id)
             except NoModel as error:
                 bound.info("follower_waits_for_a_model", reason=str(error))
-                if (tried := self._tried.get(session_id)) is not None:
-                    self._try(session_id, replace(tried, again_at=_now() + LATER_SECONDS))
+                self._try_again(session_id, after=LATER_SECONDS)
             except OutOfBudget as out:
                 # It is left due: a session has no more tokens, a day has new ones tomorrow.
                 bound.info("follower_out_of_budget", scope=out.scope)
-                tried = self._tried.get(session_id)
-                if tried is not None and out.retry_after is not None:
-                    self._try(session_id, replace(tried, again_at=_now() + out.retry_after))
-            except (Unavailable, ModelFailure, NaviError) as error:
+                if out.retry_after is not None:
+                    self._try_again(session_id, after=out.retry_after)
+            except Unavailable as error:
+                bound.warning("follower_waits", reason=str(error))
+                self._try_again(session_id, after=LATER_SECONDS)
+            except (ModelFailure, NaviError) as error:
                 bound.warning("follower_failed", reason=str(error))
             except Exception:  # noqa: BLE001 - a border: what follows a turn never breaks a session
                 bound.exception("follower_broke")
@@ -112,6 +119,11 @@ class AfterTurn:
             except GaveWay:
                 continue
             return
+
+    def _try_again(self, session_id: SessionId, *, after: float) -> None:
+        """What is due may be tried again from a while after now on, if it was tried at all."""
+        if (tried := self._tried.get(session_id)) is not None:
+            self._try(session_id, replace(tried, again_at=_now() + after))
 
     def _try(self, session_id: SessionId, tried: "_Tried") -> None:
         self._tried.pop(session_id, None)

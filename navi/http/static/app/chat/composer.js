@@ -37,8 +37,8 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
   const attachments = useAttachments(`files.${place}`, () => sessionFor(session, newProfile));
 
   useEffect(() => {
-    // Who has just deleted a session stands on its "Undo".
-    if (!document.activeElement?.closest(".leaving")) input.current.focus();
+    // Who has just deleted a session stands on its "Undo"; who renames or looks for one goes on writing.
+    if (!document.activeElement?.closest(".leaving, .sidebar input")) input.current.focus();
   }, []);
   useGrowing(input, draft);
   useReturned(session, (message) => {
