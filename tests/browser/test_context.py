@@ -56,6 +56,9 @@ async def test_the_context_of_a_moment_is_that_of_then(page: Page, navi: NaviPro
     await expect(buffers).to_contain_text("First.")
     await expect(buffers).not_to_contain_text("Second.")
     await expect(page.get_by_role("button", name="Compress now")).to_be_disabled()
+    await page.get_by_role("button", name="Now", exact=True).click()
+    await page.get_by_role("button", name="Compress now").click()
+    await expect(page.get_by_role("note")).to_contain_text("There is nothing to summarise yet.")
 
 
 async def say(client: httpx.AsyncClient, session_id: str, *texts: str) -> None:

@@ -30,6 +30,8 @@ async def test_a_session_of_5000_messages(page: Page, navi: NaviProcess, tmp_pat
     await expect(log.get_by_text(f"Answer {TURNS},")).to_be_in_viewport()
     cost = await page.evaluate(COST)
     assert cost["requests"] == cost["marked"] == 1
+    # Neither its calls nor what is here say as whom it answered.
+    await expect(log.get_by_role("article", name="default").last).to_be_visible()
     assert cost["articles"] <= 40
     assert cost["elements"] < 2000
 

@@ -64,3 +64,4 @@ async def test_the_page_shows_the_messages_of_the_server_at_every_moment(path: P
         assert page["isSame"] or events[-1]["turn_id"]
         assert page["doubled"] == []
         assert page["running"] == page["tailRunning"] <= 1
+        assert page["unnamed"] == []

@@ -44,12 +44,21 @@ function doubled(state) {
   return keys.filter((key, index) => keys.indexOf(key) !== index);
 }
 
+/** The answers of a tail that do not say as whom they were given, though their calls say so. */
+function unnamed(tail, state) {
+  const called = new Map(tail.filter(({ type }) => type === "model_called").map(({ data }) => [data.call_id, data.profile_id]));
+  const inner = (items) => items.flatMap((item) => [item, ...inner(item.items ?? [])]);
+  const answers = inner(state.turns.flatMap((turn) => turn.items)).filter(({ kind }) => kind === "answer");
+  return answers.filter(({ callId, profileId }) => profileId !== called.get(callId) && called.get(callId)).map(({ key }) => key);
+}
+
 const sessions = JSON.parse(readFileSync(0, "utf8"));
 const results = sessions.map((events) => {
   const state = events.reduce((before, event) => conversation.apply(before, frozen(event)), frozen(conversation.initial()));
   const facts = events.filter((event) => !DELTAS.has(event.type)).reduce(conversation.apply, conversation.initial());
-  const tail = events.slice(-TAIL).reduce(conversation.apply, conversation.initial());
+  const end = events.slice(-TAIL);
+  const tail = end.reduce(conversation.apply, conversation.initial());
   const running = (of) => of.turns.filter((turn) => turn.status === "running").length;
-  return { messages: shown(state), facts: shown(facts), isSame: JSON.stringify(state.turns) === JSON.stringify(facts.turns), doubled: doubled(state), running: running(state), tailRunning: running(tail) };
+  return { messages: shown(state), facts: shown(facts), isSame: JSON.stringify(state.turns) === JSON.stringify(facts.turns), doubled: doubled(state), running: running(state), tailRunning: running(tail), unnamed: unnamed(end, tail) };
 });
 process.stdout.write(JSON.stringify(results));

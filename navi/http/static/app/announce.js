@@ -16,14 +16,15 @@ export function complain(text, ...actions) {
   trouble.value = { text, actions };
 }
 
-/** Show what was done, with a way back. */
-export function offer(text, action, seconds = SECONDS) {
+/** Show for a while what is no trouble. */
+export function offer(text) {
   clearTimeout(timer);
-  const shown = { text, actions: [action], mild: true };
+  const shown = { text, actions: [], mild: true };
+  status.value = text;
   trouble.value = shown;
   timer = setTimeout(() => {
     if (trouble.value === shown) trouble.value = null;
-  }, seconds * 1000);
+  }, SECONDS * 1000);
 }
 
 export function close() {

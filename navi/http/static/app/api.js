@@ -1,18 +1,20 @@
 // Requests to navi. An answer that refuses becomes a `Problem`, in the words that navi gave.
 
 import { heardAt } from "./clock.js";
-import { signal } from "./html.js";
+import { effect, signal, untracked } from "./html.js";
+import { t } from "./strings.js";
 
 /** Whether navi wants to know who asks; the page then shows the form to sign in. */
 export const signedOut = signal(false);
 
 const SECONDS = 30;
+const AGAIN_AFTER = 2; // seconds before another try, unless navi says otherwise
 const UNCHANGED = 304;
 
 /** A request that was refused, or that nobody answered (`status` 0). */
 export class Problem extends Error {
-  constructor(status, detail, retryAfter = null) {
-    super(detail.charAt(0).toUpperCase() + detail.slice(1));
+  constructor(status, text, retryAfter = null) {
+    super(text);
     this.status = status;
     this.retryAfter = retryAfter; // seconds, where navi says so
   }
@@ -20,6 +22,11 @@ export class Problem extends Error {
   /** Whether the same request may do better later. */
   get mayPass() {
     return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+
+  /** Milliseconds before another try. */
+  get wait() {
+    return (this.retryAfter ?? AGAIN_AFTER) * 1000;
   }
 }
 
@@ -55,7 +62,7 @@ async function request(method, path, { body, form, headers = {}, seconds = SECON
   const askedAt = Date.now();
   const response = await fetch(path, options).catch((error) => {
     if (stop?.aborted) throw error;
-    throw new Problem(0, String(error.message ?? error));
+    throw new Problem(0, t("no-answer"));
   });
   heardAt(response.headers.get("date"), askedAt);
   if (response.ok || response.status === UNCHANGED) return response;
@@ -64,8 +71,22 @@ async function request(method, path, { body, form, headers = {}, seconds = SECON
 
 /** The JSON of an answer; a connection that is cut within it is as one that never was. */
 function read(response) {
-  return response.json().catch((error) => {
-    throw new Problem(0, String(error.message ?? error));
+  return response.json().catch(() => {
+    throw new Problem(0, t("no-answer"));
+  });
+}
+
+/** Read what the page lives by whenever somebody signs in, and again as long as navi does not give it. */
+export function keepAsking(read) {
+  let timer = null;
+  const attempt = () =>
+    read().catch((error) => {
+      if (!(error instanceof Problem)) throw error;
+      if (error.mayPass) timer = setTimeout(attempt, error.wait);
+    });
+  effect(() => {
+    clearTimeout(timer);
+    if (!signedOut.value) untracked(attempt);
   });
 }
 
@@ -76,9 +97,11 @@ export const remove = (path) => ask("DELETE", path);
 
 async function problemOf(response) {
   if (response.status === 401) signedOut.value = true;
-  const said = await response.json().catch(() => ({}));
+  // What stands between the page and navi has no words for people.
+  const detail = (await response.json().catch(() => null))?.detail;
+  const text = detail ? detail.charAt(0).toUpperCase() + detail.slice(1) : t("answered-with", { status: response.status });
   const seconds = Number(response.headers.get("retry-after"));
-  return new Problem(response.status, said.detail ?? response.statusText, seconds > 0 ? seconds : null);
+  return new Problem(response.status, text, seconds > 0 ? seconds : null);
 }
 
 /** The path of a session, or of something in it. */

@@ -8,12 +8,14 @@ const LANGUAGES = { en: () => Promise.resolve({ default: en }), de: () => import
 
 const catalogue = signal(en);
 export const language = signal("en");
+let locale = "en"; // the language as it is where the reader lives: how dates and numbers are written
 export const languages = Object.keys(LANGUAGES);
 
 /** Use a language from now on; English where there is none of that name. */
 async function speak(name) {
   const chosen = Object.hasOwn(LANGUAGES, name) ? name : "en";
   catalogue.value = (await LANGUAGES[chosen]()).default;
+  locale = navigator.languages.find((tag) => tag.split("-")[0] === chosen) ?? chosen;
   language.value = chosen;
   document.documentElement.lang = chosen;
 }
@@ -50,7 +52,7 @@ const formats = new Map();
 function format(Format, options) {
   const ofLanguage = formats.get(options);
   if (ofLanguage?.language === language.value) return ofLanguage.format;
-  const made = new Format(language.value, options);
+  const made = new Format(locale, options);
   formats.set(options, { language: language.value, format: made });
   return made;
 }
@@ -98,5 +100,5 @@ export function clock(at) {
 
 /** A moment in time, in full. */
 export function time(at) {
-  return new Date(at).toLocaleString(language.value, { dateStyle: "medium", timeStyle: "medium" });
+  return new Date(at).toLocaleString(locale, { dateStyle: "medium", timeStyle: "medium" });
 }

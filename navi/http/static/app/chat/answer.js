@@ -9,7 +9,8 @@ import { Markdown } from "./markdown.js";
 import { Thinking } from "./thinking.js";
 
 export const Answer = memo(({ item, session, isNamed, isInner }) => {
-  const name = profileName(item.profileId);
+  // In an old log, of which the beginning is not here, only the session says.
+  const name = profileName(item.profileId ?? session.row.value?.profile_id);
   const thinking =
     item.thinking && html`<${Thinking} text=${item.thinking} from=${item.thinkingFrom} until=${item.thinkingUntil} />`;
   const failed = item.error && (item.error.willRetry || isInner) && html`<p class="failed-call fine" dir="auto">${failureOf(item.error)}</p>`;

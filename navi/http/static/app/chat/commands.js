@@ -1,7 +1,7 @@
 // What one can do by typing: `/` and a word.
 
-import { complain, offer } from "../announce.js";
-import { patch, pathOf, post } from "../api.js";
+import { complain } from "../announce.js";
+import { patch, pathOf } from "../api.js";
 import { go } from "../router.js";
 import { doing } from "../session/open_session.js";
 import { profiles } from "../session/profiles.js";
@@ -12,7 +12,7 @@ import { t } from "../strings.js";
 const COMMANDS = [
   { name: "stop", needs: "turn", run: ({ session }) => session.stop() },
   { name: "steer", needs: "turn", takes: "text", run: ({ say, argument }) => say("steer", argument) },
-  { name: "compress", needs: "session", run: ({ session }) => compress(session) },
+  { name: "compress", needs: "session", run: ({ session }) => session.compress() },
   { name: "fork", needs: "session", run: ({ session }) => session.fork(session.moment.value ?? session.log.head.value) },
   { name: "rename", needs: "session", takes: "name", run: ({ session, argument }) => rename(session, argument) },
   { name: "profile", takes: "profile", run: ({ chooseProfile, argument }) => chooseProfile(argument) },
@@ -25,10 +25,10 @@ export function commandsFor({ session, isRunning }) {
   return COMMANDS.filter(({ needs }) => !needs || (session && (needs === "session" || isRunning)));
 }
 
-/** The command that a text is, `{command, argument}`; null if it is none. */
+/** The command that a text is, `{command, argument}`; null if it is none, as with words that no command takes. */
 export function commandIn(text) {
   const found = /^\/([a-z]+)(?:\s+([\s\S]*))?$/.exec(text.trim());
-  const command = found && COMMANDS.find(({ name }) => name === found[1]);
+  const command = found && COMMANDS.find(({ name, takes }) => name === found[1] && (takes || !found[2]));
   return command ? { command, argument: found[2]?.trim() ?? "" } : null;
 }
 
@@ -51,10 +51,4 @@ function rename(session, name) {
     session.row.value = await patch(pathOf(session.id), { name });
     readSessions();
   });
-}
-
-async function compress(session) {
-  const done = await doing(() => post(pathOf(session.id, "compress")));
-  if (done && !done.compressed) offer(t("nothing-to-compress"), { name: t("close"), run: () => {} });
-  return done !== false;
 }

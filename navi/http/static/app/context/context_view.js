@@ -1,7 +1,6 @@
 // The view "Context" of a session: what fills the window, and the two buffers side by side.
 
 import { doing } from "../session/open_session.js";
-import { post, pathOf } from "../api.js";
 import { buffers } from "../folds/context.js";
 import { html, memo, useEffect, useMemo, useState } from "../html.js";
 import { profileName } from "../session/profiles.js";
@@ -20,7 +19,7 @@ export function ContextView({ session }) {
   const { state, window, shares, threshold } = useWindow(session, true);
   const isPast = session.moment.value !== null;
   useEffect(() => {
-    session.log.reach(0); // what was compressed may stand far back
+    doing(() => session.log.reach(0)); // what was compressed may stand far back
   }, [session]);
   const last = state.compressions.at(-1);
   return html`
@@ -31,7 +30,7 @@ export function ContextView({ session }) {
           ? html`<${Filling} shares=${shares} window=${window} threshold=${threshold} />`
           : html`<p class="fine">${t("window-unknown")}</p>`}
         <div class="actions">
-          <button disabled=${isPast} onClick=${() => doing(() => post(pathOf(session.id, "compress"), {}, { seconds: 300 }))}>
+          <button disabled=${isPast} onClick=${() => session.compress()}>
             ${t("compress")}
           </button>
           <button disabled=${isPast || !last} onClick=${() => session.undoCompression(last.seq)}>${t("undo-compression")}</button>

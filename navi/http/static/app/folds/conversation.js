@@ -155,12 +155,16 @@ const STEPS = {
     }
     if (data.purpose === "compression" && event.turn_id) return during(state, event, { what: "compressing" });
     if (data.purpose !== "turn") return state;
+    // Each call names the profile that it is made as: what began the session may not be here. Old logs do not.
+    const before = event.subagent_id ? subagentOf(state, event.subagent_id)?.profileId : state.profileId;
+    const profileId = data.profile_id ?? before;
+    const known = event.subagent_id ? state : { ...state, profileId };
     const item = {
       kind: "answer",
       key: `call-${data.call_id}`,
       seq: event.seq,
       callId: data.call_id,
-      profileId: event.subagent_id ? subagentOf(state, event.subagent_id)?.profileId : state.profileId,
+      profileId,
       model: data.model,
       iteration: data.iteration,
       at: event.at,
@@ -170,7 +174,7 @@ const STEPS = {
       thinkingUntil: null,
       isOpen: true,
     };
-    return during(add(state, event, item), event, { what: "asking", iteration: data.iteration, model: data.model });
+    return during(add(known, event, item), event, { what: "asking", iteration: data.iteration, model: data.model });
   },
   thinking_delta(state, event, data) {
     if (data.text === undefined) return state;

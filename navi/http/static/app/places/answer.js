@@ -6,7 +6,7 @@ import "./look.js";
 import { t } from "../strings.js";
 
 /**
- * `[value, again]` of a path: the JSON, or null before it is there; `again()` asks anew.
+ * `[value, again]` of a path: the JSON, or null before it is there; `again()` asks anew. Of no path: null.
  *
  * What went wrong stands in `value.problem`. With `every` (ms) it is asked again and again.
  */
@@ -14,12 +14,13 @@ export function useAnswer(path, { every = null } = {}) {
   const [value, setValue] = useState(null);
   const read = useCallback(
     async (stop) => {
+      if (path === null) return;
       try {
         setValue(await get(path, { signal: stop }));
       } catch (error) {
         if (stop?.aborted) return;
         if (!(error instanceof Problem)) throw error;
-        setValue({ problem: error.status === 0 ? t("no-answer") : error.message });
+        setValue({ problem: error.message });
       }
     },
     [path],

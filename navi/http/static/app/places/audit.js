@@ -24,7 +24,7 @@ export function Place() {
       setWhole(page.events.length < READ);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      setProblem({ problem: error.status === 0 ? t("no-answer") : error.message });
+      setProblem({ problem: error.message });
     }
   };
   useEffect(() => {

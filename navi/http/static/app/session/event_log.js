@@ -41,6 +41,7 @@ export class EventLog {
   /** Load the end of the log and follow it from there. */
   async open({ onEnd, onReady }) {
     const { events, from } = await this._page({ limit: FIRST });
+    this.facts = []; // an attempt before this one may have come so far
     this._put(events, from);
     this._last = this.head.value = events.at(-1)?.seq ?? 0;
     await this._reachLastTurn();

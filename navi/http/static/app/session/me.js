@@ -1,7 +1,7 @@
 // Who looks.
 
-import { get, post, signedOut } from "../api.js";
-import { batch, computed, effect, signal, untracked } from "../html.js";
+import { get, keepAsking, post, signedOut } from "../api.js";
+import { batch, computed, signal } from "../html.js";
 import { forgetPerson } from "../kept.js";
 import { go } from "../router.js";
 import { doing, reopen } from "./open_session.js";
@@ -30,9 +30,6 @@ export async function signOut() {
   location.reload();
 }
 
-effect(() => {
-  if (signedOut.value) return;
-  untracked(async () => {
-    me.value = await get("/auth/me").catch(() => me.value);
-  });
+keepAsking(async () => {
+  me.value = await get("/auth/me");
 });

@@ -1,7 +1,7 @@
 // The session that is open: its log, its conversation, and the moment at which it is looked at.
 
 import { Problem, get, patch, pathOf, post, signedOut } from "../api.js";
-import { complain } from "../announce.js";
+import { complain, offer } from "../announce.js";
 import { stoppedAt } from "../clock.js";
 import { computed, effect, signal, untracked } from "../html.js";
 import { conversation } from "../folds/conversation.js";
@@ -10,6 +10,7 @@ import { t } from "../strings.js";
 import { EventLog, countUntil } from "./event_log.js";
 import { History } from "./history.js";
 import { Outbox } from "./outbox.js";
+import { asked } from "./profiles.js";
 
 // Facts after which what `GET /sessions/{id}` says may be another.
 const CHANGES_SESSION = new Set([
@@ -19,6 +20,7 @@ const CHANGES_SESSION = new Set([
 ]);
 const NO_DELTAS = { from: 0, until: -1, events: [] };
 const READ_AGAIN_AFTER = 150; // ms, so that a burst of events costs one request
+const COMPRESSED_WITHIN = 300; // seconds: a model on one's own machine may take minutes
 
 /** The `OpenSession` of the address; null on a page that is about none. */
 export const current = signal(null);
@@ -89,6 +91,7 @@ export class OpenSession {
   async _load() {
     try {
       this.row.value = await get(pathOf(this.id));
+      await asked(); // so that nothing stands under an id before its name is known
       await this.log.open({
         onReady: () => this.outbox.flush(),
         onEnd: (why) => {
@@ -107,30 +110,31 @@ export class OpenSession {
       if (this._closed) return;
       this.problem.value = error;
       this.state.value = error.status === 404 ? "gone" : "failed";
-      if (error.mayPass) this._retry = setTimeout(() => this._load(), (error.retryAfter ?? 2) * 1000);
+      if (error.mayPass) this._retry = setTimeout(() => this._load(), error.wait);
     }
   }
 
   _noted(event) {
     this._receipt(event);
     if (event.type === "session_deleted") this.state.value = "gone";
-    if (!CHANGES_SESSION.has(event.type) || this._reading) return;
-    this._reading = setTimeout(async () => {
-      this._reading = null;
-      await this.readRow();
-    }, READ_AGAIN_AFTER);
+    if (CHANGES_SESSION.has(event.type)) this._readRowIn(READ_AGAIN_AFTER);
   }
 
   _receipt(event) {
     if (event.type === "user_message_received") this.outbox.received(event.data.message_id);
   }
 
-  async readRow() {
-    try {
-      this.row.value = await get(pathOf(this.id));
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error; // the next change reads it again
-    }
+  _readRowIn(milliseconds) {
+    this._reading ??= setTimeout(async () => {
+      this._reading = null;
+      try {
+        const row = await get(pathOf(this.id));
+        if (row.seq >= this.row.value.seq) this.row.value = row; // answers may overtake each other
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        if (error.mayPass && !this._closed) this._readRowIn(error.wait);
+      }
+    }, milliseconds);
   }
 
   /** The moment needs the facts before it, and the text of calls that were open then. */
@@ -141,7 +145,8 @@ export class OpenSession {
       const { from, until } = untracked(() => this._deltas.value);
       if (from <= at && at <= until) return;
       const deltas = await this.log.deltasAround(at);
-      if (untracked(() => this.moment.value) !== null) this._deltas.value = deltas;
+      const now = untracked(() => this.moment.value);
+      if (now !== null && deltas.from <= now && now <= deltas.until) this._deltas.value = deltas;
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       complain(error.message);
@@ -186,12 +191,25 @@ export class OpenSession {
     });
   }
 
-  /** Say a message otherwise: a fork from before it, in which it is sent. */
-  sayAgain(message, content) {
+  /** Say something in a fork from a moment. */
+  sayFrom(at, message) {
     return doing(async () => {
-      const made = await post(pathOf(this.id, "fork"), { at: message.seq - 1 });
-      await Outbox.send(made.id, { content, files: message.files });
+      const made = await post(pathOf(this.id, "fork"), { at });
+      await Outbox.send(made.id, message);
       go({ sessionId: made.id });
+    });
+  }
+
+  /** Say a message otherwise: in a fork from before it. */
+  sayAgain({ seq, files }, content) {
+    return this.sayFrom(seq - 1, { content, files });
+  }
+
+  /** Summarise what was said so far. */
+  compress() {
+    return doing(async () => {
+      const { compressed } = await post(pathOf(this.id, "compress"), {}, { seconds: COMPRESSED_WITHIN });
+      if (!compressed) offer(t("nothing-to-compress"));
     });
   }
 }
@@ -202,7 +220,7 @@ export async function doing(what) {
     return (await what()) ?? true;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    complain(error.status === 0 ? t("no-answer") : error.message);
+    complain(error.message);
     return false;
   }
 }

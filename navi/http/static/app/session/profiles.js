@@ -1,7 +1,7 @@
 // The profiles that navi offers, by id.
 
-import { get, signedOut } from "../api.js";
-import { effect, signal, untracked } from "../html.js";
+import { get, keepAsking } from "../api.js";
+import { signal } from "../html.js";
 
 /** A `Map` of what `GET /profiles` gives, by id. */
 export const profiles = signal(new Map());
@@ -14,13 +14,15 @@ export function profileName(id) {
   return profiles.value.get(id)?.name || id || "";
 }
 
-async function readProfiles() {
-  const answer = await get("/profiles").catch(() => null);
-  if (!answer) return;
+let reading = null;
+
+/** Done when navi has said what profiles there are, or that it cannot now. */
+export const asked = () => reading.catch(() => {});
+
+async function read() {
+  const answer = await get("/profiles");
   profiles.value = new Map(answer.profiles.map((profile) => [profile.id, profile]));
   compression.value = answer.compression.enabled ? answer.compression.threshold : null;
 }
 
-effect(() => {
-  if (!signedOut.value) untracked(readProfiles);
-});
+keepAsking(() => (reading = read()));

@@ -122,7 +122,7 @@ async function depart(id) {
     if (!(error instanceof Problem)) throw error;
     if (error.status !== 404) {
       keepSession(id);
-      complain(t("not-deleted", { why: error.status === 0 ? t("no-answer") : error.message }));
+      complain(t("not-deleted", { why: error.message }));
       return;
     }
   }

@@ -38,7 +38,7 @@ export function SignIn() {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (error.status === TOO_MANY && error.retryAfter) wait.begin(error.retryAfter);
-      setProblem(error.status === 0 ? t("no-answer") : error.message);
+      setProblem(error.message);
       setBusy(false);
       password.current.select();
     }

@@ -1,0 +1,78 @@
+"""A session in the page where navi answers late, refuses at first, or is asked for two things at once."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.support.event_consumer import NODE
+
+PROGRAM = Path(__file__).parents[1] / "support" / "page_session.mjs"
+
+
+async def outcome(case: str) -> Any:
+    """What a case comes to in the page's own modules."""
+    process = await asyncio.create_subprocess_exec(
+        NODE, PROGRAM, case, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return json.loads(out)
+
+
+async def test_no_answer_stands_under_an_id_before_its_name_is_known() -> None:
+    assert await outcome("names_before_answers") == {"names": ["Tea Master"]}
+
+
+async def test_what_the_page_lives_by_is_asked_for_until_navi_answers() -> None:
+    assert await outcome("asks_again_who_and_what_there_is") == {
+        "refused": ["/auth/me", "/profiles"],
+        "who": "local",
+        "name": "Tea Master",
+    }
+
+
+async def test_a_session_that_could_not_be_opened_at_first_has_each_event_once() -> None:
+    found = await outcome("opens_again")
+    assert found["seqs"] == list(range(1, found["count"] + 1))
+
+
+async def test_an_answer_that_is_late_takes_no_text_from_the_moment_looked_at() -> None:
+    assert await outcome("deltas_of_the_moment") == {"text": "part of 12"}
+
+
+async def test_the_newest_that_is_known_of_a_session_is_shown() -> None:
+    assert await outcome("the_newest_row_stays") == {"kept": "third"}
+
+
+async def test_what_is_said_from_a_moment_arrives_though_nobody_answers_at_first() -> None:
+    assert await outcome("says_from_a_moment") == {"said": [["fork", "Otherwise."]]}
+
+
+async def test_what_went_wrong_is_told_in_words() -> None:
+    assert await outcome("what_went_wrong") == {
+        "/proxy": "navi answered with an error (502).",
+        "/odd": "navi answered with an error (500).",
+        "/navi": "There is no such tea",
+        "/nobody": "navi does not answer.",
+    }
+
+
+async def test_times_are_written_as_where_the_reader_lives() -> None:
+    found = await outcome("times_and_numbers")
+    assert found["en-GB"].startswith("3 Nov 2026")
+    assert found["en-US"].startswith("Nov 3, 2026")
+    assert found["de-AT"].startswith("03.11.2026")
+    assert found["fr"].startswith("3 Nov 2026")
+
+
+async def test_words_behind_a_command_that_takes_none_are_a_message() -> None:
+    assert await outcome("commands") == {
+        "/new": "new",
+        " /stop ": "stop",
+        "/rename Green tea": "rename",
+        "/new feature: tea": None,
+        "/compress the pictures": None,
+        "/rename": "rename",
+        "/tea": None,
+    }

@@ -1,0 +1,181 @@
+// What becomes of a session in the page where navi answers late, or not at first: `node page_session.mjs CASE`
+// prints as JSON what the case comes to.
+import { answerBy, asked, begin, refusal, sockets, until } from "./page_world.mjs";
+
+const APP = new URL("../../navi/http/static/app/", import.meta.url);
+const load = (name) => import(new URL(name, APP));
+const ID = "01990000-0000-7000-8000-000000000001";
+const PROFILES = { profiles: [{ id: "tea", name: "Tea Master" }], compression: { enabled: false, threshold: null } };
+const FIRST = 200; // facts that a session opens with
+
+const row = (more = {}) => ({ id: ID, name: "Tea", profile_id: "tea", owner: "local", seq: 2, waiting: [], status: "idle", ...more });
+const event = (seq, type, data = {}, turn_id = "t") => ({ seq, type, data, turn_id, subagent_id: null, at: new Date(1e12 + seq).toISOString() });
+
+/** The facts of a session with one turn in it. */
+function longTurn(count) {
+  const rest = Array.from({ length: count - 2 }, (_, index) => event(index + 3, "todo_updated", { items: [] }));
+  return [event(1, "session_created", { profile_id: "tea" }, null), event(2, "turn_started"), ...rest];
+}
+
+/** Navi with some facts in a session; `before(method, path, body)` answers first where it gives something. */
+function naviWith(facts, before = () => undefined) {
+  answerBy(async (method, path, body) => {
+    const own = await before(method, path, body);
+    if (own !== undefined) return own;
+    const { pathname, searchParams } = new URL(path, "http://navi.test");
+    if (pathname === "/profiles") return PROFILES;
+    if (pathname === "/auth/me") return { id: "local", name: "local", role: "admin", auth_kind: "none" };
+    if (/^\/sessions\/[^/]+$/.test(pathname)) return row();
+    if (pathname === "/sessions") return { sessions: [], next: null };
+    if (pathname === `/sessions/${ID}/fork`) return row({ id: "fork" });
+    if (pathname.endsWith("/events")) {
+      const found = facts.filter(({ seq }) => seq < Number(searchParams.get("before") ?? Infinity));
+      return { seq: facts.at(-1).seq, events: found.slice(-Number(searchParams.get("limit") ?? facts.length)) };
+    }
+    return undefined;
+  });
+}
+
+async function opened(address = `/s/${ID}`) {
+  begin(address);
+  const { current } = await load("session/open_session.js");
+  return { current, session: current.value };
+}
+
+/** A promise, and what settles it. */
+const held = () => Promise.withResolvers();
+
+const CASES = {
+  async names_before_answers() {
+    const late = held();
+    naviWith(longTurn(5), (_, path) => (path === "/profiles" ? late.promise : undefined));
+    const { session } = await opened();
+    const { profileName } = await load("session/profiles.js");
+    const names = [];
+    session.state.subscribe((state) => state === "here" && names.push(profileName("tea")));
+    await until(() => asked.some(([, path]) => path === `/sessions/${ID}`));
+    await new Promise((drawn) => setTimeout(drawn, 50)); // whatever does not wait for them is done by then
+    late.resolve(PROFILES);
+    await until(() => names.length);
+    return { names };
+  },
+
+  async asks_again_who_and_what_there_is() {
+    const refused = new Set();
+    naviWith(longTurn(5), (_, path) => {
+      if (!["/profiles", "/auth/me"].includes(path) || refused.has(path)) return undefined;
+      refused.add(path);
+      return refusal(503);
+    });
+    const { session } = await opened();
+    const { profileName } = await load("session/profiles.js");
+    const { me } = await load("session/me.js");
+    await until(() => session.state.value === "here");
+    await until(() => me.value !== null && profileName("tea") !== "tea");
+    return { refused: [...refused].sort(), who: me.value.id, name: profileName("tea") };
+  },
+
+  async opens_again() {
+    let refusals = 1;
+    const facts = longTurn(FIRST + 100);
+    naviWith(facts, (_, path) => (path.includes(`limit=2000`) && refusals-- > 0 ? refusal(503) : undefined));
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    return { count: facts.length, seqs: session.log.facts.map(({ seq }) => seq) };
+  },
+
+  async deltas_of_the_moment() {
+    const calls = [2, 12].flatMap((seq) => {
+      const data = { call_id: `c${seq}`, purpose: "turn", model: "m", iteration: 1 };
+      return [event(seq, "model_called", data), event(seq + 9, "model_replied", { ...data, content: "whole", tool_calls: [] })];
+    });
+    const first = held();
+    naviWith([event(1, "turn_started"), ...calls], (_, path) => {
+      const { searchParams } = new URL(path, "http://navi.test");
+      if (searchParams.get("kind") !== "delta") return undefined;
+      const after = Number(searchParams.get("after"));
+      const answer = { seq: 21, events: [event(after + 1, "text_delta", { call_id: `c${after}`, text: `part of ${after}` })] };
+      return after === 2 ? first.promise.then(() => answer) : answer;
+    });
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    session.lookAt(5);
+    session.lookAt(15);
+    const textThen = () => session.conversation.value.turns[0].items.at(-1).text;
+    await until(() => textThen() === "part of 12");
+    first.resolve();
+    await new Promise((drawn) => setTimeout(drawn, 50));
+    return { text: textThen() };
+  },
+
+  async the_newest_row_stays() {
+    const early = held();
+    let reads = 0;
+    naviWith(longTurn(5), (method, path) => {
+      if (method !== "GET" || path !== `/sessions/${ID}`) return undefined;
+      reads += 1;
+      if (reads === 2) return early.promise;
+      if (reads === 4) return refusal(503);
+      return row({ name: ["first", "", "third", "", "fifth"][reads - 1], seq: reads + 10 });
+    });
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const socket = sockets.at(-1);
+    socket.take(event(20, "session_renamed", { name: "x" }));
+    await until(() => reads === 2);
+    socket.take(event(21, "session_renamed", { name: "y" }));
+    await until(() => session.row.value.name === "third");
+    early.resolve(row({ name: "second", seq: 12 }));
+    await new Promise((drawn) => setTimeout(drawn, 50));
+    const kept = session.row.value.name;
+    socket.take(event(22, "turn_completed", {}));
+    await until(() => session.row.value.name === "fifth");
+    return { kept };
+  },
+
+  async says_from_a_moment() {
+    const said = [];
+    let refusals = 1;
+    naviWith(longTurn(5), (method, path, body) => {
+      if (method !== "POST" || !path.includes("/messages")) return undefined;
+      if (refusals-- > 0) return refusal(503);
+      said.push([path.split("/")[2], body.content]);
+      return { message_id: body.message_id, seq: 9 };
+    });
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    await session.sayFrom(3, { content: "Otherwise.", files: [] });
+    await until(() => said.length);
+    return { said };
+  },
+
+  async what_went_wrong() {
+    begin();
+    const { get } = await load("api.js");
+    answerBy((_, path) => ({ "/proxy": refusal(502, "<html>"), "/odd": refusal(500, "null"), "/navi": refusal(404, '{"detail": "there is no such tea"}') })[path]);
+    const words = {};
+    for (const path of ["/proxy", "/odd", "/navi", "/nobody"]) words[path] = await get(path).catch((error) => error.message);
+    return words;
+  },
+
+  async times_and_numbers() {
+    const found = {};
+    for (const languages of [["en-GB"], ["en-US"], ["de-AT", "en"], ["fr", "en-GB"]]) {
+      begin("/", languages);
+      const strings = await load("strings.js");
+      await strings.speakAsChosen();
+      found[languages[0]] = strings.time("2026-11-03T14:03:21Z");
+    }
+    return found;
+  },
+
+  async commands() {
+    begin();
+    const { commandIn } = await load("chat/commands.js");
+    const named = (text) => commandIn(text)?.command.name ?? null;
+    return Object.fromEntries(["/new", " /stop ", "/rename Green tea", "/new feature: tea", "/compress the pictures", "/rename", "/tea"].map((text) => [text, named(text)]));
+  },
+};
+
+const result = await CASES[process.argv[2]]();
+process.stdout.write(JSON.stringify(result), () => process.exit());
