@@ -36,6 +36,10 @@ async def test_a_call_is_allowed_changed_and_denied(
     await asked.get_by_role("button", name="Edit").click()
     edited = asked.get_by_role("textbox", name="Arguments")
     await expect(edited).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(asked.get_by_role("button", name="Edit")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(edited).to_be_focused()
     for wrong, words in (("{", "This is not JSON"), ('{"action": 3}', "allowed: append, list")):
         await edited.fill(wrong)
         await asked.get_by_role("button", name="Allow", exact=True).click()
@@ -45,17 +49,20 @@ async def test_a_call_is_allowed_changed_and_denied(
     await asked.get_by_role("button", name="Allow", exact=True).click()
     await expect(tools.nth(1)).to_contain_text("done")
     await tools.nth(1).get_by_role("button").first.click()
-    await expect(tools.nth(1)).to_contain_text(re.compile("Allowed by .* with other arguments"))
+    await expect(tools.nth(1)).to_contain_text("Allowed by you · with other arguments")
     await expect(tools.nth(1)).to_contain_text("Oolong")
 
     await expect(tools.nth(2)).to_contain_text("waiting")
     await page.reload()
     await asked.get_by_role("button", name="Deny").click()
+    await asked.get_by_role("button", name="Cancel").press("Enter")
+    await expect(asked.get_by_role("button", name="Deny")).to_be_focused()
+    await page.keyboard.press("Enter")
     await asked.get_by_role("textbox", name="Reason").fill("nobody asked for it")
     await asked.get_by_role("button", name="Deny").click()
     await expect(tools.nth(2)).to_contain_text("denied")
     await tools.nth(2).get_by_role("button").first.click()
-    await expect(tools.nth(2)).to_contain_text(re.compile("Denied by .*nobody asked for it"))
+    await expect(tools.nth(2)).to_contain_text("Denied by you · nobody asked for it")
     await expect(log.get_by_role("article", name="Careful")).to_contain_text("Done.")
     events = (await navi.get(f"/sessions/{session}/events?type=approval_decided"))["events"]
     assert [event["data"]["decision"] for event in events] == ["allow", "allow", "deny"]

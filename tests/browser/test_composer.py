@@ -1,10 +1,12 @@
 """The input: keys, drafts, files, commands, profiles, and what becomes of a message afterwards."""
 
+import json
 import re
+import shutil
 import zlib
 from struct import pack
 
-from playwright.async_api import FilePayload, Page, expect
+from playwright.async_api import FilePayload, Page, Route, expect
 
 from tests.browser.test_cards import open_session
 from tests.browser.test_conversation import say
@@ -26,6 +28,16 @@ def picture() -> bytes:
     )
 
 
+# Whether the browser goes on to put the text in.
+PASTE_CELLS = """(field) => {
+  const clipboardData = new DataTransfer();
+  clipboardData.items.add(new File(["GIF89a"], "cells.gif", { type: "image/gif" }));
+  clipboardData.setData("text/plain", "Sencha 3");
+  clipboardData.setData("text/html", "<table><tr><td>Sencha<td>3</table>");
+  return field.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+}"""
+
+
 async def test_files_go_ahead_of_the_first_message(page: Page) -> None:
     files = [
         FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"Sencha"),
@@ -39,7 +51,10 @@ async def test_files_go_ahead_of_the_first_message(page: Page) -> None:
     await expect(page.get_by_role("alert")).to_contain_text("files that end in .exe are not taken")
     await page.get_by_role("button", name="Take away evil.exe").click()
     await expect(page.get_by_role("alert")).to_have_count(0)
+    await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
     await expect(page.get_by_role("button", name="Take away leaf.png")).to_be_visible()
+    # A table for one that copies cells gives a picture of them as well: the text is what is meant.
+    assert await page.get_by_role("textbox", name="Message").evaluate(PASTE_CELLS)
     # What went ahead is there after a reload, and so is the session that it is in.
     await page.reload()
     await expect(page.get_by_role("button", name="Take away notes.txt")).to_be_visible()
@@ -85,12 +100,48 @@ async def test_keys_commands_and_the_profile(page: Page, navi: NaviProcess) -> N
     await message.press("Enter")
     await expect(page.get_by_role("alert")).to_contain_text("There is no profile nobody.")
     await expect(message).to_have_value("/profile nobody")
-    await message.fill("/usr/bin is a folder")  # no command: a message
+    await page.get_by_role("alert").get_by_role("button", name="Close").press("Enter")
+    await expect(message).to_be_focused()
+    # No commands: messages.
+    for text in ("/usr/bin is a folder", "/new kinds of tea"):
+        await message.fill(text)
+        await message.press("Enter")
+        await expect(page.get_by_role("article", name="You").last).to_contain_text(text)
+        await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    await expect(page.get_by_role("article", name="Researcher")).to_have_count(2)
+    await message.fill("/compress")
     await message.press("Enter")
-    await expect(page.get_by_role("article", name="You").last).to_contain_text(
-        "/usr/bin is a folder"
-    )
-    await expect(page.get_by_role("article", name="Researcher")).to_have_count(1)
+    told = page.get_by_role("note").filter(has_text="There is nothing to summarise yet.")
+    await expect(told.get_by_role("button")).to_have_count(1)
+
+
+async def test_the_profile_that_is_shown_is_the_one_that_goes_on(
+    page: Page, navi: NaviProcess
+) -> None:
+    folder = navi.data_dir / "profiles" / "fleeting"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"name": "Fleeting"}))
+    session = await open_session(page, navi, "fleeting")
+    profile = page.get_by_role("combobox", name="Profile")
+    await expect(profile).to_have_value("fleeting")
+
+    async def refuse(route: Route) -> None:
+        if route.request.method == "PATCH":
+            await route.fulfill(status=409, json={"detail": "not before tea"})
+        else:
+            await route.fallback()
+
+    await page.route(f"**/sessions/{session}", refuse)
+    await profile.select_option(label="Researcher")
+    await expect(page.get_by_role("alert")).to_contain_text("Not before tea")
+    await expect(profile).to_have_value("fleeting")
+    await page.unroute_all()
+
+    shutil.rmtree(folder)
+    await page.reload()
+    await expect(profile).to_have_value("fleeting")
+    await profile.select_option(label="Assistant")
+    await expect(page.get_by_role("log")).to_contain_text("Goes on as Assistant")
 
 
 async def test_receipts_of_a_turn_that_runs_and_its_stop(page: Page) -> None:

@@ -23,6 +23,15 @@ def item(page: Page, name: str) -> Locator:
     return sessions.get_by_role("listitem").filter(has=link)
 
 
+# Whether the browser goes on with a key.
+PRESS = """(element, key) =>
+  element.dispatchEvent(new KeyboardEvent("keydown", { ...key, bubbles: true, cancelable: true }))"""
+
+
+# Somebody comes back to the page: it asks what there is.
+LOOK_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
+
+
 async def test_who_renames_a_session_while_it_is_loaded_goes_on_writing(
     page: Page, navi: NaviProcess
 ) -> None:
@@ -86,6 +95,18 @@ async def test_a_session_is_renamed_pinned_and_deleted_in_the_list(
     listed = (await navi.get("/sessions"))["sessions"]
     assert session_id not in [session["id"] for session in listed]
 
+    # What goes for good while one stands on its undo does not take the focus with it.
+    gone = await begin(navi, "Gone for good")
+    await page.evaluate(LOOK_AGAIN)
+    await item(page, "Gone for good").get_by_role("link").press("Delete")
+    undo = sessions.get_by_role("button", name="Undo")
+    await expect(undo).to_be_focused()
+    async with navi.client() as client:
+        await client.delete(f"/sessions/{gone}")
+    await page.evaluate(LOOK_AGAIN)
+    await expect(undo).to_have_count(0)
+    await expect(sessions.locator("a:focus, button:focus")).to_have_count(1)
+
 
 async def test_each_session_says_what_goes_on_in_it(
     page: Page, navi: NaviProcess, careful: str
@@ -123,6 +144,12 @@ async def test_each_session_says_what_goes_on_in_it(
     await expect(found.first).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile(rf"/s/{spoken}#\d+$"))
+    looked_at = page.get_by_role("log").locator("article:focus")
+    await expect(looked_at).to_have_count(1)
+    # Who looked elsewhere since is led there again.
+    await found.first.focus()
+    await page.keyboard.press("Enter")
+    await expect(looked_at).to_have_count(1)
     await search.fill("quïet")
     await expect(quiet).to_be_visible()
     await search.press("Escape")
@@ -141,10 +168,18 @@ async def test_keys_and_the_palette_reach_everything(page: Page, navi: NaviProce
     await expect(palette.get_by_role("searchbox")).to_be_focused()
     await page.keyboard.type("palet")
     await expect(palette.get_by_role("option")).to_have_count(1)
+    # What is for an input method is not for the page; Safari says so of Enter by its code only.
+    for key in ("ArrowDown", "Enter"):
+        assert await palette.get_by_role("searchbox").evaluate(PRESS, {"key": key, "keyCode": 229})
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile(f"/s/{session_id}$"))
     await expect(palette).to_have_count(0)
     await expect(page.get_by_role("tab", name="Chat")).to_be_visible()
+    search = page.get_by_role("searchbox", name="Search sessions")
+    assert await search.evaluate(PRESS, {"key": "ArrowDown", "isComposing": True})
+    # By Alt and an arrow a list of choices opens.
+    profile = page.get_by_role("combobox", name="Profile")
+    assert await profile.evaluate(PRESS, {"key": "ArrowDown", "code": "ArrowDown", "altKey": True})
     await page.keyboard.press("Control+k")
     await expect(palette.get_by_role("searchbox")).to_be_focused()
     await page.keyboard.type("view events")

@@ -78,6 +78,9 @@ async def test_people_come_in_stay_where_they_are_and_go(
     await expect(page.get_by_role("row").filter(has_text="session_read").first).to_contain_text(
         "Ada"
     )
+    await page.goto("/?show=usage")
+    await page.get_by_role("combobox", name="By").select_option("User")
+    await expect(page.get_by_role("row", name="Ada")).to_be_visible()
     bobs = await other.new_page()
     await bobs.goto("/?show=audit")
     await expect(bobs.get_by_role("main").get_by_role("alert")).to_contain_text("for admins")

@@ -43,6 +43,9 @@ function read() {
  */
 export const route = signal(read());
 
+/** Raised when a link leads to a message, be it the one of the address: it is looked at again. */
+export const led = signal(0);
+
 addEventListener("popstate", () => {
   clearTimeout(writing);
   writing = null;
@@ -88,4 +91,5 @@ export function follow(event, place) {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
   go(place);
+  if (place.seq) led.value++;
 }

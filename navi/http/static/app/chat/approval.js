@@ -2,6 +2,8 @@
 
 import { Problem, pathOf, post } from "../api.js";
 import { html, useEffect, useId, useRef, useState } from "../html.js";
+import { me } from "../session/me.js";
+import { isComposed } from "../shell/keys.js";
 import { t } from "../strings.js";
 import { Preview } from "./preview.js";
 
@@ -26,7 +28,9 @@ function Question({ item, session, onAnswer }) {
   const [isBusy, setBusy] = useState(false);
   const id = useId();
   const field = useRef();
-  useEffect(() => field.current?.focus(), [edited === null, note === null]);
+  const [editButton, denyButton] = [useRef(), useRef()];
+  const left = useRef(null); // the button to which the focus goes back
+  useEffect(() => (field.current ?? left.current?.current)?.focus(), [edited === null, note === null]);
 
   const decide = async (decision) => {
     setBusy(true);
@@ -37,7 +41,7 @@ function Question({ item, session, onAnswer }) {
     } catch (error) {
       onAnswer(false);
       if (!(error instanceof Problem)) throw error;
-      setProblem(error.status === 0 ? t("no-answer") : error.message);
+      setProblem(error.message);
     } finally {
       setBusy(false);
     }
@@ -56,12 +60,13 @@ function Question({ item, session, onAnswer }) {
     decide({ decision: "deny", ...(note.trim() ? { note: note.trim() } : {}) });
   };
   const cancel = () => {
+    left.current = note === null ? editButton : denyButton;
     setNote(null);
     setEdited(null);
     setProblem(null);
   };
   const onKeyDown = (event) => {
-    if (event.key !== "Escape" || event.isComposing) return;
+    if (event.key !== "Escape" || isComposed(event)) return;
     event.stopPropagation();
     cancel();
   };
@@ -90,12 +95,13 @@ function Question({ item, session, onAnswer }) {
             <button class="primary" disabled=${isBusy} onClick=${() => allow("once")}>${t("allow")}</button>
             <button disabled=${isBusy} onClick=${() => allow("session")}>${t("allow-session")}</button>
             <button
+              ref=${editButton}
               aria-pressed=${edited !== null}
               onClick=${() => (edited === null ? setEdited(JSON.stringify(item.arguments, null, 2)) : cancel())}
             >
               ${t("edit")}
             </button>
-            <button disabled=${isBusy} onClick=${() => setNote("")}>${t("deny")}</button>
+            <button ref=${denyButton} disabled=${isBusy} onClick=${() => setNote("")}>${t("deny")}</button>
           </div>`
         : html`<form class="actions" onSubmit=${deny}>
             <label class="wide">
@@ -121,7 +127,7 @@ export function Decision({ approval }) {
   if (!approval?.decision) return null;
   const name = approval.decision === "deny" ? "decided-deny" : approval.scope === "session" ? "decided-session" : "decided-allow";
   return html`<p class="decision fine" dir="auto">
-    ${t(name, { by: approval.by ?? "" })}${approval.isEdited ? ` · ${t("decided-edited")}` : ""}${approval.note ? ` · ${approval.note}` : ""}
+    ${t(name, { by: approval.by === me.value?.id ? t("by-you") : (approval.by ?? "") })}${approval.isEdited ? ` · ${t("decided-edited")}` : ""}${approval.note ? ` · ${approval.note}` : ""}
   </p>`;
 }
 

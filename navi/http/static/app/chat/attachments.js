@@ -6,6 +6,7 @@ import { newId } from "../ids.js";
 import { CrossIcon, FileIcon } from "../icons.js";
 import { keep, kept } from "../kept.js";
 import { t } from "../strings.js";
+import { focusInput } from "./reading.js";
 
 /**
  * The files of a message that is being written.
@@ -81,7 +82,10 @@ export function Attachments({ attachments }) {
               type="button"
               class="plain icon-only"
               aria-label=${t(file.state === "coming" ? "cancel-file" : "take-away", { name: file.name })}
-              onClick=${() => attachments.remove(file.key)}
+              onClick=${() => {
+                attachments.remove(file.key);
+                focusInput(); // the button goes
+              }}
             >
               <${CrossIcon} />
             </button>
@@ -103,7 +107,7 @@ function send(sessionId, file, onProgress) {
     request.onload = () => {
       if (request.status === 401) signedOut.value = true;
       if (request.status === 201) resolve(request.response.files[0].name);
-      else fail(request.response?.detail ?? request.statusText);
+      else fail(request.response?.detail ?? t("answered-with", { status: request.status }));
     };
     request.onerror = () => fail(t("no-answer"));
     request.onabort = () => fail(t("cancelled"));

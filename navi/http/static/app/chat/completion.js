@@ -28,7 +28,7 @@ export function useCompletion({ session, isRunning, text, caret, onChoose }) {
     choose,
     /** Whether a key was for the list. */
     onKeyDown(event) {
-      if (!offers.length || event.isComposing) return false;
+      if (!offers.length) return false;
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (step) setChosen((at + step + offers.length) % offers.length);
       else if (event.key === "Escape") setDismissed(text);

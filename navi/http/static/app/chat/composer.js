@@ -7,8 +7,8 @@ import { PaperclipIcon } from "../icons.js";
 import { keep, kept } from "../kept.js";
 import { enterSends } from "../preferences.js";
 import { doing } from "../session/open_session.js";
-import { Outbox } from "../session/outbox.js";
 import { profiles } from "../session/profiles.js";
+import { isComposed } from "../shell/keys.js";
 import { t } from "../strings.js";
 import { Attachments, useAttachments } from "./attachments.js";
 import { commandIn, obey } from "./commands.js";
@@ -74,8 +74,7 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
       if (!(await onBegin({ ...message, profileId, sessionId: made }))) return false;
       keep("made", null);
     } else if (at !== null) {
-      const made = await session.fork(at);
-      if (!made || !(await doing(() => Outbox.send(made.id, message)))) return false;
+      if (!(await session.sayFrom(at, message))) return false;
     } else session.outbox.send({ ...message, mode });
     attachments.clear();
     return true;
@@ -111,7 +110,7 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
   });
   const onKeyDown = (event) => {
     // Enter that ends the writing of a character by an input method sends nothing.
-    if (event.isComposing || event.keyCode === 229 || completion.onKeyDown(event)) return;
+    if (isComposed(event) || completion.onKeyDown(event)) return;
     if (event.key === "Escape" && isRunning && at === null) session.stop();
     if (event.key !== "Enter" || event.shiftKey) return;
     const isSent = enterSends.value ? !event.altKey : event.ctrlKey || event.metaKey;
@@ -125,8 +124,10 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
     put(`${draft.slice(0, selectionStart)}\n${draft.slice(selectionEnd)}`, selectionStart + 1);
   };
   const onPaste = (event) => {
-    const files = [...event.clipboardData.files];
-    if (!files.length) return;
+    const { files: [...files], types } = event.clipboardData;
+    // A picture of a text, which comes with it from a table for one, is not what was copied.
+    const isText = types.includes("text/plain") && types.includes("text/html");
+    if (!files.length || isText) return;
     event.preventDefault();
     attachments.add(files);
   };
@@ -176,7 +177,7 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
         <button type="button" class="plain icon-only" aria-label=${t("attach")} title=${t("attach")} onClick=${() => picker.current.click()}>
           <${PaperclipIcon} />
         </button>
-        <${ProfileSelect} chosen=${session ? session.row.value?.profile_id : newProfile} onChoose=${chooseProfile} />
+        <${ProfileSelect} chosen=${session ? session.row.value?.profile_id : profiles.value.has(newProfile) ? newProfile : null} onChoose=${chooseProfile} />
         <span class="space"></span>
         ${(isRunning || canStop) && at === null && html`<button type="button" title=${t("stop-by-key")} onClick=${() => session.stop()}>${t("stop")}</button>`}
         ${isRunning && at === null

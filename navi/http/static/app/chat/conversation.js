@@ -3,7 +3,7 @@
 
 import { html, memo, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { DownIcon } from "../icons.js";
-import { route } from "../router.js";
+import { led, route } from "../router.js";
 import { t } from "../strings.js";
 import { Item } from "./item.js";
 import { loadMarkdown } from "./markdown.js";
@@ -33,7 +33,7 @@ export function Conversation({ session, state }) {
   useLayoutEffect(() => reading.drawn());
   useEffect(() => {
     if (seq !== null) reading.goTo(seq);
-  }, [seq]);
+  }, [seq, led.value]);
   useEffect(() => {
     // What `time to first message` is measured by.
     if (parts.length) performance.mark("conversation-shown");

@@ -2,6 +2,7 @@
 
 import { html, memo, useEffect, useRef, useState } from "../html.js";
 import { ForkIcon, PencilIcon, RetryIcon } from "../icons.js";
+import { isComposed } from "../shell/keys.js";
 import { t } from "../strings.js";
 import { CopyButton } from "./copy_button.js";
 import { Files } from "./pictures.js";
@@ -73,7 +74,7 @@ function Change({ content, onSay, onEnd }) {
     if (words.trim() && (await onSay(words.trim()))) onEnd();
   };
   const onKeyDown = (event) => {
-    if (event.isComposing) return;
+    if (isComposed(event)) return;
     if (event.key === "Escape") {
       event.stopPropagation();
       onEnd();

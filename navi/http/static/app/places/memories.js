@@ -1,7 +1,8 @@
 // What navi remembers about whoever looks: searched, added, changed, forgotten, and where it came from.
 
 import { patch, post, remove } from "../api.js";
-import { html, useState } from "../html.js";
+import { focusBeside } from "../focus.js";
+import { html, useEffect, useRef, useState } from "../html.js";
 import { addressOf, follow } from "../router.js";
 import { doing } from "../session/open_session.js";
 import { ago, t, time } from "../strings.js";
@@ -55,6 +56,13 @@ function NewMemory({ onMade }) {
 
 function Memory({ memory, onChange }) {
   const [edited, setEdited] = useState(null);
+  const [field, button] = [useRef(), useRef()];
+  const wasEdited = useRef(false);
+  useEffect(() => {
+    if (edited !== null) field.current.focus();
+    else if (wasEdited.current) button.current.focus();
+    wasEdited.current = edited !== null;
+  }, [edited === null]);
   const path = `/memories/${encodeURIComponent(memory.id)}`;
   const place = { sessionId: memory.session_id, at: memory.source_seq };
   const save = async (event) => {
@@ -64,11 +72,16 @@ function Memory({ memory, onChange }) {
       onChange();
     }
   };
+  const forget = async ({ target }) => {
+    if (!(await doing(() => remove(path)))) return;
+    focusBeside(target.closest("li"), target.closest(".place-body"));
+    onChange();
+  };
   if (edited !== null) {
     return html`
       <li>
         <form class="actions" onSubmit=${save}>
-          <input class="wide" aria-label=${t("memory-text")} value=${edited} autofocus onInput=${({ target }) => setEdited(target.value)} />
+          <input class="wide" aria-label=${t("memory-text")} value=${edited} ref=${field} onInput=${({ target }) => setEdited(target.value)} />
           <button class="primary" disabled=${!edited.trim()}>${t("save")}</button>
           <button type="button" onClick=${() => setEdited(null)}>${t("cancel")}</button>
         </form>
@@ -81,8 +94,8 @@ function Memory({ memory, onChange }) {
       <div class="actions fine">
         <span title=${time(memory.at)}>${ago(memory.at)}</span>
         ${memory.source_seq !== null && html`<a href=${addressOf(place)} onClick=${(event) => follow(event, place)}>${t("memory-source")}</a>`}
-        <button class="plain" onClick=${() => setEdited(memory.text)}>${t("edit")}</button>
-        <button class="plain" onClick=${async () => (await doing(() => remove(path))) && onChange()}>${t("forget")}</button>
+        <button class="plain" ref=${button} onClick=${() => setEdited(memory.text)}>${t("edit")}</button>
+        <button class="plain" onClick=${forget}>${t("forget")}</button>
       </div>
     </li>
   `;

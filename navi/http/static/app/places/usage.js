@@ -1,7 +1,7 @@
 // What model calls came to: tokens and cost by day, model, session, profile, purpose or user.
 
 import { lastDays } from "../days.js";
-import { computed, html, useState } from "../html.js";
+import { computed, html, useMemo, useState } from "../html.js";
 import { addressOf, follow } from "../router.js";
 import { hasAccounts, isAdmin } from "../session/me.js";
 import { profileName } from "../session/profiles.js";
@@ -22,6 +22,9 @@ export function Place() {
   const query = new URLSearchParams({ by, from: lastDays(days)[0] });
   if (all) query.set("owner", "all");
   const [answer, again] = useAnswer(`/usage?${query}`);
+  const [users] = useAnswer(by === "owner" ? "/users" : null);
+  const names = new Map(users?.users?.map(({ id, name }) => [id, name]));
+  const shown = useMemo(() => ({ by, days }), [answer]); // until the next answer, what this one was asked for
   return html`
     <div class="place-body">
       <div class="actions">
@@ -42,12 +45,14 @@ export function Place() {
         ${seesAll.value &&
         html`<label class="check"><input type="checkbox" checked=${all} onChange=${({ target }) => setAll(target.checked)} /> ${t("usage-all")}</label>`}
       </div>
-      ${answer?.rows ? html`<${Report} by=${by} days=${days} report=${answer} />` : html`<${Missing} answer=${answer} again=${again} />`}
+      ${answer?.rows && (by !== "owner" || users !== null)
+        ? html`<${Report} ...${shown} report=${answer} names=${names} />`
+        : html`<${Missing} answer=${answer} again=${again} />`}
     </div>
   `;
 }
 
-function Report({ by, days, report }) {
+function Report({ by, days, report, names }) {
   const { total } = report;
   const rows = by === "day" ? everyDay(report.rows, days) : mostFirst(report.rows);
   const most = Math.max(1, ...rows.map(sumOf));
@@ -76,7 +81,7 @@ function Report({ by, days, report }) {
         ${rows.slice(0, MOST_ROWS).map(
           (row) => html`
             <tr key=${row.key}>
-              <th scope="row" dir="auto"><${Key} by=${by} name=${row.key} /></th>
+              <th scope="row" dir="auto"><${Key} by=${by} name=${row.key} names=${names} /></th>
               <td class="picture" aria-hidden="true">
                 <span class="amount prompt" style=${{ width: `${(100 * row.prompt_tokens) / most}%` }}></span
                 ><span class="amount completion" style=${{ width: `${(100 * row.completion_tokens) / most}%` }}></span>
@@ -96,7 +101,8 @@ function Report({ by, days, report }) {
   `;
 }
 
-function Key({ by, name }) {
+function Key({ by, name, names }) {
+  if (by === "owner") return names.get(name) ?? name;
   if (by === "profile") return profileName(name);
   if (by === "purpose") return t(`purpose-${name}`);
   if (by !== "session") return name;

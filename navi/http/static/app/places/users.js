@@ -1,6 +1,7 @@
 // Who may use this navi, for admins; and everybody's own tokens and password.
 
 import { ask, patch, post, remove } from "../api.js";
+import { focusBeside } from "../focus.js";
 import { html, useState } from "../html.js";
 import { isAdmin, me } from "../session/me.js";
 import { doing } from "../session/open_session.js";
@@ -20,7 +21,11 @@ export function Place() {
 function Users() {
   const [answer, again] = useAnswer("/users");
   if (!answer?.users) return html`<${Missing} answer=${answer} again=${again} />`;
-  const change = async (user, body) => (await doing(() => patch(`/users/${user.id}`, body))) && again();
+  const change = async (user, body) => {
+    const isDone = await doing(() => patch(`/users/${user.id}`, body));
+    if (isDone) again();
+    return isDone;
+  };
   return html`
     <section aria-label=${t("users")}>
       <h2>${t("users")}</h2>
@@ -44,7 +49,9 @@ function Users() {
                       aria-label=${t("role-of", { name: user.name })}
                       value=${user.role}
                       disabled=${user.id === me.value?.id}
-                      onChange=${({ target }) => change(user, { role: target.value })}
+                      onChange=${async ({ target }) => {
+                        if (!(await change(user, { role: target.value }))) target.value = user.role;
+                      }}
                     >
                       <option value="user">${t("role-user")}</option>
                       <option value="admin">${t("role-admin")}</option>
@@ -97,6 +104,11 @@ function NewUser({ onMade }) {
 function Tokens() {
   const [answer, again] = useAnswer("/auth/tokens");
   const [made, setMade] = useState(null);
+  const revoke = async ({ id }, { target }) => {
+    if (!(await doing(() => remove(`/auth/tokens/${id}`)))) return;
+    focusBeside(target.closest("li"), target.closest("section"));
+    again();
+  };
   if (!answer?.tokens) return html`<${Missing} answer=${answer} again=${again} />`;
   const submit = async (event) => {
     event.preventDefault();
@@ -118,7 +130,7 @@ function Tokens() {
           (token) => html`
             <li key=${token.id}>
               <b>${token.name}</b> <span class="fine">${token.scopes.join(", ")} · ${token.used_at ? t("token-used", { ago: ago(token.used_at) }) : t("token-unused")}</span>
-              <button aria-label=${t("revoke-token", { name: token.name })} onClick=${async () => (await doing(() => remove(`/auth/tokens/${token.id}`))) && again()}>${t("revoke")}</button>
+              <button aria-label=${t("revoke-token", { name: token.name })} onClick=${(event) => revoke(token, event)}>${t("revoke")}</button>
             </li>
           `,
         )}

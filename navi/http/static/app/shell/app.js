@@ -2,7 +2,7 @@
 
 import { close, status, trouble } from "../announce.js";
 import { signedOut } from "../api.js";
-import { html } from "../html.js";
+import { html, useRef } from "../html.js";
 import { lazy } from "../lazy.js";
 import { route } from "../router.js";
 import { t } from "../strings.js";
@@ -42,11 +42,22 @@ function Open() {
 /** What goes on, for screen readers; what went wrong, for everybody. */
 function Lines() {
   const shown = trouble.value;
+  const before = useRef(null);
+  const shut = () => {
+    close();
+    before.current?.focus(); // the button goes
+  };
   return html`
     <p role="status" class="hidden">${status}</p>
     ${shown &&
     html`
-      <div role=${shown.mild ? "note" : "alert"} class=${shown.mild ? "trouble mild" : "trouble"}>
+      <div
+        role=${shown.mild ? "note" : "alert"}
+        class=${shown.mild ? "trouble mild" : "trouble"}
+        onFocusIn=${({ currentTarget, relatedTarget }) => {
+          if (!currentTarget.contains(relatedTarget)) before.current = relatedTarget;
+        }}
+      >
         <span>${shown.text}</span>
         ${shown.actions.map(
           ({ name, run }) => html`<button
@@ -58,7 +69,7 @@ function Lines() {
             ${name}
           </button>`,
         )}
-        <button class="plain" onClick=${close}>${t("close")}</button>
+        <button class="plain" onClick=${shut}>${t("close")}</button>
       </div>
     `}
   `;

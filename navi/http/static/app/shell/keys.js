@@ -45,7 +45,10 @@ export function isPressed(id, event) {
   return event.key === key; // with Shift where a keyboard has it there
 }
 
-/** Whether keys write something, and so belong to the field that has the focus. */
-export const writes = (id) => !KEYS[id].mod && !KEYS[id].alt;
+/** Whether keys are for the field that has the focus: they write in it, or open its list. */
+export const isFor = (id, field) => !KEYS[id].mod && (!KEYS[id].alt || field.localName === "select");
+
+/** Whether a key is for an input method, as Enter is that takes a word of it; Safari says so by the code only. */
+export const isComposed = (event) => event.isComposing || event.keyCode === 229;
 
 export const withKeys = Object.keys(KEYS);

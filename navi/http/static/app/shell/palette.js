@@ -7,7 +7,7 @@ import { ago, t } from "../strings.js";
 import { stylesheet } from "../stylesheet.js";
 import { commandsNow } from "./commands.js";
 import { Modal } from "./dialogs.js";
-import { Keys } from "./keys.js";
+import { Keys, isComposed } from "./keys.js";
 import { fits, inOrder, nameOf } from "./session_groups.js";
 
 await stylesheet("../../style/dialogs.css", import.meta.url);
@@ -42,6 +42,7 @@ export function Palette({ onClose }) {
     chosen.current?.run(); // when the focus has gone back, so that it can go on from there
   };
   const onKeyDown = (event) => {
+    if (isComposed(event)) return;
     const last = entries.length - 1;
     const next = { ArrowDown: at < last ? at + 1 : 0, ArrowUp: at > 0 ? at - 1 : last }[event.key];
     if (next !== undefined) setAt(Math.max(0, next));

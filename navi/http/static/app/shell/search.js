@@ -27,7 +27,7 @@ function useSearch(query) {
       } catch (error) {
         if (stop.signal.aborted) return;
         if (!(error instanceof Problem)) throw error;
-        setFound({ query, results: [], problem: error.status === 0 ? t("no-answer") : error.message });
+        setFound({ query, results: [], problem: error.message });
       }
     }, AFTER);
     return () => {
@@ -61,14 +61,9 @@ export function Found({ query, named }) {
 
 function Result({ result }) {
   const place = { sessionId: result.session_id, seq: result.seq };
-  const onClick = (event) => {
-    follow(event, place);
-    // A conversation that is open looks where it is sent to; the address alone does not tell it.
-    if (event.defaultPrevented) dispatchEvent(new Event("hashchange"));
-  };
   return html`
     <li class="found">
-      <a href=${addressOf(place)} title=${time(result.at)} onClick=${onClick}>
+      <a href=${addressOf(place)} title=${time(result.at)} onClick=${(event) => follow(event, place)}>
         <b dir="auto">${result.name || t("unnamed")}</b>
         <span dir="auto">${marked(result.snippet, result.matches)}</span>
       </a>

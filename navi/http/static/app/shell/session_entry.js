@@ -1,12 +1,14 @@
 // One session in the list: its name, what goes on in it, and what can be done with it.
 
 import { status } from "../announce.js";
+import { focusBeside } from "../focus.js";
 import { MoreIcon, PencilIcon, PinIcon, PinOffIcon, TrashIcon, UndoIcon } from "../icons.js";
 import { html, memo, signal, useLayoutEffect, useRef, useState } from "../html.js";
 import { addressOf, follow, go, route } from "../router.js";
 import { isUnread, watched } from "../session/seen.js";
 import { changeSession, deleteSession, keepSession, leaving, waits } from "../session/session_list.js";
 import { ago, t, time } from "../strings.js";
+import { isComposed } from "./keys.js";
 import { nameOf } from "./session_groups.js";
 
 const NAME_LENGTH = 200; // characters, at most
@@ -134,7 +136,7 @@ function Renaming({ session }) {
     if (name && name !== session.name) changeSession(session, { name });
   };
   const onKeyDown = (event) => {
-    if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
+    if (isComposed(event) || !["Enter", "Escape"].includes(event.key)) return;
     event.preventDefault();
     event.stopPropagation();
     end(event.key === "Enter" ? event.target.value.trim() : null, true);
@@ -156,7 +158,12 @@ function Renaming({ session }) {
 
 function Leaving({ session }) {
   const button = useRef();
-  useLayoutEffect(() => button.current.focus(), []);
+  useLayoutEffect(() => {
+    button.current.focus();
+    // Who waits for the end of it stands beside it then.
+    const entry = button.current.closest("li");
+    return () => document.activeElement === button.current && focusBeside(entry, entry.closest("nav"));
+  }, []);
   const undo = () => {
     back = session.id;
     keepSession(session.id);

@@ -3,7 +3,7 @@
 import { shortcuts } from "../preferences.js";
 import { signedOut } from "../api.js";
 import { commandsNow } from "./commands.js";
-import { isPressed, withKeys, writes } from "./keys.js";
+import { isComposed, isFor, isPressed, withKeys } from "./keys.js";
 
 const WRITES_NOTHING = ["checkbox", "radio", "range", "button"];
 
@@ -13,10 +13,10 @@ function isField(element) {
 }
 
 addEventListener("keydown", (event) => {
-  if (!shortcuts.value || signedOut.value || event.defaultPrevented || event.isComposing) return;
+  if (!shortcuts.value || signedOut.value || event.defaultPrevented || isComposed(event)) return;
   if (document.querySelector("dialog[open]")) return;
   const inField = isField(event.target);
-  const id = withKeys.find((name) => isPressed(name, event) && !(inField && writes(name)));
+  const id = withKeys.find((name) => isPressed(name, event) && !(inField && isFor(name, event.target)));
   const command = id && commandsNow().find((other) => other.id === id);
   if (!command) return;
   event.preventDefault();

@@ -8,6 +8,7 @@ import { route } from "../router.js";
 import { reached, sessions } from "../session/session_list.js";
 import { t } from "../strings.js";
 import { DRAWER, closeDrawer, isOpen, isShut } from "./drawer.js";
+import { isComposed } from "./keys.js";
 import { Me } from "./me_menu.js";
 import { newSession } from "./new_session.js";
 import { SessionEntry, shownOf } from "./session_entry.js";
@@ -26,6 +27,7 @@ export function Sidebar() {
     if (open) field.current.focus();
   }, [open]);
   const onKeyDown = (event) => {
+    if (isComposed(event)) return;
     if (event.key === "Escape") {
       if (query.value) query.value = "";
       else closeDrawer();
