@@ -1,4 +1,4 @@
-"""Answer questions in rounds: those that come while one round is under way share the next one."""
+"""Batch concurrent questions: those that come while one round is under way share the next one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence

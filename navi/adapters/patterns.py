@@ -1,4 +1,4 @@
-"""Look for regular expressions of operators in texts of models, with a time limit.
+"""Search texts of models for an operator's regular expressions, with a time limit.
 
 The expression is trusted and the text is not: one that makes `re` try for hours is easily found, and
 `re` cannot be stopped.

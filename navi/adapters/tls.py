@@ -1,4 +1,4 @@
-"""Whom the clients of httpx trust; by itself each of them reads all certificates again."""
+"""Share the TLS contexts of httpx clients; by itself each of them reads all certificates again."""
 
 import functools
 import ssl

@@ -16,7 +16,6 @@ from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.files.heads_file import HeadsFile
 from navi.adapters.llm.detect import Detected, detect
 from navi.adapters.llm.embedders import FoundEmbedders
-from navi.adapters.llm.model_settings import ModelSettings
 from navi.adapters.metrics.prometheus import PrometheusMetrics
 from navi.adapters.nats.connect import NatsConnection, connect
 from navi.adapters.nats.heads_stream import HeadsStream
@@ -63,11 +62,11 @@ from navi.bootstrap.accounts import account_services
 from navi.bootstrap.first_start import put_examples
 from navi.bootstrap.log_ports import log_ports, relay_stream
 from navi.bootstrap.models import model_settings
+from navi.bootstrap.secrets import secrets_of
 from navi.bootstrap.shared_files import sharing_files
 from navi.bootstrap.store import Store, open_store
 from navi.bootstrap.traces import trace_export
 from navi.bootstrap.web import web_access
-from navi.domain.log.secrets import Secrets, password_in
 from navi.domain.uploads import MEBIBYTE
 from navi.domain.vocabulary.errors import Unavailable
 from navi.domain.vocabulary.ids import NodeId
@@ -391,36 +390,6 @@ def sandbox_of(settings: Settings) -> ProvenSandbox:
         packages=settings.code_packages_dir,
         proof=settings.sandbox_proof,
     )
-
-
-def secrets_of(settings: Settings, addresses: Addresses, models: ModelSettings) -> Secrets:
-    """The secrets to mask: those of the environment and of the servers in use."""
-    urls = {"NATS_URL": addresses.nats_url or "", "DATABASE_URL": addresses.database_url or ""}
-    return Secrets(
-        {
-            **_in_files(models),
-            **{name: password_in(url) or "" for name, url in urls.items()},
-            **settings.secrets,
-        }
-    )
-
-
-def _in_files(models: ModelSettings) -> dict[str, str]:
-    """The secrets in the lists of servers: headers ("Bearer KEY"; the key alone), keys, passwords."""
-    ollamas, openais = models.ollama_backends, models.openai_backends
-    found = {
-        "OLLAMA_BACKENDS_FILE": [h for entry in ollamas for h in entry.headers.values()],
-        "OPENAI_BACKENDS_FILE": [h for entry in openais for h in entry.headers.values()]
-        + [entry.api_key or "" for entry in openais],
-    }
-    found["OLLAMA_BACKENDS_FILE"] += [password_in(entry.url) or "" for entry in ollamas]
-    found["OPENAI_BACKENDS_FILE"] += [password_in(entry.url) or "" for entry in openais]
-    return {
-        f"{name} {number}": value.split()[-1]
-        for name, values in found.items()
-        for number, value in enumerate(values)
-        if value.strip()
-    }
 
 
 def _calls(settings: Settings) -> CallSettings:

@@ -14,7 +14,7 @@ from navi.adapters.nats.connect import connect as connect_nats
 from navi.adapters.passwords import Argon2Passwords
 from navi.adapters.postgres.accounts import PostgresAccounts
 from navi.adapters.postgres.connect import open_pool
-from navi.adapters.postgres.connection_budget import FULL, Budget, allowed_connections
+from navi.adapters.postgres.connection_budget import FULL, ConnectionBudget, allowed_connections
 from navi.adapters.processes.channel import Ready
 from navi.adapters.processes.cores import usable_cores
 from navi.adapters.processes.launcher import Launcher
@@ -66,7 +66,7 @@ async def open_service(
         LogUnavailable: Postgres does not answer.
         ProcessesFailed: a node did not start.
     """
-    budget = Budget(nodes=count, partitions=settings.log_partitions)
+    budget = ConnectionBudget(nodes=count, partitions=settings.log_partitions)
     async with AsyncExitStack() as stack:
         port = settings.port
         # Nobody listens at these: they keep the port. Who else shares it would be let in beside us, so

@@ -19,7 +19,7 @@ from navi.application.rerun.gate import Gate
 from navi.application.rerun.in_words import difference_lines
 from navi.application.rerun.load import load_export
 from navi.application.rerun.node import Parts
-from navi.application.rerun.recorded_profile import known_already, remembered
+from navi.application.rerun.recorded_memories import known_already, remembered
 from navi.application.rerun.rerun import Difference, Rerun
 from navi.domain.memory.memory import Memory
 from navi.domain.reading.recording import Recording

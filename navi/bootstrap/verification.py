@@ -13,10 +13,10 @@ from multiprocessing.util import Finalize
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.processes.cores import usable_cores
 from navi.application.audit.verify_log import (
-    Found,
     LookThrough,
     Sought,
     Stretch,
+    StretchFindings,
     look_through,
 )
 
@@ -33,7 +33,9 @@ Progress = Callable[[int], AbstractContextManager[Callable[[int], None]]]
 def looking(database_url: str, log: PostgresEventLog, progress: Progress) -> LookThrough:
     """A look at all stretches of a log, on all processors where it is long, which ``progress`` shows."""
 
-    async def look(stretches: Sequence[Stretch], sought: Sought) -> AsyncGenerator[Found, None]:
+    async def look(
+        stretches: Sequence[Stretch], sought: Sought
+    ) -> AsyncGenerator[StretchFindings, None]:
         sizes = [stretch.until - stretch.after for stretch in stretches]
         at_work = (here if len(stretches) < WORTH_STRETCHES else in_processes)(stretches, sought)
         with progress(sum(sizes)) as advance:
@@ -43,16 +45,18 @@ def looking(database_url: str, log: PostgresEventLog, progress: Progress) -> Loo
                     advance(size)
                     yield found
 
-    async def here(stretches: Sequence[Stretch], sought: Sought) -> AsyncGenerator[Found, None]:
+    async def here(
+        stretches: Sequence[Stretch], sought: Sought
+    ) -> AsyncGenerator[StretchFindings, None]:
         for stretch in stretches:
             yield await look_through(log, stretch, sought)
 
     async def in_processes(
         stretches: Sequence[Stretch], sought: Sought
-    ) -> AsyncGenerator[Found, None]:
+    ) -> AsyncGenerator[StretchFindings, None]:
         processes = min(len(stretches), usable_cores(), MOST_PROCESSES)
         pool = await asyncio.to_thread(_pool, processes, database_url, sought)
-        waiting: deque[asyncio.Future[Found]] = deque()
+        waiting: deque[asyncio.Future[StretchFindings]] = deque()
         try:
             for stretch in stretches:
                 submitted = await asyncio.to_thread(pool.submit, _look, stretch)  # may start one
@@ -87,7 +91,7 @@ def _begin(database_url: str, sought: Sought) -> None:
     _given = (database_url, sought)
 
 
-def _look(stretch: Stretch) -> Found:
+def _look(stretch: Stretch) -> StretchFindings:
     assert _given is not None  # noqa: S101 - the initializer has run
     _, sought = _given
     runner, log = _open_log()

@@ -58,9 +58,9 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
     ),
     "Read the log": (
         MenuEntry("sessions", "reading.sessions", "List the sessions."),
-        MenuEntry("events", "reading.reading", "Print the events of a session, and follow them."),
+        MenuEntry("events", "reading.events", "Print the events of a session, and follow them."),
         MenuEntry("show", "reading.show", "Show a turn at a glance: calls, tools, waits."),
-        MenuEntry("replay", "reading.reading", "Fold a session's log into what was said."),
+        MenuEntry("replay", "reading.replay", "Fold a session's log into what was said."),
         MenuEntry("diff", "reading.diff", "Show what changed between two moments."),
         MenuEntry(
             "rerun", "rerun.rerun", "Run a session again offline, and compare event by event."
@@ -70,14 +70,14 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
         MenuEntry("audit", "audit.audit", "Print who did what."),
         MenuEntry("verify", "audit.verify", "Check that nobody changed history."),
         MenuEntry("usage", "reading.usage", "Draw what model calls came to, in tokens and money."),
-        MenuEntry("export", "audit.transfer", "Write sessions as signed JSON Lines."),
-        MenuEntry("import", "audit.transfer", "Take in the sessions of an export."),
-        MenuEntry("keys", "audit.transfer", "Print who signs here, and who is trusted."),
+        MenuEntry("export", "audit.export", "Write sessions as signed JSON Lines."),
+        MenuEntry("import", "audit.import_", "Take in the sessions of an export."),
+        MenuEntry("keys", "audit.keys", "Print who signs here, and who is trusted."),
     ),
     "Upkeep": (
         MenuEntry("memories", "upkeep.memories", "Look after what navi remembers about you."),
         MenuEntry("projections", "upkeep.projections", "Look after the read models."),
-        MenuEntry("publish", "upkeep.upkeep", "Fill a NATS stream again from the log."),
+        MenuEntry("publish", "upkeep.publish", "Fill a NATS stream again from the log."),
         MenuEntry("erase", "upkeep.erase", "Take the words out of a session, for good."),
         MenuEntry(
             "backup", "upkeep.backup", "Write all that counts into a folder, while navi runs."
@@ -87,9 +87,9 @@ SECTIONS: Mapping[str, tuple[MenuEntry, ...]] = {
         MenuEntry(
             "prune", "upkeep.prune", "Take away text that only showed replies in the making."
         ),
-        MenuEntry("migrate", "upkeep.upkeep", "Bring the database up to date."),
+        MenuEntry("migrate", "upkeep.migrate", "Bring the database up to date."),
     ),
-    "Learn": (MenuEntry("demo-script", "upkeep.upkeep", "Print what the demo model obeys."),),
+    "Learn": (MenuEntry("demo-script", "upkeep.demo_script", "Print what the demo model obeys."),),
 }
 
 COMMANDS: Mapping[str, MenuEntry] = {

@@ -34,7 +34,7 @@ class Navi:
             patience: seconds without an answer after which a call raises `Unavailable`.
             http: a client with settings of its own, such as certificates; it is closed with this.
         """
-        self._connection = Connection(url, token=token, patience=patience, http=http)
+        self._connection = Connection(url, token=token, retry_seconds=patience, http=http)
 
     async def __aenter__(self) -> Self:
         return self

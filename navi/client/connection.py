@@ -6,7 +6,7 @@ from typing import Any, cast
 import httpx
 
 from navi.client.errors import NaviError, NotSignedIn, Refused, Unavailable
-from navi.client.patience import Patience
+from navi.client.retry import Retry
 
 ANSWER_SECONDS = 30.0
 SIGNED_OUT, LIMITED, AWAY = 401, 429, 503
@@ -23,11 +23,11 @@ class Connection:
     """Where a navi is, who asks it, and how long it is waited for."""
 
     def __init__(
-        self, url: str, *, token: str | None, patience: float, http: httpx.AsyncClient | None
+        self, url: str, *, token: str | None, retry_seconds: float, http: httpx.AsyncClient | None
     ) -> None:
         self.url = url.rstrip("/")
         self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self.patience = patience
+        self.retry_seconds = retry_seconds
         # No proxy from the environment: what people write goes to their own server and nowhere else.
         self._http = http or httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
 
@@ -56,7 +56,7 @@ class Connection:
             Refused: it answered with another status than a good one.
         """
         repeatable = once or method.upper() != "POST" or "message_id" in (body or {})
-        patience = Patience(self.patience)
+        retry = Retry(self.retry_seconds)
         maybe_done = False
         while True:
             seconds: float | None = None
@@ -80,7 +80,7 @@ class Connection:
                 maybe_done |= answer.status_code != LIMITED
             if maybe_done and not repeatable:
                 raise Unavailable(f"{why}; it may have been done, and asked again it is done twice")
-            await patience.wait(why, seconds=seconds)
+            await retry.wait(why, seconds=seconds)
 
 
 def _answered(answer: httpx.Response, *, repeated: bool) -> Json:

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from navi.client.connection import Connection
 from navi.client.errors import NotSignedIn, Refused
 from navi.client.events import Event
-from navi.client.patience import Patience
+from navi.client.retry import Retry
 
 MAX_FRAME_BYTES = 2 * 1024 * 1024  # an envelope has at most 768 KiB
 ALIVE_SECONDS = 20.0  # between two pings; a connection without an answer to one is given up
@@ -28,7 +28,7 @@ async def watch(
         NotSignedIn: navi wants a token, or another one.
         Unavailable: navi did not come back in time.
     """
-    patience = Patience(navi.patience)
+    retry = Retry(navi.retry_seconds)
     address = navi.url.replace("http", "ws", 1) + f"/ws/sessions/{session_id}"
     while True:
         seconds: float | None = None
@@ -44,7 +44,7 @@ async def watch(
             ) as socket:
                 try:
                     async for text in socket:
-                        patience.renew()
+                        retry.renew()
                         frame = cast(dict[str, Any], json.loads(text))
                         if "seq" not in frame:
                             continue
@@ -74,4 +74,4 @@ async def watch(
             seconds = float(retry_after) if retry_after.isdecimal() else None
         except (OSError, TimeoutError, InvalidHandshake) as error:
             why = f"{navi.url} does not answer: {type(error).__name__}"
-        await patience.wait(why, seconds=seconds)
+        await retry.wait(why, seconds=seconds)

@@ -65,7 +65,7 @@ from navi.http.server.guard import Guard
 from navi.http.server.packing import Packing
 from navi.http.server.proxies import Proxies
 from navi.http.server.request_form import RequestForm, ServerOptions, options_routes
-from navi.http.server.user_limits import UserLimits
+from navi.http.server.request_limits import RequestLimits
 
 ROUTES = (
     get_welcome,
@@ -155,7 +155,7 @@ def create_app(
         scope["state"] = {"services": services}
         await app(scope, receive, send)
 
-    within = UserLimits(
+    within = RequestLimits(
         ServerOptions(Packing(answer), ROUTES), services.rates, free=open_paths(ROUTES)
     )
     known = Authentication(within, identify, proxies)

@@ -1,1 +1,1 @@
-"""Every seam: the protocols that the application speaks, one file a subject, and the values that cross them."""
+"""The protocols that the application speaks, one file a subject, and the values that cross them."""

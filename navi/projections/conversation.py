@@ -7,7 +7,13 @@ that opened turns, and the text of each turn's answer.
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from navi.domain.reading.conversation import AnswerText, Known, Mark, beginning, followed_by
+from navi.domain.reading.conversation import (
+    AnswerText,
+    KnownConversation,
+    Mark,
+    beginning,
+    followed_by,
+)
 from navi.domain.reading.projection import Change, Put
 from navi.domain.vocabulary.events import (
     ApprovalRequested,
@@ -39,7 +45,7 @@ class Point(Struct, frozen=True, kw_only=True):
 
 
 class ConversationState(Struct, frozen=True, kw_only=True):
-    """The last answer, and what is open; the marks are as in ``Known``.
+    """The last answer, and what is open; the marks are as in ``KnownConversation``.
 
     Attributes:
         profile_id: that people have chosen last; the agent itself may have switched since.
@@ -120,9 +126,11 @@ class Conversation(JsonForm[ConversationState]):
                 return state, ()
 
 
-def known_to(session_id: SessionId, state: ConversationState, points: dict[Mark, int]) -> Known:
+def known_to(
+    session_id: SessionId, state: ConversationState, points: dict[Mark, int]
+) -> KnownConversation:
     """What a session knows of conversations."""
-    return Known(
+    return KnownConversation(
         session_id=session_id,
         places=points,
         mark=state.mark,

@@ -14,7 +14,7 @@ from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from navi.cli.audit.verify import verify_session
-from navi.cli.reading.reading import replayed
+from navi.cli.reading.replay import replayed
 from navi.domain.session.turn import HANDED_OVER, MAX_DEATHS, WAITED
 from navi.domain.spending.budgets import BUDGET
 from navi.domain.vocabulary.ids import SessionId

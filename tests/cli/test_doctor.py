@@ -6,15 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from navi.adapters.tools.own_tools.wire import LoadProblem
-from navi.cli.service.doctor import (
-    Finding,
+from navi.cli.service.doctor_log import signed_finding
+from navi.cli.service.doctor_servers import place_of
+from navi.cli.service.doctor_tools import (
     mcp_findings,
-    place_of,
     price_findings,
     profile_findings,
     tool_findings,
 )
-from navi.cli.service.doctor_log import signed_finding
+from navi.cli.service.finding import Finding
 from navi.cli.shared.offered_tools import McpServerStatus, Offered, mcp_servers
 from navi.domain.agent.profile import Profile
 from navi.ports.profiles import ProfileEntry

@@ -2,7 +2,7 @@
 
 import pytest
 
-from navi.cli.chat.person import ARGUMENTS, NO_OBJECT, Person, Said
+from navi.cli.chat.person import ARGUMENTS, NO_OBJECT, Person, PersonsDecision
 from navi.domain.vocabulary.events import ApprovalRequested
 from navi.domain.vocabulary.ids import CallId
 from navi.http.api.approvals import DecisionBody
@@ -50,7 +50,9 @@ class Typing:
         (["e", KeyboardInterrupt], "stop"),
     ],
 )
-async def test_a_person_decides(lines: list[str | type[BaseException]], said: Said) -> None:
+async def test_a_person_decides(
+    lines: list[str | type[BaseException]], said: PersonsDecision
+) -> None:
     assert await Typing(*lines).person(REQUESTED) == said
 
 

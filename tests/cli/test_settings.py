@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from navi.adapters.embedded.servers import Addresses
 from navi.adapters.llm.model_settings import ModelSettings, OllamaBackend, OpenAIBackend
-from navi.bootstrap.node import secrets_of
+from navi.bootstrap.secrets import secrets_of
 from navi.cli import main
 from navi.cli.menu import COMMANDS
 from navi.cli.service.status import masked_nats

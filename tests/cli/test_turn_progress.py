@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 from navi.cli.chat.turn_progress import (
     AgentText,
+    ApprovalQuestion,
     Output,
     Preview,
-    Question,
     Shown,
     StatusLine,
     TurnProgress,
@@ -320,8 +320,12 @@ def test_a_question_names_the_reason_and_all_that_a_server_has_changed() -> None
     here = question(requested, answered_here=True)
     elsewhere = question(requested, answered_here=False)
 
-    assert here == (Question("notes__read: It has changed:"), Preview("-old\n+new"), Preview("{}"))
-    assert elsewhere[0] == Question(
+    assert here == (
+        ApprovalQuestion("notes__read: It has changed:"),
+        Preview("-old\n+new"),
+        Preview("{}"),
+    )
+    assert elsewhere[0] == ApprovalQuestion(
         f"notes__read: It has changed:\n`navi approvals allow {TOOL}` lets it run"
     )
 

@@ -14,9 +14,9 @@ from navi.adapters.signing import verify_signature
 from navi.application.audit import verify_log as verify_log_module
 from navi.application.audit.sign_heads import SignHeads
 from navi.application.audit.verify_log import (
-    Found,
     Sought,
     Stretch,
+    StretchFindings,
     look_through,
     verify_log,
     verify_session,
@@ -73,7 +73,7 @@ async def verified_both_ways(
 
     async def in_pieces(
         stretches: Sequence[Stretch], sought: Sought
-    ) -> AsyncGenerator[Found, None]:
+    ) -> AsyncGenerator[StretchFindings, None]:
         for stretch in stretches:
             for after in range(stretch.after, stretch.until):
                 piece = Stretch(partition=stretch.partition, after=after, until=after + 1)

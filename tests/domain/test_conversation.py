@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from navi.domain.reading.conversation import (
     Continuation,
-    Known,
+    KnownConversation,
     beginning,
     continuation,
     marks_of,
@@ -26,11 +26,11 @@ MORE = Said(role="assistant", content="Then milk, of course.")
 TALK = (ASKED, ANSWERED, AGAIN, MORE)
 
 
-def known(*said: Said, session_id: SessionId = A, until: int | None = None) -> Known:
+def known(*said: Said, session_id: SessionId = A, until: int | None = None) -> KnownConversation:
     """A session with these exchanges; the place of each message is ten times its number."""
     marks = marks_of(START, said)
     asked = max((n for n, one in enumerate(said, start=1) if one.role == "user"), default=0)
-    return Known(
+    return KnownConversation(
         session_id=session_id,
         places={mark: 10 * n for n, mark in enumerate(marks[:until]) if n},
         mark=marks[-1],
@@ -39,7 +39,7 @@ def known(*said: Said, session_id: SessionId = A, until: int | None = None) -> K
     )
 
 
-def goes_on(history: tuple[Said, ...], *sessions: Known) -> Continuation | None:
+def goes_on(history: tuple[Said, ...], *sessions: KnownConversation) -> Continuation | None:
     return continuation(marks_of(START, history), history, sessions)
 
 

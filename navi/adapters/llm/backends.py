@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from navi.adapters.llm import demo, ollama, openai
+from navi.adapters.llm import demo, ollama, openai, openai_request
 from navi.adapters.llm.demo import DemoModel
 from navi.adapters.llm.embeddings import EmbeddingServer
 from navi.adapters.llm.model_settings import ModelSettings, OllamaBackend, OpenAIBackend
@@ -144,7 +144,10 @@ BACKENDS: Mapping[Backend, Kind] = {
     ),
     "openai": Kind(
         open=_open_openais,
-        renderers={name: partial(openai.render, form=form) for name, form in openai.FORMS.items()},
+        renderers={
+            name: partial(openai_request.render, form=form)
+            for name, form in openai_request.FORMS.items()
+        },
     ),
     "demo": Kind(
         open=_open_demo,

@@ -23,7 +23,7 @@ from navi.adapters.llm.demo_script import (
     Sleep,
     Think,
 )
-from navi.adapters.llm.wire_json import Budget, requested_call
+from navi.adapters.llm.wire_json import ReplyLimit, requested_call
 from navi.domain.context.prompt import ModelRequest, PromptMessage, files_attached, files_below
 from navi.domain.memory.remembering import beginning_of
 from navi.domain.vocabulary.errors import BadInput, ModelFailure
@@ -193,7 +193,7 @@ class _Reply:
         self._prompt_tokens = prompt_tokens
         self._pieces = 0
         self._spoken = False
-        self._budget = Budget()
+        self._limit = ReplyLimit()
 
     def speak(
         self, action: Think | Say | Results, messages: Sequence[PromptMessage]
@@ -203,7 +203,7 @@ class _Reply:
             case Think(text=text):
                 for piece in _PIECES.findall(text):
                     self._pieces += 1
-                    yield ThinkingChunk(self._budget.text(piece))
+                    yield ThinkingChunk(self._limit.text(piece))
                 return
             case Say(text=text, times=times):
                 lines = ((text if number == 0 else f" {text}") for number in range(times))
@@ -217,7 +217,7 @@ class _Reply:
         for line in lines:
             for piece in _PIECES.findall(line):
                 self._pieces += 1
-                yield TextChunk(self._budget.text(piece))
+                yield TextChunk(self._limit.text(piece))
 
     def end(self) -> FinalChunk:
         counted = Usage(prompt_tokens=self._prompt_tokens, completion_tokens=self._pieces)
@@ -253,8 +253,8 @@ def _turn(request: ModelRequest) -> Sequence[Action]:
     due = sum(bool(message.tool_calls) for message in request.messages[last:])
     reply = script.replies[due] if due < len(script.replies) else ()
     if not request.tools and any(isinstance(action, CallTool) for action in reply):
-        spoken = [action for action in reply if not isinstance(action, CallTool)]
-        return (*spoken, Say("(No tools are offered, so none is called.)"))
+        without_calls = [action for action in reply if not isinstance(action, CallTool)]
+        return (*without_calls, Say("(No tools are offered, so none is called.)"))
     return reply or ((Say("The tools gave back:"), Results()) if due else (Say("Done."),))
 
 
@@ -283,9 +283,9 @@ def _plan(steps: Sequence[str]) -> str:
 
 def _summary(messages: Sequence[PromptMessage]) -> str:
     """The first words of what is to be summarised; the question for it is not among them."""
-    spoken = [message.content for message in messages[:-1] if message.role != "system"]
+    contents = [message.content for message in messages[:-1] if message.role != "system"]
     # Written out, it stands in the question itself.
-    words = " ".join(" ".join(spoken or [messages[-1].content]).split())
+    words = " ".join(" ".join(contents or [messages[-1].content]).split())
     return f"- {words[:SHOWN]}"
 
 

@@ -21,7 +21,7 @@ from navi.adapters.llm.lines import LineSplitter
 from navi.adapters.llm.ollama_models import OllamaShown, OllamaTags
 from navi.adapters.llm.ollama_schema import flatten
 from navi.adapters.llm.refusals import decoded, refusal
-from navi.adapters.llm.wire_json import Budget, count_of, excerpt, read, requested_call
+from navi.adapters.llm.wire_json import ReplyLimit, count_of, excerpt, read, requested_call
 from navi.domain.context.prompt import (
     ModelRequest,
     PromptMessage,
@@ -296,7 +296,7 @@ class OllamaReply:
     """What came of a reply so far."""
 
     def __init__(self) -> None:
-        self.budget = Budget()
+        self.limit = ReplyLimit()
         self.calls: list[RequestedCall] = []
 
 
@@ -338,13 +338,13 @@ def _read_line(data: bytes, reply: OllamaReply) -> list[ModelChunk]:
     chunks: list[ModelChunk] = []
     message = line.message or _Message()
     if message.thinking:
-        chunks.append(ThinkingChunk(reply.budget.text(message.thinking)))
+        chunks.append(ThinkingChunk(reply.limit.text(message.thinking)))
     if message.content:
-        chunks.append(TextChunk(reply.budget.text(message.content)))
+        chunks.append(TextChunk(reply.limit.text(message.content)))
     for call in message.tool_calls or ():
         # One by one, in order: the index is 0 for all of them in some builds (ollama#15457).
         wanted = requested_call(call.function.name, call.function.arguments)
-        reply.budget.spend(len(wanted.raw_arguments) + len(wanted.name))
+        reply.limit.spend(len(wanted.raw_arguments) + len(wanted.name))
         reply.calls.append(wanted)
         chunks.append(ToolCallChunk())
     if line.done is True:

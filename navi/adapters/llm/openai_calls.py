@@ -7,11 +7,13 @@ object instead of text.
 
 from msgspec import Struct, field
 
-from navi.adapters.llm.wire_json import Budget, requested_call
+from navi.adapters.llm.wire_json import ReplyLimit, requested_call
 from navi.domain.vocabulary.events import Json
 from navi.ports.language_model import RequestedCall
 
-COST_OF_A_CALL = 64  # bytes of the reply's budget, so that empty calls cannot be endless either
+COST_OF_A_CALL = (
+    64  # bytes that count in the reply's limit, so that empty calls cannot be endless either
+)
 
 
 class FunctionPiece(Struct):
@@ -43,8 +45,8 @@ class _Call(Struct):
 class CallAssembler:
     """The calls of one reply, in the order in which they began."""
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
+    def __init__(self, limit: ReplyLimit) -> None:
+        self._limit = limit
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
 
@@ -61,7 +63,7 @@ class CallAssembler:
         function = piece.function or FunctionPiece()
         call = self._call_of(piece, function)
         if isinstance(function.arguments, str):
-            self._budget.spend(len(function.arguments.encode(errors="replace")))
+            self._limit.spend(len(function.arguments.encode(errors="replace")))
             call.text.append(function.arguments)
         elif function.arguments is not None:
             call.whole = function.arguments
@@ -79,7 +81,7 @@ class CallAssembler:
         else:
             open_call = self._calls[-1] if self._calls else None
         if open_call is None or _begins_another(open_call, id_, name):
-            self._budget.spend(COST_OF_A_CALL + len(name))
+            self._limit.spend(COST_OF_A_CALL + len(name))
             open_call = _Call(id=id_, name=name)
             self._calls.append(open_call)
             if index is not None:

@@ -51,7 +51,7 @@ class PooledServer(Struct, frozen=True, kw_only=True):
         return not self.models or _full(name) in map(_full, self.models)
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class KnownCapacity(Struct, frozen=True, kw_only=True):
     """The window and the slots to reckon with, and in words where each is from."""
 
     context_window: int
@@ -144,13 +144,13 @@ class ServerPool:
         known = await self.known(target)
         return Capacity(context_window=known.context_window, slots=known.slots)
 
-    async def known(self, target: Target) -> Known:
+    async def known(self, target: Target) -> KnownCapacity:
         """The capacity, and where it is from."""
         server = self._by_backend[target.model.backend]
         said = await target.model.capacity(target.model_name)
         window, window_from = _window(self._settings, said, server)
         slots, slots_from = _slots(self._settings, said, server)
-        return Known(
+        return KnownCapacity(
             context_window=window, window_from=window_from, slots=slots, slots_from=slots_from
         )
 

@@ -67,7 +67,7 @@ def requested_call(name: Json, arguments: Json) -> RequestedCall:
     )
 
 
-class Budget:
+class ReplyLimit:
     """A size limit for a reply; models can fall into endless repetition."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ _ALLOWED = """
         (select nullif(datconnlimit, -1) from pg_database where datname = current_database()))"""
 
 
-class Budget(Struct, frozen=True, kw_only=True):
+class ConnectionBudget(Struct, frozen=True, kw_only=True):
     """What a service of so many nodes needs. One more is counted: while one is replaced there are two."""
 
     nodes: int

@@ -1,4 +1,4 @@
-"""When a process that ended by itself is started again, and when no more."""
+"""The restart policy for a process that ended by itself: after which pause, and when no more."""
 
 from msgspec import Struct
 

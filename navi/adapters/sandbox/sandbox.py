@@ -156,7 +156,7 @@ class Sandbox:
         pumping = asyncio.create_task(_pump(reader, output))
         tasks: set[asyncio.Future[Any]] = {told, answer, stopping, pumping}
         try:
-            await _first_of(answer, stopping, pumping)
+            await _until_one_ends(answer, stopping, pumping)
             if not answer.done():
                 control.shutdown(socket.SHUT_WR)
                 await asyncio.wait({answer}, timeout=END_SECONDS)
@@ -251,7 +251,7 @@ def _understood(answer: bytes) -> CodeEnded:
     )
 
 
-async def _first_of(
+async def _until_one_ends(
     answer: asyncio.Task[bytes], stopping: asyncio.Future[object], pumping: asyncio.Task[None]
 ) -> None:
     """Wait for the end, a stop, or output that nobody takes any more."""

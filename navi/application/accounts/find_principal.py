@@ -1,4 +1,4 @@
-"""Find whom a login, a token or the word of a proxy stands for."""
+"""Authenticate: find the user behind a login, a token or the header of a proxy."""
 
 from datetime import timedelta
 from hmac import compare_digest

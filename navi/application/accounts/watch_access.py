@@ -1,4 +1,4 @@
-"""Whether those who were found may still go on: at each command, and while a socket is open."""
+"""Notice revoked access: at each command, and while a socket is open."""
 
 import asyncio
 from collections import Counter

@@ -6,7 +6,7 @@ context as its tail. Tools stand at the top in most chat templates: they are off
 calls for which nobody asked are passed over.
 """
 
-from navi.application.agent.model_calls.ask_model import Question
+from navi.application.agent.model_calls.question import Question
 from navi.application.session.record import Record
 from navi.domain.agent.profile import Profile, ServedProfile
 from navi.domain.context.prompt import PERSONA, ToolSchema, prompt_messages, system_text

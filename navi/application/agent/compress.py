@@ -7,14 +7,11 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.application.agent.model_calls.ask_model import (
-    AskModelOnce,
-    NoModel,
-    Question,
-    ask_until_answered,
-)
+from navi.application.agent.model_calls.ask_model import AskModelOnce
+from navi.application.agent.model_calls.ask_until_answered import ask_until_answered
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.model_call import CallEvent, SessionRecorder
+from navi.application.agent.model_calls.question import NoModel, Question
 from navi.domain.agent.naming import without_thinking
 from navi.domain.agent.profile import Profile
 from navi.domain.context.compression import (

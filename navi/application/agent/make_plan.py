@@ -2,7 +2,9 @@
 
 from msgspec.structs import replace
 
-from navi.application.agent.model_calls.ask_model import Asked, AskModelOnce, CallEvent, Question
+from navi.application.agent.model_calls.ask_model import AskModelOnce
+from navi.application.agent.model_calls.model_call import CallEvent
+from navi.application.agent.model_calls.question import CallOutcome, Question
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.domain.agent.planning import (
     TEMPERATURE,
@@ -26,7 +28,7 @@ async def make_plan(
     step: MakePlan,
     question: Question,
     executors: Executors,
-) -> Asked:
+) -> CallOutcome:
     """Ask for a phase, not thinking; a tool that is called is passed over.
 
     Args:

@@ -12,8 +12,8 @@ from navi.application.agent.actor_profile import profile_of_actor
 from navi.application.agent.agent_actions import Actions
 from navi.application.agent.compose_request import compose_request, offered_tools
 from navi.application.agent.make_plan import make_plan
-from navi.application.agent.model_calls.ask_model import Interrupted, Question
 from navi.application.agent.model_calls.call_bounds import NoRoom
+from navi.application.agent.model_calls.question import Interrupted, Question
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.running_turn import Agent, RunningTurn
 from navi.application.agent.show_picture import due_pictures

@@ -70,6 +70,7 @@ class RunToolOnce:
     def __init__(
         self,
         tools: ToolBox,
+        *,
         workspaces: Workspaces,
         outputs: Outputs,
         clock: Clock,

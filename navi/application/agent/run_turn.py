@@ -5,8 +5,8 @@ from collections.abc import Callable
 import structlog
 
 from navi.application.agent.actor_profile import profile_of
-from navi.application.agent.model_calls.ask_model import NoModel
 from navi.application.agent.model_calls.call_bounds import NoRoom
+from navi.application.agent.model_calls.question import NoModel
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.recall import recall
 from navi.application.agent.run_actor import goal_of, run_actor

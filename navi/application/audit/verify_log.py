@@ -70,7 +70,7 @@ class Sought(Struct, frozen=True, kw_only=True):
     damaged: frozenset[str]
 
 
-class Found(Struct, kw_only=True):
+class StretchFindings(Struct, kw_only=True):
     """What was found in a stretch.
 
     Attributes:
@@ -86,7 +86,7 @@ class Found(Struct, kw_only=True):
     )
 
 
-LookThrough = Callable[[Sequence[Stretch], Sought], AsyncGenerator[Found, None]]
+LookThrough = Callable[[Sequence[Stretch], Sought], AsyncGenerator[StretchFindings, None]]
 
 
 async def verify_session(
@@ -205,9 +205,9 @@ def stretches_of(heads: Mapping[int, int]) -> tuple[Stretch, ...]:
     )
 
 
-async def look_through(log: PartitionedLog, stretch: Stretch, sought: Sought) -> Found:
+async def look_through(log: PartitionedLog, stretch: Stretch, sought: Sought) -> StretchFindings:
     """Read a stretch of the log, and verify what does not depend on what stands before it."""
-    found = Found()
+    found = StretchFindings()
     reached, rows_at_once = stretch.after, PAGE_ROWS
     while reached < stretch.until and len(found.problems) < MAX_PROBLEMS:
         limit = min(rows_at_once, stretch.until - reached)
@@ -232,7 +232,7 @@ async def look_through(log: PartitionedLog, stretch: Stretch, sought: Sought) ->
     return found
 
 
-def _look_at(found: Found, rows: Sequence[Recorded], sought: Sought) -> None:
+def _look_at(found: StretchFindings, rows: Sequence[Recorded], sought: Sought) -> None:
     by_session: dict[SessionId, list[Recorded]] = {}
     for row in rows:
         by_session.setdefault(row.session_id, []).append(row)
@@ -253,7 +253,9 @@ def _look_at(found: Found, rows: Sequence[Recorded], sought: Sought) -> None:
 
 
 def _here(log: PartitionedLog) -> LookThrough:
-    async def look(stretches: Sequence[Stretch], sought: Sought) -> AsyncGenerator[Found, None]:
+    async def look(
+        stretches: Sequence[Stretch], sought: Sought
+    ) -> AsyncGenerator[StretchFindings, None]:
         for stretch in stretches:
             yield await look_through(log, stretch, sought)
 

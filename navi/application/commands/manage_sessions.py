@@ -71,6 +71,7 @@ class ManageSessions:
     def __init__(
         self,
         event_log: EventLog,
+        *,
         records: Records,
         runs: SessionRuns,
         profiles: ServedProfiles,

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 
 from navi.application.reading.read_session import open_fold
-from navi.domain.reading.conversation import Continuation, Known, Mark, continuation, marks_of
+from navi.domain.reading.conversation import (
+    Continuation,
+    KnownConversation,
+    Mark,
+    continuation,
+    marks_of,
+)
 from navi.domain.vocabulary.events import Said
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.log_partitions import PartitionedLog
@@ -42,7 +48,7 @@ async def find_continuation(
     stored = await read_models.find_marks(Conversation.version, owner=owner, marks=marks)
     furthest = max((marks.index(mark) for _, mark in stored), default=0)
     nearest = sorted({id_ for id_, mark in stored if mark == marks[furthest]}, reverse=True)
-    sessions: list[Known] = []
+    sessions: list[KnownConversation] = []
     for session_id in dict.fromkeys((*changed, *nearest[:MAX_LOOKED_AT])):
         known = await _known(log, read_models, session_id)
         if known is not None:
@@ -63,7 +69,7 @@ async def _changed(log: PartitionedLog, partition: int, after: int, owner: Owner
 
 async def _known(
     log: PartitionedLog, read_models: ReadModels, session_id: SessionId
-) -> Known | None:
+) -> KnownConversation | None:
     fold = await open_fold(log, read_models, Conversation(), session_id)
     if fold.state.deleted:
         return None

@@ -1,4 +1,4 @@
-"""Measure what is so at the moment, for whoever scrapes metrics."""
+"""Measure the gauges when metrics are scraped: turns that run, calls that wait for a person, lags."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from navi.application.reading.projection_standings import Standing, standings_of
+from navi.application.reading.projection_standings import ProjectionStanding, standings_of
 from navi.domain.reading.projection import Projection
 from navi.domain.vocabulary.errors import ModelFailure, NaviError
 from navi.domain.vocabulary.ids import NodeId
@@ -76,7 +76,7 @@ class NodeHealth(Struct, frozen=True, kw_only=True):
     uptime_seconds: float
     postgres: PostgresHealth
     nats: NatsHealth
-    projections: tuple[Standing, ...]
+    projections: tuple[ProjectionStanding, ...]
     models: tuple[ModelHealth, ...]
     turns_running: int
 
@@ -136,7 +136,7 @@ class LookAtNode:
             return PostgresHealth(ok=False, ms=None)
         return PostgresHealth(ok=True, ms=round((self._parts.clock.monotonic() - begun) * 1000, 1))
 
-    async def _standings(self) -> tuple[Standing, ...]:
+    async def _standings(self) -> tuple[ProjectionStanding, ...]:
         parts = self._parts
         try:
             async with asyncio.timeout(ANSWER_SECONDS):

@@ -22,7 +22,7 @@ class Building(Struct, frozen=True, kw_only=True):
     lag: int
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class ProjectionStanding(Struct, frozen=True, kw_only=True):
     """How far a projection is.
 
     Attributes:
@@ -45,7 +45,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 async def standings_of(
     log: LogPartitions, read_models: ReadModelBackend, projections: Sequence[Projection[Any]]
-) -> tuple[Standing, ...]:
+) -> tuple[ProjectionStanding, ...]:
     """How far some projections are at this moment.
 
     Raises:
@@ -64,7 +64,7 @@ async def _standing_of(
     projection: Projection[Any],
     builds: Sequence[Build],
     heads: Mapping[int, int],
-) -> Standing:
+) -> ProjectionStanding:
     name, version = projection.name, projection.version
     own = {b.state: b for b in builds if (b.projection, b.version) == (name, version)}
     under_way = own.get("building")
@@ -75,7 +75,7 @@ async def _standing_of(
         building = Building(position=done, lag=left)
     parked = tuple(await read_models.parked(name, version, limit=PARKED_SHOWN))
     state: State = "building" if building else "parked" if parked else "live"
-    return Standing(
+    return ProjectionStanding(
         name=name,
         version=version,
         state=state,

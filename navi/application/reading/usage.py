@@ -19,7 +19,7 @@ from navi.projections.usage import Usage, UsageRow, UsageState
 PAGE = 500  # sessions read at a time: some 10 ms of decoding between two awaits
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class UsageQuery(Struct, frozen=True, kw_only=True):
     """Whose calls, and of which days, both included; None for all."""
 
     owner: Owner | None
@@ -28,7 +28,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 async def usage_report(
-    log: PartitionedLog, read_models: ReadModels, prices: Prices, wanted: Wanted, *, by: By
+    log: PartitionedLog, read_models: ReadModels, prices: Prices, wanted: UsageQuery, *, by: By
 ) -> UsageReport:
     """What model calls came to, up to the last event committed before the call.
 
@@ -51,7 +51,7 @@ async def spent_on(log: PartitionedLog, read_models: ReadModels, *, owner: Owner
     Raises:
         LogUnavailable: Postgres does not answer.
     """
-    wanted, spent = Wanted(owner=owner, first=day, last=day), 0
+    wanted, spent = UsageQuery(owner=owner, first=day, last=day), 0
     async with aclosing(_sessions(log, read_models, wanted)) as sessions:
         async for _, state in sessions:
             tallies = [row.tally for row in _rows(state, wanted)]
@@ -59,7 +59,7 @@ async def spent_on(log: PartitionedLog, read_models: ReadModels, *, owner: Owner
     return spent
 
 
-def _rows(state: UsageState, wanted: Wanted) -> list[UsageRow]:
+def _rows(state: UsageState, wanted: UsageQuery) -> list[UsageRow]:
     first = "" if wanted.first is None else wanted.first.isoformat()
     last = "9999-12-31" if wanted.last is None else wanted.last.isoformat()
     return [row for row in state.rows if first <= row.kind.day <= last]
@@ -82,7 +82,7 @@ def _key(by: By, session_id: SessionId, state: UsageState, row: UsageRow) -> str
 
 
 async def _sessions(
-    log: PartitionedLog, read_models: ReadModels, wanted: Wanted
+    log: PartitionedLog, read_models: ReadModels, wanted: UsageQuery
 ) -> AsyncGenerator[tuple[SessionId, UsageState], None]:
     """Each session that may have calls of the wanted days, once, as it is now."""
     base = await _stored(read_models)
@@ -100,7 +100,7 @@ async def _sessions(
 
 
 async def _listed(
-    log: PartitionedLog, read_models: ReadModels, wanted: Wanted
+    log: PartitionedLog, read_models: ReadModels, wanted: UsageQuery
 ) -> AsyncGenerator[tuple[SessionId, UsageState], None]:
     """The stored sessions, those that were called last first."""
     projection, after = Usage(), None

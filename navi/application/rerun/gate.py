@@ -23,7 +23,7 @@ from navi.ports.read_models import ReadModels
 Opened = tuple[EventLog, ReadModels, Clock, Ids, NodeId, Secrets]
 
 
-class Wanted(Struct, frozen=True):
+class WantedEvent(Struct, frozen=True):
     """An event that waits to be appended."""
 
     event: AgentEvent
@@ -37,13 +37,15 @@ class Pending:
         self._ask = ask
         self.passed = asyncio.get_running_loop().create_future()
 
-    def wanted(self) -> tuple[Wanted, ...]:
+    def wanted(self) -> tuple[WantedEvent, ...]:
         """The events the command would append now; none if it would be refused."""
         try:
             decided = self._ask()
         except NaviError:
             return ()
-        return tuple(Wanted(event, part.subagent_id) for part in decided for event in part.events)
+        return tuple(
+            WantedEvent(event, part.subagent_id) for part in decided for event in part.events
+        )
 
 
 class _Hold:
@@ -120,7 +122,7 @@ class Gate:
         min(held, key=lambda hold: hold.until).passed.set_result(None)
         return True
 
-    def first_difference(self, wanted: Sequence[Wanted]) -> int | None:
+    def first_difference(self, wanted: Sequence[WantedEvent]) -> int | None:
         """The index of the first event that differs from the recording; None if all are equal."""
         for place, one in enumerate(wanted):
             seq = self.seq + 1 + place
@@ -130,7 +132,7 @@ class Gate:
                 return place
         return None
 
-    def fields(self, seq: int, wanted: Wanted) -> tuple[str, ...]:
+    def fields(self, seq: int, wanted: WantedEvent) -> tuple[str, ...]:
         """The fields in which an event differs from the recorded one."""
         recorded = self.recording.at(seq)
         return differing(

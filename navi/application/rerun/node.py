@@ -14,14 +14,12 @@ from navi.application.agent.turn_places import TurnPlaces
 from navi.application.composition.compose_agent import AgentParts, Surroundings, compose_agent
 from navi.application.followers.project import Projector
 from navi.application.rerun.gate import Gate, GatedRecords
+from navi.application.rerun.recorded_compress import CompressBeside, RecordedCompress, settings_of
 from navi.application.rerun.recorded_model import MaskedAlready, RecordedAnswers, RecordedAsk
 from navi.application.rerun.recorded_profile import (
     BesideProfiles,
-    CompressBeside,
     OutsideProfiles,
-    RecordedCompress,
     RecordedProfiles,
-    settings_of,
 )
 from navi.application.rerun.recorded_tools import (
     TOOL_CALL,
@@ -180,7 +178,13 @@ def _recorded_parts(node_id: NodeId, gate: Gate, parts: Parts, nodes: RecordedNo
         secrets=secrets,
         ask_model=ask,
         run_tool=RecordedRunTool(
-            tools, NoFiles(), AsRecorded(), parts.clock, policy, secrets, nobodys_user
+            tools,
+            workspaces=NoFiles(),
+            outputs=AsRecorded(),
+            clock=parts.clock,
+            policy=policy,
+            secrets=secrets,
+            user_of=nobodys_user,
         ),
         policy=policy,
         budgets=Unbounded(),

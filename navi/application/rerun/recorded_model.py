@@ -9,17 +9,12 @@ from msgspec.structs import replace
 
 from navi.application.agent.agent_actions import WITHOUT_MODEL, WITHOUT_ROOM
 from navi.application.agent.budgets import Unbounded
-from navi.application.agent.model_calls.ask_model import (
-    Asked,
-    AskModelOnce,
-    CallSettings,
-    NoModel,
-    Question,
-)
+from navi.application.agent.model_calls.ask_model import AskModelOnce, CallSettings
 from navi.application.agent.model_calls.call_bounds import CallBounds, NoRoom
 from navi.application.agent.model_calls.made_with import MadeWithNames
 from navi.application.agent.model_calls.model_call import CallEvent, SessionRecorder
 from navi.application.agent.model_calls.model_queue import ModelQueue
+from navi.application.agent.model_calls.question import CallOutcome, NoModel, Question
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.rerun.gate import Gate
 from navi.application.rerun.recorded_tools import FOLLOWS
@@ -104,7 +99,7 @@ class RecordedAsk(AskModelOnce):
         question: Question,
         *,
         conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = lambda _: (),
-    ) -> Asked:
+    ) -> CallOutcome:
         """Ask as ever.
 
         Raises:
@@ -197,15 +192,15 @@ class _AskRecorded(AskModelOnce):
         servers = _Servers(call, own)
         super().__init__(
             servers,
-            own.texts,
-            own.clock,
-            CallIds(call, own.ids),
-            CallSettings(first_chunk_timeout=NEVER),
-            MaskedAlready(),
-            RecordedBounds(call, servers),
-            ModelQueue(),  # of its own: who waited for whom stands in the recording
-            "",
-            Unbounded(),
+            texts=own.texts,
+            clock=own.clock,
+            ids=CallIds(call, own.ids),
+            settings=CallSettings(first_chunk_timeout=NEVER),
+            secrets=MaskedAlready(),
+            bounds=RecordedBounds(call, servers),
+            queue=ModelQueue(),  # of its own: who waited for whom stands in the recording
+            made_with="",
+            budgets=Unbounded(),
         )
         self._recorded = call.called
         self._recorded_texts = own.gate.recording.texts

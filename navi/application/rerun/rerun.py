@@ -10,7 +10,7 @@ from msgspec import Struct
 from navi.application.agent.model_calls.show_text import SLOT
 from navi.application.audit.export_sessions import texts_named
 from navi.application.commands.manage_sessions import Change
-from navi.application.rerun.gate import Gate, Wanted
+from navi.application.rerun.gate import Gate, WantedEvent
 from navi.application.rerun.node import Parts, RecordedNodes, RerunNode
 from navi.application.rerun.recorded_tools import FOLLOWS
 from navi.domain.reading.recording import RecordedCall, Recording
@@ -384,7 +384,7 @@ class Rerun:
 
     async def _difference(self) -> Difference:
         seq = self._gate.seq + 1
-        closest: tuple[tuple[int, int], int, Wanted] | None = None
+        closest: tuple[tuple[int, int], int, WantedEvent] | None = None
         for pending in self._gate.pending:
             wanted = pending.wanted()
             place = self._gate.first_difference(wanted)

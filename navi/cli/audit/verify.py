@@ -17,7 +17,7 @@ from navi.application.audit.restored import is_restored
 from navi.application.audit.verify_log import verify_log, verify_session
 from navi.bootstrap.store import attached_store
 from navi.bootstrap.verification import looking
-from navi.cli.audit.transfer import warn_of_stranger
+from navi.cli.audit.keys import warn_of_stranger
 from navi.cli.shared.command import (
     DOES_NOT_HOLD,
     HOLDS,

@@ -137,7 +137,7 @@ class Conversation:
         """What happens, without end.
 
         Raises:
-            Failed: there is no such session, or no connection for ``TIMEOUT`` seconds.
+            CommandFailed: there is no such session, or no connection for ``TIMEOUT`` seconds.
         """
         pause, lost_at = FIRST_PAUSE, time.monotonic()
         told = False

@@ -21,7 +21,7 @@ from navi.cli.chat.conversation import (
 )
 from navi.cli.chat.live_view import LiveView
 from navi.cli.chat.person import Person
-from navi.cli.chat.turn_progress import Asked, StatusLine, TurnProgress, question
+from navi.cli.chat.turn_progress import PersonText, StatusLine, TurnProgress, question
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.remote import RemoteNavi
 from navi.domain.vocabulary.events import (
@@ -89,7 +89,7 @@ class Dialogue:
         """Send a message and show events until its turn has ended.
 
         Raises:
-            Failed: navi does not take the message, or has gone.
+            CommandFailed: navi does not take the message, or has gone.
         """
         message_id = MessageId(self._ids.uuid())
         self.progress.wait()
@@ -109,10 +109,10 @@ class Dialogue:
                                 awaited = AwaitedTurn(envelope.seq)
                             else:
                                 others = True
-                                self._view.show(Asked(event.content))
+                                self._view.show(PersonText(event.content))
                         elif awaited is not None:
                             if others and _delivers(event, awaited.message_seq):
-                                self._view.show(Asked(content))
+                                self._view.show(PersonText(content))
                             if outcome := awaited.see(envelope):
                                 return outcome
                     case _:

@@ -4,7 +4,7 @@ import click
 
 from navi.bootstrap.log_ports import command_services
 from navi.bootstrap.store import attached_store
-from navi.cli.reading.reading import seq_type
+from navi.cli.reading.named_session import seq_type
 from navi.cli.shared.command import (
     HOLDS,
     data_dir_option,

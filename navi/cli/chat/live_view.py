@@ -13,10 +13,10 @@ from rich.text import Text
 
 from navi.cli.chat.turn_progress import (
     AgentText,
-    Asked,
+    ApprovalQuestion,
     Output,
+    PersonText,
     Preview,
-    Question,
     Shown,
     StatusLine,
     TurnProgress,
@@ -76,9 +76,9 @@ class LiveView:
         match shown:
             case AgentText(text=text):
                 self.console.print(Markdown(printable(text)))
-            case Asked(text=text):
+            case PersonText(text=text):
                 self.console.print(Text(f"> {printable(text)}", style="bold"))
-            case Question(text=text):
+            case ApprovalQuestion(text=text):
                 self.console.print(Text(f"? {printable(text)}", style="bold yellow"))
             case Preview(text=text):
                 self.console.print(_coloured(printable(text)))

@@ -14,7 +14,7 @@ from navi.http.api.approvals import DecisionBody
 
 # Reads a line, with a text that stands there already; raises EOFError or KeyboardInterrupt.
 ReadLine = Callable[[str, str], Awaitable[str]]
-Said = DecisionBody | Literal["later", "stop"]
+PersonsDecision = DecisionBody | Literal["later", "stop"]
 
 QUESTION = "[y]es, [n]o, yes for this [s]ession, [e]dit: "
 REASON = "reason, for the model (may be empty): "
@@ -34,7 +34,7 @@ class Person:
         self._read = read
         self._forget_typed = forget_typed
 
-    async def __call__(self, requested: ApprovalRequested) -> Said:
+    async def __call__(self, requested: ApprovalRequested) -> PersonsDecision:
         """The decision; ``later`` leaves it to another time or place, ``stop`` ends the turn."""
         self._forget_typed()
         try:

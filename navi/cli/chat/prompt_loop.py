@@ -142,7 +142,7 @@ async def run_slash_command(
     """Execute a slash command.
 
     Raises:
-        Failed: it cannot be done.
+        CommandFailed: it cannot be done.
     """
     command, _, argument = line.partition(" ")
     argument = argument.strip()
@@ -223,8 +223,8 @@ async def _list_profiles(navi: RemoteNavi, session: RemoteSession, console: Cons
 
 async def _recall(navi: RemoteNavi, session: RemoteSession, console: Console) -> None:
     """Show the last messages of the session."""
-    spoken = [m for m in await navi.messages(session.id) if m.role != "tool" and m.content.strip()]
-    for message in spoken[-RECALLED:]:
+    shown = [m for m in await navi.messages(session.id) if m.role != "tool" and m.content.strip()]
+    for message in shown[-RECALLED:]:
         if message.role == "user":
             console.print(Text(f"> {printable(message.content)}", style="bold"))
         else:

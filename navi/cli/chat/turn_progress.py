@@ -52,13 +52,13 @@ class AgentText(Struct, frozen=True):
     text: str
 
 
-class Asked(Struct, frozen=True):
+class PersonText(Struct, frozen=True):
     """A message of a person: of another client, or one's own after that."""
 
     text: str
 
 
-class Question(Struct, frozen=True):
+class ApprovalQuestion(Struct, frozen=True):
     """A tool call that a person is asked about, and why."""
 
     text: str
@@ -83,7 +83,7 @@ class StatusLine(Struct, frozen=True, kw_only=True):
     good: bool = True
 
 
-Shown = AgentText | Asked | Question | Preview | Output | StatusLine
+Shown = AgentText | PersonText | ApprovalQuestion | Preview | Output | StatusLine
 
 
 class TurnProgress:
@@ -270,7 +270,7 @@ def question(requested: ApprovalRequested, *, answered_here: bool) -> tuple[Show
     """
     reason, _, more = requested.reason.partition("\n")
     how = "" if answered_here else f"\n`navi approvals allow {requested.call_id}` lets it run"
-    shown: list[Shown] = [Question(f"{requested.name}: {reason}{how}")]
+    shown: list[Shown] = [ApprovalQuestion(f"{requested.name}: {reason}{how}")]
     if more:
         shown.append(Preview(more))
     return (*shown, Preview(requested.preview))

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from navi.application.reading.compare_moments import Comparison, Moment, compare_moments
 from navi.cli.reading.marked_lines import line_width, print_field_lines, print_line, print_versions
-from navi.cli.reading.reading import seq_type
+from navi.cli.reading.named_session import seq_type
 from navi.cli.reading.request_diff import diff_requests
 from navi.cli.shared.command import (
     HOLDS,

@@ -9,7 +9,7 @@ import msgspec
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.reading.render_call import RenderedCall, render_call
 from navi.bootstrap.store import attached_store
-from navi.cli.reading.reading import find_session
+from navi.cli.reading.named_session import find_session
 from navi.cli.shared.command import (
     DOES_NOT_HOLD,
     HOLDS,

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.cli.reading.marked_lines import line_width, print_line, print_versions
-from navi.cli.reading.reading import find_session
+from navi.cli.reading.named_session import find_session
 from navi.cli.reading.request import rendered_request
 from navi.cli.shared.command import HOLDS, print_json
 from navi.cli.shared.elsewhere import opened_history

@@ -5,7 +5,7 @@ from contextlib import aclosing, suppress
 import click
 from msgspec import Struct
 
-from navi.cli.reading.reading import find_session, seq_type
+from navi.cli.reading.named_session import find_session, seq_type
 from navi.cli.shared.command import (
     HOLDS,
     data_dir_option,

@@ -7,7 +7,7 @@ import click
 from navi.adapters.traces.chrome import chrome_trace
 from navi.adapters.traces.otlp_json import otlp_json, resource_of
 from navi.application.reading.trace_session import trace_session
-from navi.cli.reading.reading import find_session
+from navi.cli.reading.named_session import find_session
 from navi.cli.shared.command import (
     HOLDS,
     data_dir_option,

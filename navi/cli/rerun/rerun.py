@@ -13,7 +13,7 @@ from navi.application.rerun.try_mine import trial_lines
 from navi.bootstrap.rerun import rerun as run_again
 from navi.bootstrap.store import attached_store
 from navi.bootstrap.try_mine import try_session
-from navi.cli.reading.reading import seq_type
+from navi.cli.reading.named_session import seq_type
 from navi.cli.rerun.rerun_live import changed_of, rerun_live
 from navi.cli.rerun.rerun_save import Saved, files_of, save
 from navi.cli.shared.command import (

@@ -71,7 +71,7 @@ async def rerun_live(settings: Settings, session: str, changed: Changed, *, as_j
     """Answer a message once more, in this process, on the servers of a running navi or on its own.
 
     Raises:
-        Failed: the turn takes longer than it may.
+        CommandFailed: the turn takes longer than it may.
     """
     session_id = session_of(session)
     async with attached_servers(settings, nats=True) as servers:

@@ -12,7 +12,7 @@ from navi.adapters.signing import open_signer
 from navi.adapters.system import SystemClock
 from navi.application.audit.export_sessions import ExportSessions
 from navi.bootstrap.store import Store
-from navi.cli.audit.transfer import write
+from navi.cli.audit.export import write
 from navi.cli.shared.command import WrongUsage
 from navi.domain.vocabulary.ids import SessionId
 from navi.settings import Settings

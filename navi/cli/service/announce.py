@@ -1,4 +1,4 @@
-"""What is told of a node that takes work."""
+"""Announce a node that takes work: its addresses, its model, the link for its first user."""
 
 from navi import __version__
 from navi.adapters.postgres.examine import examine, name_of

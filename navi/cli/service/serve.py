@@ -179,7 +179,7 @@ async def _wait_for_postgres(database_url: str) -> None:
     """Wait for a Postgres that is starting up.
 
     Raises:
-        Failed: it does not answer, or will not have us.
+        CommandFailed: it does not answer, or will not have us.
     """
     started, told = time.monotonic(), False
     while True:
@@ -209,7 +209,7 @@ async def _check_nats(url: str) -> None:
     """Refuse a NATS that will never keep events; one that is away may come back, and is not waited for.
 
     Raises:
-        Failed: it has no JetStream.
+        CommandFailed: it has no JetStream.
     """
     try:
         found = await examine_nats(

@@ -10,7 +10,7 @@ from msgspec import Struct
 from navi import __version__
 from navi.adapters.embedded.nats_readers import Served, read_served
 from navi.adapters.embedded.run_record import ProcessRecord, RunRecord, read_run
-from navi.adapters.llm.servers import Known
+from navi.adapters.llm.servers import KnownCapacity
 from navi.bootstrap.servers import log_is_elsewhere
 from navi.cli.shared.command import (
     HOLDS,
@@ -152,7 +152,7 @@ async def _model(settings: Settings, record: RunRecord | None) -> Model:
         return found
     known = None
     if record.model_window is not None and record.model_slots is not None:
-        known = Known(
+        known = KnownCapacity(
             context_window=record.model_window,
             window_from="navi",
             slots=record.model_slots,

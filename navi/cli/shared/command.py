@@ -105,7 +105,7 @@ def run(
     """Run a command to its end and leave with its exit status.
 
     Raises:
-        Failed: something went wrong that a sentence can tell.
+        CommandFailed: something went wrong that a sentence can tell.
     """
     try:
         with asyncio.Runner(loop_factory=loop_factory) as runner:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from navi.adapters.llm import servers
 from navi.adapters.llm.detect import Detected, detect
-from navi.adapters.llm.servers import Known
+from navi.adapters.llm.servers import KnownCapacity
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.system import SystemClock
 from navi.application.reading.context_windows import ContextWindows
@@ -31,7 +31,7 @@ class Model(Struct, frozen=True, kw_only=True):
     backend: str
     name: str | None
     trouble: str | None = None
-    known: Known | None = None
+    known: KnownCapacity | None = None
 
     @property
     def words(self) -> str:

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
-from navi.application.reading.projection_standings import Building, Standing, standings_of
+from navi.application.reading.projection_standings import Building, ProjectionStanding, standings_of
 from navi.bootstrap.store import Store, attached_store
 from navi.cli.shared.command import (
     DOES_NOT_HOLD,
@@ -39,7 +39,7 @@ BAR_WIDTH = 24  # characters
 class Standings(Struct, frozen=True, kw_only=True):
     """All projections."""
 
-    projections: tuple[Standing, ...]
+    projections: tuple[ProjectionStanding, ...]
 
 
 @click.group()
@@ -67,7 +67,7 @@ async def _status(settings: Settings, *, as_json: bool) -> int:
     return DOES_NOT_HOLD if any(each.parked for each in found.projections) else HOLDS
 
 
-def _print(standings: Sequence[Standing]) -> None:
+def _print(standings: Sequence[ProjectionStanding]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for each in standings:
         name = f"{each.name} v{each.version}"

@@ -10,7 +10,7 @@ from navi.adapters.postgres.vacuum import vacuum
 from navi.adapters.system import SystemClock
 from navi.application.audit.prune_deltas import prune_deltas
 from navi.bootstrap.store import attached_store
-from navi.cli.reading.reading import find_session
+from navi.cli.reading.named_session import find_session
 from navi.cli.shared.command import (
     HOLDS,
     WrongUsage,

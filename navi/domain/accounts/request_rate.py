@@ -1,4 +1,4 @@
-"""How many requests one may make: a bucket of tokens that is filled a little at a time."""
+"""The rate limit of requests: a token bucket, filled a little at a time."""
 
 from msgspec import Struct
 

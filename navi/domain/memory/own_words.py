@@ -97,11 +97,11 @@ def _supports(
     ]
     if _denies(word.text for word in told) != any(_denies(clause) for clause in clauses):
         return False
-    spoken = [clause for sentence in sentences for clause in sentence.clauses]
-    if _says_who(told) and not any(words.IDENTITY.intersection(clause) for clause in spoken):
+    all_clauses = [clause for sentence in sentences for clause in sentence.clauses]
+    if _says_who(told) and not any(words.IDENTITY.intersection(clause) for clause in all_clauses):
         return False
     languages = _languages([*said, *(word.text for word in told)])
-    return not languages or any(_is_of_oneself(c, name) for c in spoken for name in languages)
+    return not languages or any(_is_of_oneself(c, name) for c in all_clauses for name in languages)
 
 
 def _is_of_oneself(clause: tuple[str, ...], language: str) -> bool:

@@ -1,4 +1,4 @@
-"""Find out that a model goes round in circles: it writes the same again and again until it is stopped.
+"""Detect a model that repeats itself: it writes the same again and again until it is stopped.
 
 Looked for are two shapes: text that is the same piece over and over, to the character; and lines of which
 there are hardly any different ones, however they are numbered. People ask for repetition too (a song, a

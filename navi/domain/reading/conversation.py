@@ -97,7 +97,7 @@ class AnswerText(Struct, frozen=True, kw_only=True):
 # --- which session it goes on from --------------------------------------------------------------
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class KnownConversation(Struct, frozen=True, kw_only=True):
     """What one session knows of conversations.
 
     Attributes:
@@ -131,7 +131,7 @@ class Continuation(Struct, frozen=True, kw_only=True):
 
 
 def continuation(
-    marks: Sequence[Mark], history: Sequence[Said], sessions: Sequence[Known]
+    marks: Sequence[Mark], history: Sequence[Said], sessions: Sequence[KnownConversation]
 ) -> Continuation | None:
     """Where a conversation goes on; None where no session knows anything of it.
 
@@ -147,7 +147,7 @@ def continuation(
 
 
 def _in_session(
-    marks: Sequence[Mark], history: Sequence[Said], session: Known
+    marks: Sequence[Mark], history: Sequence[Said], session: KnownConversation
 ) -> Continuation | None:
     known = max((n for n, mark in enumerate(marks) if mark in session.places), default=None)
     if known is None:
@@ -161,7 +161,7 @@ def _in_session(
     return Continuation(session_id=session.session_id, known=known, fork_at=fork_at)
 
 
-def _has_seen_a_part(mark: Mark, last: Said, session: Known) -> bool:
+def _has_seen_a_part(mark: Mark, last: Said, session: KnownConversation) -> bool:
     if not session.unsettled or last.role != "assistant" or mark != session.asked_mark:
         return False
     whole = plain_words(Said(role="assistant", content=session.answer))

@@ -8,7 +8,7 @@ from typing import get_args
 
 from litestar import Response, get
 
-from navi.application.reading.usage import Wanted, usage_report
+from navi.application.reading.usage import UsageQuery, usage_report
 from navi.domain.spending.usage import By, UsageReport
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.ids import Owner
@@ -69,7 +69,7 @@ def wanted_days(
     first: str | None,
     last: str | None,
     names: tuple[str, str] = ("from", "to"),
-) -> Wanted:
+) -> UsageQuery:
     """The usage that is asked for.
 
     Args:
@@ -81,7 +81,7 @@ def wanted_days(
     begin, end = _day(names[0], first), _day(names[1], last)
     if begin is not None and end is not None and begin > end:
         raise BadInput(names[0], "is behind the last day")
-    return Wanted(owner=owner, first=begin, last=end)
+    return UsageQuery(owner=owner, first=begin, last=end)
 
 
 def _day(name: str, text: str | None) -> date | None:

@@ -1,4 +1,4 @@
-"""What each user asks of this process: requests a minute, and sockets open at once.
+"""Limit what each user asks of this process: requests a minute, and sockets open at once.
 
 Counted by each node for itself: a user of N nodes may ask N times as much. To count together would cost every
 request a way to a server that all share.

@@ -1,4 +1,4 @@
-"""Packs JSON answers for clients that unpack it: most of what a page loads is text that says much the same."""
+"""Compress JSON answers (brotli, gzip): most of what a page loads is text that says much the same."""
 
 import asyncio
 import re

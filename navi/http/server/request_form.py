@@ -1,4 +1,4 @@
-"""Brings every form in which HTTP lets a request be written into the one that the routes know.
+"""Normalise requests: every form in which HTTP lets one be written becomes the one that the routes know.
 
 ``HEAD`` is a ``GET`` whose body is not sent (RFC 9110, 9.3.2), an absolute target names its own host
 (RFC 9112, 3.2.2), and a request of two lengths is refused before anybody takes one of them for the

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from navi.adapters.llm import openai
+from navi.adapters.llm.openai_request import FORMS, render
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.sandbox.proof import ProvenSandbox
 from navi.adapters.tools.code_exec import CodeExecTool
@@ -39,7 +39,7 @@ async def test_hello_costs_few_tokens(small_model: Path, tmp_path: Path) -> None
         ),
         tools=offered_tools(tools, profile),
     )
-    sent = msgspec.json.decode(openai.render(request, openai.FORMS["openai/2"]))
+    sent = msgspec.json.decode(render(request, FORMS["openai/2"]))
     words = [message["content"] for message in sent["messages"]]
     schemas = [msgspec.json.encode(tool).decode() for tool in sent["tools"]]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navi.adapters.llm import lines, ollama, openai
+from navi.adapters.llm import lines, ollama, openai_reply
 from navi.adapters.llm.lines import EventSplitter, LineSplitter
 from navi.domain.vocabulary.errors import ModelFailure
 from navi.ports.language_model import ModelChunk
@@ -108,7 +108,7 @@ async def _ollama(data: Sequence[bytes]) -> list[ModelChunk | str]:
 
 
 async def _openai(data: Sequence[bytes]) -> list[ModelChunk | str]:
-    return await _outcome(openai.read_stream(_sent(data), openai.OpenAIReply()))
+    return await _outcome(openai_reply.read_stream(_sent(data), openai_reply.OpenAIReply()))
 
 
 async def _outcome(chunks: AsyncGenerator[ModelChunk, None]) -> list[ModelChunk | str]:

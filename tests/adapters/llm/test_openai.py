@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from navi.adapters.llm.openai import Form, OpenAI, render
+from navi.adapters.llm.openai import OpenAI
+from navi.adapters.llm.openai_request import Form, render
 from navi.domain.context.prompt import ModelOptions, ModelRequest, PromptMessage
 from navi.domain.vocabulary.events import ToolCall, Usage
 from navi.domain.vocabulary.ids import CallId
@@ -263,7 +264,7 @@ async def test_no_end_mark_is_a_broken_protocol(server: ModelServer, openai: Ope
 async def test_a_server_that_goes_silent_after_the_reason_has_ended(
     server: ModelServer, openai: OpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("navi.adapters.llm.openai.TAIL_SECONDS", 0.05)
+    monkeypatch.setattr("navi.adapters.llm.openai_reply.TAIL_SECONDS", 0.05)
     reason = Raw(b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n')
     server.answer(Say("hi"), reason, Stall(asyncio.Event()))
 

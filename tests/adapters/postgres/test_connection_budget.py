@@ -6,7 +6,7 @@ import pytest
 from navi.adapters.postgres.connection_budget import (
     FULL,
     LEAST,
-    Budget,
+    ConnectionBudget,
     allowed_connections,
     pool_size_alone,
 )
@@ -14,7 +14,7 @@ from navi.domain.vocabulary.errors import BadInput
 
 
 def test_pools_are_as_large_as_fits_with_one_node_more_while_one_is_replaced() -> None:
-    budget = Budget(nodes=4, partitions=1)
+    budget = ConnectionBudget(nodes=4, partitions=1)
 
     assert budget.needed(FULL) == 5 * (3 * FULL + 1 + 10) + 10
     assert budget.pool_size(budget.needed(FULL)) == FULL
@@ -23,7 +23,7 @@ def test_pools_are_as_large_as_fits_with_one_node_more_while_one_is_replaced() -
 
 
 def test_where_they_do_not_fit_it_is_told_how_many_are_missing() -> None:
-    budget = Budget(nodes=16, partitions=1)
+    budget = ConnectionBudget(nodes=16, partitions=1)
 
     with pytest.raises(BadInput) as refusal:
         budget.pool_size(97)

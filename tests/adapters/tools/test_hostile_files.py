@@ -18,11 +18,11 @@ from tests.support.sandboxed import run_code
 from tests.support.tool_context import context_in
 
 MANY = 25_000  # more than are looked at
-PATIENCE = 60.0  # seconds for what takes one: not how fast it is, but that it ends
+LONGEST_SECONDS = 60.0  # seconds for what takes one: not how fast it is, but that it ends
 
 
 async def call(workspace: Path, **arguments: Any) -> ToolResult:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(LONGEST_SECONDS):
         return await FilesystemTool().run(arguments, context_in(workspace))
 
 
@@ -76,7 +76,7 @@ async def test_a_search_says_that_it_has_not_looked_at_all(crowded: Path) -> Non
 
 
 async def test_code_runs_on_among_them(crowded: Path) -> None:
-    ran = await run_code(crowded, "ls -U | grep -c ^f", seconds=PATIENCE)
+    ran = await run_code(crowded, "ls -U | grep -c ^f", seconds=LONGEST_SECONDS)
 
     assert (ran.ended.status, ran.text) == (0, f"{MANY}\n")
 
@@ -138,7 +138,7 @@ async def test_a_sparse_terabyte_is_read_in_part_and_not_copied(tmp_path: Path) 
     read = await call(origin, action="read", path="sparse")
     found = await call(origin, action="search", query="tea")
     appended = await call(origin, action="append", path="sparse", content="x")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(LONGEST_SECONDS):
         left_out = await asyncio.to_thread(copy_workspace, origin, to)
 
     assert read.output.startswith("sparse is not a text file: 1,099,511,627,776 bytes")

@@ -10,7 +10,7 @@ from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.reading import usage as reading
-from navi.application.reading.usage import Wanted, spent_on, usage_report
+from navi.application.reading.usage import UsageQuery, spent_on, usage_report
 from navi.domain.spending.usage import By
 from navi.domain.vocabulary.events import (
     AgentEvent,
@@ -73,7 +73,7 @@ class Scene:
         """Tokens by key."""
         owner = wanted.pop("owner", LOCAL_OWNER)
         found = await usage_report(
-            self.log, self.read_models, (), Wanted(owner=owner, **wanted), by=by
+            self.log, self.read_models, (), UsageQuery(owner=owner, **wanted), by=by
         )
         return {row.key: row.prompt_tokens for row in found.rows}
 

@@ -1,7 +1,7 @@
 """Transports of the MCP SDK, bounded: whatever a server sends costs little memory and time.
 
 The SDK's own reading of a program's output keeps any line whole, however long it is; here a longer one
-ends the connection. Both transports read at a pace: a server that floods us stands still meanwhile.
+ends the connection. Both transports read at a limited rate: a server that floods us stands still meanwhile.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from navi.adapters.tools.mcp.config import HttpServer, StdioServer
-from navi.adapters.tools.mcp.pace import Pace
+from navi.adapters.tools.mcp.rate_limit import RateLimit
 from navi.adapters.tools.worker_process import how_ended
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
@@ -38,7 +38,7 @@ Sift = Callable[[Message], Message]  # what a message is taken for
 
 
 class Loss:
-    """Why a server is there no more; said once.
+    """Why the connection to a server was lost; the first reason that is reported counts.
 
     Attributes:
         last_words: the end of what its program said on standard error.
@@ -46,44 +46,44 @@ class Loss:
     """
 
     def __init__(self) -> None:
-        self._said = asyncio.Event()
+        self._reported = asyncio.Event()
         self.reason = "the connection ended"
         self.last_words = ""
         self.refusal = ""
 
-    def say(self, reason: str, *, last_words: str = "") -> None:
-        """Say why; only the first reason counts."""
-        if not self._said.is_set():
+    def report(self, reason: str, *, last_words: str = "") -> None:
+        """Report why."""
+        if not self._reported.is_set():
             self.reason = reason
             self.last_words = last_words
-            self._said.set()
+            self._reported.set()
 
     @property
-    def is_said(self) -> bool:
-        """Whether the server is there no more."""
-        return self._said.is_set()
+    def is_reported(self) -> bool:
+        """Whether the connection was lost."""
+        return self._reported.is_set()
 
-    async def said(self) -> None:
-        """Wait until it is said."""
-        await self._said.wait()
+    async def reported(self) -> None:
+        """Wait until it is lost."""
+        await self._reported.wait()
 
 
-class PacedStream:
-    """A stream of messages that is read at a pace; a flood that does not end is the end of it."""
+class RateLimitedStream:
+    """A stream of messages that is read at a limited rate; a flood that does not end is the end of it."""
 
     def __init__(self, stream: Any, loss: Loss, sift: Sift) -> None:
         self._stream = stream
         self._sift = sift
         self._loss = loss
-        self._pace = Pace(MESSAGES_A_SECOND)
-        self._held_up = 0  # messages in a row that came faster than the pace
+        self._rate = RateLimit(MESSAGES_A_SECOND)
+        self._held_up = 0  # messages in a row that came faster than that
 
     async def receive(self) -> Message:
         """The next message."""
         message: Message = await self._stream.receive()
-        self._held_up = self._held_up + 1 if await self._pace.take() else 0
+        self._held_up = self._held_up + 1 if await self._rate.take() else 0
         if self._held_up > FLOOD_MESSAGES:
-            self._loss.say("it sent messages without end")
+            self._loss.report("it sent messages without end")
         return self._sift(message)
 
     async def aclose(self) -> None:
@@ -138,9 +138,9 @@ async def program(server: StdioServer, loss: Loss, sift: Sift) -> AsyncGenerator
             if await _read(process, to_session):
                 how = await _how_it_ended(process)
                 await asyncio.wait({listening}, timeout=EXIT_SECONDS)
-                loss.say(how, last_words=b"".join(last_words).decode(errors="replace").strip())
+                loss.report(how, last_words=b"".join(last_words).decode(errors="replace").strip())
             else:
-                loss.say(f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes")
+                loss.report(f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes")
 
     tasks = (
         listening,
@@ -148,7 +148,7 @@ async def program(server: StdioServer, loss: Loss, sift: Sift) -> AsyncGenerator
         asyncio.create_task(_write(process, from_session)),
     )
     try:
-        yield PacedStream(from_server, loss, sift), to_server
+        yield RateLimitedStream(from_server, loss, sift), to_server
     finally:
         process.stdin.close() if process.stdin is not None else None
         with suppress(TimeoutError):
@@ -166,10 +166,10 @@ async def _read(
 ) -> bool:
     """Read what it says to its end; False where a message is too long to be read."""
     assert process.stdout is not None  # noqa: S101 - asked for above
-    pace = Pace(BYTES_A_SECOND)
+    rate = RateLimit(BYTES_A_SECOND)
     try:
         while line := await process.stdout.readline():
-            await pace.take(len(line))
+            await rate.take(len(line))
             if line.strip():
                 await to_session.send(_message(line))
     except ValueError:  # what asyncio makes of a line that is longer than the limit
@@ -207,9 +207,9 @@ async def _write(
 async def _listen(process: asyncio.subprocess.Process, last_words: "deque[bytes]") -> None:
     """Keep the end of what it says on standard error, so that it is never stuck with it."""
     assert process.stderr is not None  # noqa: S101 - asked for above
-    pace = Pace(BYTES_A_SECOND)
+    rate = RateLimit(BYTES_A_SECOND)
     while piece := await process.stderr.read(LAST_WORDS):
-        await pace.take(len(piece))
+        await rate.take(len(piece))
         last_words.extend(bytes((byte,)) for byte in piece)
 
 
@@ -227,7 +227,7 @@ async def over_http(server: HttpServer, loss: Loss, sift: Sift) -> AsyncGenerato
             server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
         ) as (from_server, to_server),
     ):
-        yield PacedStream(from_server, loss, sift), to_server
+        yield RateLimitedStream(from_server, loss, sift), to_server
 
 
 class _BoundedTransport(httpx2.AsyncBaseTransport):
@@ -236,13 +236,13 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, loss: Loss) -> None:
         self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
         self._loss = loss
-        self._pace = Pace(BYTES_A_SECOND)
+        self._rate = RateLimit(BYTES_A_SECOND)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await self._inner.handle_async_request(request)
         except httpx2.TransportError as error:
-            self._loss.say(f"it cannot be reached: {error or type(error).__name__}")
+            self._loss.report(f"it cannot be reached: {error or type(error).__name__}")
             raise
         if response.status_code >= 400:
             self._loss.refusal = f"HTTP {response.status_code}"
@@ -256,7 +256,7 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(BAD_GATEWAY, request=request)
         events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         response.stream = _BoundedBody(
-            stream, self._pace, limit=None if events else MAX_MESSAGE_BYTES
+            stream, self._rate, limit=None if events else MAX_MESSAGE_BYTES
         )
         return response
 
@@ -265,11 +265,11 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class _BoundedBody(httpx2.AsyncByteStream):
-    """A body at a pace and, where it is one message, of a bounded length."""
+    """A body at a limited rate and, where it is one message, of a bounded length."""
 
-    def __init__(self, body: httpx2.AsyncByteStream, pace: Pace, *, limit: int | None) -> None:
+    def __init__(self, body: httpx2.AsyncByteStream, rate: RateLimit, *, limit: int | None) -> None:
         self._body = body
-        self._pace = pace
+        self._rate = rate
         self._limit = limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -278,7 +278,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
             length += len(piece)
             if self._limit is not None and length > self._limit:
                 raise httpx2.StreamError(f"a message of more than {self._limit:,} bytes")
-            await self._pace.take(len(piece))
+            await self._rate.take(len(piece))
             yield piece
 
     async def aclose(self) -> None:

@@ -130,7 +130,7 @@ class _Connection:
             async with client:
                 await self._list(client)
                 obeying = self._begin(self._obey(client))
-                lost = self._begin(self._loss.said())
+                lost = self._begin(self._loss.reported())
                 self._begin(self._follow_changes(client))
                 self._begin(self._listen(client))
                 await asyncio.wait({obeying, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -140,7 +140,7 @@ class _Connection:
                 await asyncio.gather(*self._calls.values(), return_exceptions=True)
                 await self._say_lost()
         except Exception as error:  # noqa: BLE001 - a border: a transport may fail in any way
-            self._loss.say(self._in_words(error))
+            self._loss.report(self._in_words(error))
         finally:
             for task in (*self._tasks, *self._calls.values()):
                 task.cancel()
@@ -245,7 +245,7 @@ class _Connection:
 
     async def _call(self, client: Client, call: CallTool) -> None:
         outcome, output = await self._answer(client, call)
-        if self._loss.is_said:
+        if self._loss.is_reported:
             return  # why, is said once, and ends all calls
         bounded = await asyncio.to_thread(
             bound_and_keep,
@@ -278,7 +278,7 @@ class _Connection:
             )
         except MCPError as error:
             if "Session terminated" in error.message:
-                self._loss.say("it has ended the session")
+                self._loss.report("it has ended the session")
             return "error", self._in_words(error)
         except Exception as error:  # noqa: BLE001 - a border: answers may be anything
             return "error", self._in_words(error)

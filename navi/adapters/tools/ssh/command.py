@@ -22,7 +22,7 @@ from navi.ports.tools import StopSignal
 
 MOST_BEFORE = 64 * 1024  # bytes that the start files of a shell may print
 # Tenths of a second that a program has to end by itself; a stop is answered within a second.
-PATIENCE = {"time": 10, "stop": 2}
+GRACE = {"time": 10, "stop": 2}
 MOST_SAID = 500  # characters of what a host says instead of running a command
 
 log = structlog.get_logger()
@@ -101,7 +101,7 @@ class RemoteCommand:
                 if self._open.shell.ended:
                     self._connections.give_back(self._open)
                 else:  # it goes on there, and nobody waits for it any more
-                    self._connections.keep(self._end(self._open, patience=PATIENCE["stop"]))
+                    self._connections.keep(self._end(self._open, grace=GRACE["stop"]))
 
     async def _read(self, take: Take) -> RemoteEnd:
         self._open = await self._connections.shell(self._session_id, self._host)
@@ -136,22 +136,22 @@ class RemoteCommand:
         if self._open is None or self._open.shell.ended:
             return True
         open_, self._open = self._open, None
-        ending = self._connections.keep(self._end(open_, patience=PATIENCE[by]))
+        ending = self._connections.keep(self._end(open_, grace=GRACE[by]))
         delays = self._connections.delays
         await asyncio.wait({ending}, timeout=delays.stopped if by == "stop" else delays.ending)
         return ending.done() and not ending.cancelled() and ending.result()
 
-    async def _end(self, open_: OpenShell, *, patience: int) -> bool:
+    async def _end(self, open_: OpenShell, *, grace: int) -> bool:
         """End the command and all that it has started; whether nothing of it is left."""
         ssh, gone = open_.connection.ssh, False
         try:
             async with asyncio.timeout(self._connections.delays.ending):
                 with suppress(*BROKEN):
-                    gone = ssh is not None and await self._ended_over(ssh, patience)
+                    gone = ssh is not None and await self._ended_over(ssh, grace)
                 if not gone:  # no channel is left, or the connection is lost
                     ssh = await connect(self._host, seconds=self._connections.delays.connect)
                     async with ssh:
-                        gone = await self._ended_over(ssh, patience)
+                        gone = await self._ended_over(ssh, grace)
         except (SshFault, *BROKEN) as error:  # or it took too long
             log.warning("ssh_command_not_ended", host=self._host.name, error=type(error).__name__)
         finally:
@@ -159,11 +159,11 @@ class RemoteCommand:
             self._connections.give_back(open_)
         return gone
 
-    async def _ended_over(self, ssh: asyncssh.SSHClientConnection, patience: int) -> bool:
+    async def _ended_over(self, ssh: asyncssh.SSHClientConnection, grace: int) -> bool:
         shell = await RemoteShell.open(ssh)
         said = bytearray()
         try:
-            shell.run(ending(mark=self._mark, group=self._group, patience=patience))
+            shell.run(ending(mark=self._mark, group=self._group, grace=grace))
             async for piece in shell.pieces():
                 said += piece
                 del said[:-MOST_BEFORE]

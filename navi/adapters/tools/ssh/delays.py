@@ -1,4 +1,4 @@
-"""How long the tool ``ssh`` waits."""
+"""The time-outs of the tool ``ssh``."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""What keeps a command from being run on a host."""
+"""The error that keeps a command from being run on a host."""
 
 from navi.domain.vocabulary.errors import NaviError
 

@@ -39,7 +39,7 @@ while [ $round -lt 30 ]; do
   found=$(left)
   if [ -n "$found" ]; then
     [ -z "$told" ] && kill -s TERM $found
-    [ $round -ge {patience} ] && kill -s KILL $found
+    [ $round -ge {grace} ] && kill -s KILL $found
     told=yes
   elif [ $group != none ] || [ $round -ge 20 ]; then
     echo "$mark gone"
@@ -61,11 +61,11 @@ def starting(command: str, *, mark: str) -> str:
     return _START.format(mark=mark, command=quote(command))
 
 
-def ending(*, mark: str, group: int | None, patience: int) -> str:
+def ending(*, mark: str, group: int | None, grace: int) -> str:
     """The script that ends a command; it says ``<mark> gone`` once nothing of it is left.
 
     Args:
         group: what the other script has said; None where it has said nothing.
-        patience: tenths of a second that a program has to end by itself.
+        grace: tenths of a second that a program has to end by itself.
     """
-    return _END.format(mark=mark, group=group or "none", patience=patience)
+    return _END.format(mark=mark, group=group or "none", grace=grace)

@@ -1,4 +1,4 @@
-"""Show what comes from the web as what it is: material, between two lines that it cannot write."""
+"""Fence what comes from the web as material, between two lines that it cannot write."""
 
 import secrets
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.adapters.tools.program import clean_environment, command_of
-from navi.adapters.tools.web.wire import Failed, Page, Request, Results
+from navi.adapters.tools.web.wire import Page, Request, RequestFailed, Results
 from navi.ports.tools import StopSignal
 
 A = TypeVar("A", Page, Results)
@@ -38,9 +38,11 @@ class WebProcesses:
         }
         self._places = asyncio.Semaphore(MAX_PROCESSES)
 
-    async def ask(self, request: Request, stop: StopSignal, *, answer: type[A]) -> A | Failed:
+    async def ask(
+        self, request: Request, stop: StopSignal, *, answer: type[A]
+    ) -> A | RequestFailed:
         """The answer, of the kind that the request has; ends at once when ``stop`` is set."""
-        kinds = answer | Failed
+        kinds = answer | RequestFailed
         asked = asyncio.ensure_future(self._ask(request))
         stopped = asyncio.ensure_future(stop.wait())
         try:
@@ -51,17 +53,17 @@ class WebProcesses:
                 output = asked.result()
                 return (
                     output
-                    if isinstance(output, Failed)
+                    if isinstance(output, RequestFailed)
                     else msgspec.json.decode(output, type=kinds)
                 )
             why = "Stopped before it was there." if stop.is_set() else "It took too long."
-            return Failed(outcome="error", why=why)
+            return RequestFailed(outcome="error", why=why)
         finally:
             asked.cancel()
             stopped.cancel()
             await asyncio.wait({asked, stopped})
 
-    async def _ask(self, request: Request) -> bytes | Failed:
+    async def _ask(self, request: Request) -> bytes | RequestFailed:
         async with self._places:
             process = await asyncio.create_subprocess_exec(
                 *command_of("navi.adapters.tools.web.worker"),
@@ -79,7 +81,9 @@ class WebProcesses:
         if process.returncode != 0:
             code = process.returncode or 0
             why = _ENDED_BY.get(signal.Signals(-code)) if code < 0 else None
-            return Failed(outcome="error", why=why or f"its process ended with status {code}")
+            return RequestFailed(
+                outcome="error", why=why or f"its process ended with status {code}"
+            )
         return output
 
 

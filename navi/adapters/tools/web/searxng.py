@@ -9,7 +9,7 @@ from msgspec import Struct
 from navi.adapters.tools.web.fetch import Connect, NotFetched, TooManyRedirects, fetch, phrase_of
 from navi.adapters.tools.web.network import CheckedNetwork, Deadline
 from navi.adapters.tools.web.url import PORTS
-from navi.adapters.tools.web.wire import Answer, Failed, Results, Search
+from navi.adapters.tools.web.wire import Answer, RequestFailed, Results, Search
 from navi.domain.tools.tool_output import clean_text
 from navi.domain.tools.web_addresses import Allowed, Refused
 from navi.domain.vocabulary.events import Json
@@ -81,8 +81,8 @@ def request_of(search: Search) -> tuple[str, tuple[tuple[str, str], ...]]:
     return url, headers
 
 
-def _failed(why: str) -> Failed:
-    return Failed(outcome="error", why=f"The SearXNG of SEARXNG_URL: {why}")
+def _failed(why: str) -> RequestFailed:
+    return RequestFailed(outcome="error", why=f"The SearXNG of SEARXNG_URL: {why}")
 
 
 def _shown(answer: _Answer) -> str:

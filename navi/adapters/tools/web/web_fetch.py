@@ -12,7 +12,7 @@ from navi.adapters.tools.web.fetch import phrase_of
 from navi.adapters.tools.web.material import fenced
 from navi.adapters.tools.web.preview import fetch_preview
 from navi.adapters.tools.web.process import WebProcesses
-from navi.adapters.tools.web.wire import Failed, FetchPage, Page
+from navi.adapters.tools.web.wire import FetchPage, Page, RequestFailed
 from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolResult
 
@@ -51,7 +51,7 @@ class WebFetchTool(TypedTool[WebFetchArguments]):
         """Get the page."""
         request = FetchPage(url=arguments.url, start=arguments.start or 0, allowed=self._allowed)
         match await self._processes.ask(request, context.stop, answer=Page):
-            case Failed() as failed:
+            case RequestFailed() as failed:
                 return ToolResult(outcome=failed.outcome, output=failed.why)
             case Page() as page:
                 outcome = "ok" if page.status < FIRST_ERROR else "error"

@@ -11,7 +11,7 @@ from navi.adapters.tools.web.material import fenced
 from navi.adapters.tools.web.preview import search_preview
 from navi.adapters.tools.web.process import WebProcesses
 from navi.adapters.tools.web.searxng import request_of
-from navi.adapters.tools.web.wire import Failed, Results, Search
+from navi.adapters.tools.web.wire import RequestFailed, Results, Search
 from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolResult
 
@@ -46,7 +46,7 @@ class WebSearchTool(TypedTool[WebSearchArguments]):
         """Search."""
         request = Search(server=self._server, query=arguments.query)
         match await self._processes.ask(request, context.stop, answer=Results):
-            case Failed() as failed:
+            case RequestFailed() as failed:
                 return ToolResult(outcome=failed.outcome, output=failed.why)
             case Results() as results:
                 return ToolResult(outcome="ok", output=fenced(results.text))

@@ -44,7 +44,7 @@ class Results(Struct, frozen=True, kw_only=True, tag=True):
     text: str
 
 
-class Failed(Struct, frozen=True, kw_only=True, tag=True):
+class RequestFailed(Struct, frozen=True, kw_only=True, tag=True):
     """There is nothing, and why."""
 
     outcome: Literal["denied", "error"]
@@ -52,4 +52,4 @@ class Failed(Struct, frozen=True, kw_only=True, tag=True):
 
 
 Request = FetchPage | Search
-Answer = Page | Results | Failed
+Answer = Page | Results | RequestFailed

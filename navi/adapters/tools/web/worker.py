@@ -17,7 +17,7 @@ from navi.adapters.tools.web.fetch import SECONDS, NotFetched, fetch
 from navi.adapters.tools.web.network import CheckedNetwork, Deadline
 from navi.adapters.tools.web.searxng import found, server_network
 from navi.adapters.tools.web.to_text import NotReadable, to_text
-from navi.adapters.tools.web.wire import Answer, Failed, FetchPage, Page, Request, Search
+from navi.adapters.tools.web.wire import Answer, FetchPage, Page, Request, RequestFailed, Search
 from navi.domain.tools.tool_output import clean_text
 from navi.domain.tools.web_addresses import Refused, parse_allowed
 
@@ -53,18 +53,20 @@ def page_at(request: FetchPage, connect: Connect) -> Answer:
     try:
         fetched = fetch(request.url, connect=connect)
     except Refused as refused:
-        return Failed(outcome="denied", why=str(refused))
+        return RequestFailed(outcome="denied", why=str(refused))
     except NotFetched as error:
-        return Failed(outcome="error", why=str(error))
+        return RequestFailed(outcome="error", why=str(error))
     _alarm(READ_AT_MOST, processor=READ_SECONDS)
     try:
         text = to_text(fetched.body, fetched.content_type, fetched.url)
     except NotReadable as error:
         if fetched.status >= 400:
             return _part(fetched.url, fetched.status, "nothing", "", 0, str(error))
-        return Failed(outcome="error", why=f"{fetched.url[:300]}: {error}")
+        return RequestFailed(outcome="error", why=f"{fetched.url[:300]}: {error}")
     except MemoryError:
-        return Failed(outcome="error", why=f"{fetched.url[:300]}: it takes too much memory to read")
+        return RequestFailed(
+            outcome="error", why=f"{fetched.url[:300]}: it takes too much memory to read"
+        )
     return _part(
         fetched.url, fetched.status, text.kind, clean_text(text.text), request.start, text.remark
     )
@@ -72,7 +74,7 @@ def page_at(request: FetchPage, connect: Connect) -> Answer:
 
 def _part(url: str, status: int, kind: str, text: str, start: int, remark: str) -> Answer:
     if start > 0 and start >= len(text):
-        return Failed(
+        return RequestFailed(
             outcome="error", why=f"start is {start:,}, and the text has {len(text):,} characters"
         )
     return Page(

@@ -7,8 +7,8 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.application.agent.model_calls.ask_model import NoModel
 from navi.application.agent.model_calls.model_queue import GaveWay
+from navi.application.agent.model_calls.question import NoModel
 from navi.application.session.record import Record, Records
 from navi.domain.session.session import FollowUp
 from navi.domain.vocabulary.errors import ModelFailure, NaviError, OutOfBudget, Unavailable

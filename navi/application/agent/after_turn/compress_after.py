@@ -5,7 +5,7 @@ import asyncio
 from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.agent.compose_request import compose_request
 from navi.application.agent.compress import CompressContext
-from navi.application.agent.model_calls.ask_model import Question
+from navi.application.agent.model_calls.question import Question
 from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.session.record import Record
 from navi.domain.vocabulary.ids import NodeId

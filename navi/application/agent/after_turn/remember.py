@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from navi.application.agent.actor_profile import ServedProfiles, profile_of
 from navi.application.agent.compose_request import compose_request
-from navi.application.agent.model_calls.ask_model import AskModelOnce, ask_until_answered
+from navi.application.agent.model_calls.ask_model import AskModelOnce
+from navi.application.agent.model_calls.ask_until_answered import ask_until_answered
 from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.session.record import Record
 from navi.domain.context.messages import Message

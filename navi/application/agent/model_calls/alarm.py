@@ -1,4 +1,4 @@
-"""Wait for a ring or a moment: one timer that is moved, in place of a task and a time-out a wait."""
+"""Wait for a wake-up or a deadline: one timer that is moved, in place of a task and a time-out a wait."""
 
 import asyncio
 

@@ -1,11 +1,10 @@
-"""Make one model call: log it, stream the reply, log how it ended; retry after failures."""
+"""Make one model call: log it, stream the reply, log how it ended."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from typing import assert_never
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -22,6 +21,15 @@ from navi.application.agent.model_calls.model_call import (
     SessionRecorder,
 )
 from navi.application.agent.model_calls.model_queue import GaveWay, ModelQueue, Slot
+from navi.application.agent.model_calls.question import (
+    CallFailed,
+    CallOutcome,
+    Interrupted,
+    NoModel,
+    NotSent,
+    Question,
+    Replied,
+)
 from navi.application.session.retry import with_retry
 from navi.domain.agent.profile import ServedProfile
 from navi.domain.context.prompt import (
@@ -29,7 +37,6 @@ from navi.domain.context.prompt import (
     ModelRequest,
     PromptMessage,
     PromptPicture,
-    ToolSchema,
     pictures_in,
     system_of,
     with_pictures,
@@ -38,9 +45,7 @@ from navi.domain.context.window import Fitted, Window
 from navi.domain.log.secrets import Secrets
 from navi.domain.model_calls import prefill
 from navi.domain.model_calls.model_choice import Candidate, Failure, failure_of
-from navi.domain.session.commands import PartialReply
 from navi.domain.session.turn import Attempt
-from navi.domain.spending.call_tokens import estimate
 from navi.domain.vocabulary.errors import ModelFailure, OutOfBudget
 from navi.domain.vocabulary.events import (
     BudgetReached,
@@ -48,7 +53,6 @@ from navi.domain.vocabulary.events import (
     ModelCallFailed,
     ModelReplied,
     ModelWaiting,
-    Purpose,
 )
 from navi.domain.vocabulary.ids import CallId
 from navi.failpoints import failpoint
@@ -58,80 +62,14 @@ from navi.ports.model_servers import ModelServers, Target
 from navi.ports.text_store import TextStore
 
 
-class Question(Struct, frozen=True, kw_only=True):
-    """A model request before a server is chosen: messages, tools, purpose.
-
-    Attributes:
-        iteration: the actor's, counted from 1; 0 for calls that are no iteration.
-        attempts: what failed so far for this very question.
-        models: names in order of preference; empty for the default model.
-        messages: the system message, where there is one, and the context.
-        made_by: the profile that the question is made by.
-        tail: what stands behind the context, for this call only; kept by content.
-        think: whether a model that can think should.
-        context_seq: up to where the log was folded into ``messages``.
-        max_tokens: the most that the answer may have; None for all the room there is.
-        enough: whether a text has what the call is made for; the rest is not waited for.
-        results: the keys of tool results in the context, by their calls: they may be shortened.
-        context_messages: how many of the context's messages these are; None for all of them.
-    """
-
-    purpose: Purpose
-    iteration: int
-    attempts: tuple[Attempt, ...]
-    models: tuple[str, ...]
-    messages: tuple[PromptMessage, ...]
-    tools: tuple[ToolSchema, ...]
-    temperature: float | None
-    num_ctx: int | None
-    think: bool
-    context_seq: int
-    made_by: ServedProfile
-    tail: tuple[PromptMessage, ...] = ()
-    max_tokens: int | None = None
-    enough: Callable[[str], bool] | None = None
-    results: Mapping[CallId, int] = {}
-    context_messages: int | None = None
-
-
 class CallSettings(Struct, frozen=True, kw_only=True):
     """The time-out for the first chunk of a reply to a short prompt, in seconds."""
 
     first_chunk_timeout: float
 
 
-class NoModel(ModelFailure):
-    """No model server or no model is configured."""
-
-
-class Interrupted(Struct, frozen=True, kw_only=True):
-    """The call was given up because the turn is to halt; ``partial`` is what had come of it."""
-
-    called: ModelCalled
-    partial: PartialReply
-
-
-class Replied(Struct, frozen=True):
-    """The call succeeded; its reply is in the log."""
-
-    reply: ModelReplied
-
-
-class CallFailed(Struct, frozen=True):
-    """The call failed; its failure is in the log, ``attempt`` is for the next try."""
-
-    failure: ModelCallFailed
-    attempt: Attempt
-
-
-class NotSent(Struct, frozen=True):
-    """There is no call: it was to halt while it waited."""
-
-
-Asked = Replied | CallFailed | Interrupted | NotSent
-
-
-def _nothing_more(reply: ModelReplied) -> tuple[CallEvent, ...]:
+def nothing_more(reply: ModelReplied) -> tuple[CallEvent, ...]:
+    """The ordinary ``conclude``: nothing is appended with the reply."""
     del reply
     return ()
 
@@ -142,6 +80,7 @@ class AskModelOnce:
     def __init__(
         self,
         servers: ModelServers,
+        *,
         texts: TextStore,
         clock: Clock,
         ids: Ids,
@@ -176,8 +115,8 @@ class AskModelOnce:
         record: SessionRecorder,
         question: Question,
         *,
-        conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = _nothing_more,
-    ) -> Asked:
+        conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = nothing_more,
+    ) -> CallOutcome:
         """Make one call and log how it ended.
 
         Args:
@@ -510,61 +449,6 @@ class AskModelOnce:
             will_retry=again,
         )
         return CallFailed(failed, attempt)
-
-
-async def ask_until_answered(
-    ask_model: AskModelOnce,
-    record: SessionRecorder,
-    question: Question,
-    *,
-    conclude: Callable[[ModelReplied], tuple[CallEvent, ...]] = _nothing_more,
-) -> ModelReplied | None:
-    """Make a model call, with retries and other servers; None if every try failed.
-
-    For calls whose failure is nobody's end: a name, a summary, a memory. One that is cut off because
-    it is to halt is answered here, or with the end of its turn.
-
-    Raises:
-        NoModel: there is nothing to ask.
-        GaveWay: a follow-up has to be asked anew, when nobody waits.
-        OutOfBudget: no call may be made any more.
-        Fenced: the turn is another's.
-    """
-    while True:
-        asked = await ask_model(record, question, conclude=conclude)
-        match asked:
-            case Replied(reply=reply):
-                return reply
-            case CallFailed(failure=failure, attempt=attempt):
-                if not failure.will_retry:
-                    return None
-                if failure.kind == "preempted":
-                    raise GaveWay
-                if attempt.not_ready_at is not None and record.follows:
-                    raise NoModel(failure.kind, failure.error)  # it is left due
-                question = replace(question, attempts=(*question.attempts, attempt))
-            case Interrupted(called=called, partial=partial):
-                if record.node is not None:
-                    await record(_stopped(called, partial))
-                else:
-                    record.given_up[called.call_id] = partial
-                return None
-            case NotSent():
-                return None
-            case _:
-                assert_never(asked)
-
-
-def _stopped(called: ModelCalled, partial: PartialReply) -> ModelCallFailed:
-    return ModelCallFailed(
-        call_id=called.call_id,
-        kind="stopped",
-        error="the process ends",
-        partial_text="",
-        will_retry=False,
-        usage=partial.usage,
-        estimate=estimate(partial.usage, prompt=called.prompt_estimate, said=partial.said),
-    )
 
 
 def _failures(attempts: tuple[Attempt, ...]) -> tuple[Failure, ...]:

@@ -18,7 +18,7 @@ from navi.domain.vocabulary.events import ApprovalRequested
 from navi.domain.vocabulary.ids import SessionId
 from navi.http.doors.agui.events import Custom, Event, StateSnapshot, encode
 from navi.http.doors.agui.run_input import RunAgentInput, object_in
-from navi.http.doors.agui.translate import Asked, Translation
+from navi.http.doors.agui.translate import AskedCall, Translation
 from navi.http.live.event_stream import data_frame, event_stream
 from navi.http.live.follow_session import OUTAGE_SECONDS, follow_through_outages, wait_for_drain
 from navi.http.live.frames import Close
@@ -156,16 +156,16 @@ async def _interrupt(
         outbox.finish(OVER)
 
 
-async def _asked(services: Services, session: Session) -> list[Asked]:
+async def _asked(services: Services, session: Session) -> list[AskedCall]:
     """What the session waits for; the requests stand in the log alone."""
-    found: list[Asked] = []
+    found: list[AskedCall] = []
     for run in undecided_calls(session):
         assert run.asked is not None  # noqa: S101 - nobody waits who has not asked
         seq = run.asked.seq
         async for rows in services.event_log.read(session.id, after=seq - 1, until=seq):
             event = rows[0].readable
             if isinstance(event, ApprovalRequested):
-                found.append(Asked(event=event, subagent_id=rows[0].subagent_id))
+                found.append(AskedCall(event=event, subagent_id=rows[0].subagent_id))
     return found
 
 

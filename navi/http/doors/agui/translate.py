@@ -86,7 +86,7 @@ ANSWER_SCHEMA: JsonObject = {
 }
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class AskedCall(Struct, frozen=True, kw_only=True):
     """A tool call that waits for a person, and whose it is."""
 
     event: ApprovalRequested
@@ -164,7 +164,7 @@ class Translation:
         self.ended = True
         return self._finished(Success())
 
-    def interrupt(self, waiting: Sequence[Asked]) -> list[Event]:
+    def interrupt(self, waiting: Sequence[AskedCall]) -> list[Event]:
         """The last events of a run whose turn waits for a person."""
         self.ended = True
         interrupts = tuple(map(_interrupt, waiting))
@@ -509,7 +509,7 @@ def _tool_call(call: ToolCall, message_id: str, whose: str | UnsetType) -> list[
     ]
 
 
-def _interrupt(asked: Asked) -> Interrupt:
+def _interrupt(asked: AskedCall) -> Interrupt:
     event = asked.event
     return Interrupt(
         id=event.call_id,

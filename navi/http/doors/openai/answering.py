@@ -237,9 +237,9 @@ async def _with_silences(
         while True:
             # The turn may have ended in the last moment of its grace.
             is_over = over.is_set()
-            patience = LAST_LOOK_SECONDS if is_over else KEEP_ALIVE_SECONDS
+            seconds = LAST_LOOK_SECONDS if is_over else KEEP_ALIVE_SECONDS
             wanted = {coming, losing} if is_over else {coming, losing, going}
-            await asyncio.wait(wanted, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(wanted, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if losing.done():
                 raise nobody()
             if not coming.done():

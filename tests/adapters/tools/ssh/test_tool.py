@@ -45,7 +45,7 @@ class Deletions:
         return await self.of(session_id).wait()
 
 
-PATIENT = SshDelays(ending=60)  # however busy the machine is
+SLOW_MACHINE = SshDelays(ending=60)  # however busy the machine is
 
 
 class Hosts:
@@ -85,7 +85,7 @@ async def hosts_of(
     """The tool on the hosts of these entries."""
     deletions = Deletions()
     file = write_hosts(directory / "ssh.json", **entries)
-    async with SshTools(file, deleted=deletions, delays=delays or PATIENT) as source:
+    async with SshTools(file, deleted=deletions, delays=delays or SLOW_MACHINE) as source:
         yield Hosts(source, directory, deletions)
 
 

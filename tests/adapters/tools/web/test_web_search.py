@@ -11,7 +11,7 @@ from navi.adapters.tools.web.network import CheckedNetwork, Deadline
 from navi.adapters.tools.web.process import WebProcesses
 from navi.adapters.tools.web.searxng import found, server_network
 from navi.adapters.tools.web.web_search import WebSearchTool
-from navi.adapters.tools.web.wire import Answer, Failed, Results, Search
+from navi.adapters.tools.web.wire import Answer, RequestFailed, Results, Search
 from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.tools import ToolResult
 from tests.contracts.tool import ToolContract
@@ -56,8 +56,8 @@ def search(server: str, query: str = "tides") -> Answer:
     return found(Search(server=server, query=query), network)
 
 
-def failed(why: str) -> Failed:
-    return Failed(outcome="error", why=f"The SearXNG of SEARXNG_URL: {why}")
+def failed(why: str) -> RequestFailed:
+    return RequestFailed(outcome="error", why=f"The SearXNG of SEARXNG_URL: {why}")
 
 
 async def test_what_is_found_is_fenced_as_material(web: WebServer) -> None:

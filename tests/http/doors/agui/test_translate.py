@@ -36,7 +36,7 @@ from navi.domain.vocabulary.ids import CallId, MessageId, SessionId
 from navi.http.doors.agui.events import Event, encode
 from navi.http.doors.agui.history import messages_of
 from navi.http.doors.agui.run_input import message_id_of
-from navi.http.doors.agui.translate import Asked, Translation
+from navi.http.doors.agui.translate import AskedCall, Translation
 from navi.projections.messages import Messages
 from tests.support.agui import CheckedRun
 
@@ -257,7 +257,7 @@ def test_a_turn_that_waits_is_an_interrupt_and_the_next_run_goes_on_behind_it() 
         if turn.message_seq < envelope.seq <= cut:
             shown += run.see(envelope)
 
-    shown += run.interrupt([Asked(event=asked, subagent_id=finished.subagent_id)])
+    shown += run.interrupt([AskedCall(event=asked, subagent_id=finished.subagent_id)])
     first = CheckedRun(decoded(shown))
     second = translated(turn, turn.session, turn_id=turn.turn_id, shown_to=cut)
 

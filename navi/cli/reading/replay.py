@@ -1,110 +1,33 @@
-"""Commands that read the log of a session: events, replay."""
+"""``navi replay``: fold the log of a session into what was said."""
 
-import asyncio
-from contextlib import aclosing
 from typing import Literal
 
 import click
 import msgspec
 
 from navi.application.reading.read_session import replay_session
-from navi.cli.reading.event_lines import event_line, wanted_types
+from navi.cli.reading.named_session import find_session, seq_type
 from navi.cli.shared.command import (
     HOLDS,
     data_dir_option,
     json_option,
     log_to_stderr,
     print_json,
-    print_line,
     run,
     settings_of,
-    width_of_output,
 )
 from navi.cli.shared.elsewhere import opened_history
 from navi.cli.shared.printable import printable
 from navi.domain.context.messages import Message, one_by_one
-from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.ids import SessionId
 from navi.http.api.messages import ContextAnswer, MessageList
-from navi.http.requests.validation import session_of
-from navi.ports.event_log import Recorded, SessionHistory
+from navi.ports.event_log import SessionHistory
 from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.settings import Settings
 
 Buffer = Literal["messages", "context"]
-
-seq_type = click.IntRange(min=0, max=2**53)
-
-
-@click.command(
-    epilog="\b\nExamples:\n"
-    "  navi events SESSION --follow\n"
-    "  navi events SESSION --type model_replied,tool_finished\n"
-    "  navi events SESSION --json | jq -r .type | sort | uniq -c"
-)
-@click.argument("session", metavar="SESSION")
-@click.option("--after", type=seq_type, default=0, help="Only events with a larger seq.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with new events until Ctrl-C.")
-@click.option(
-    "--type",
-    "types",
-    metavar="TYPE",
-    multiple=True,
-    help="Only events of this type; several with commas, or --type again.",
-)
-@data_dir_option
-@json_option
-def events(
-    session: str,
-    after: int,
-    follow: bool,
-    types: tuple[str, ...],
-    data_dir: str | None,
-    as_json: bool,
-) -> None:
-    """Print the events of SESSION, one a line; with --json each is its envelope.
-
-    Behind the type stand how long it took, and the tokens of prompt and answer (~ where they are
-    estimates). Lines fit the terminal; in a pipe nothing is cut.
-    """
-    wanted = wanted_types(types)
-    settings = settings_of(data_dir=data_dir)
-    log_to_stderr(settings, level="warning")
-    run(
-        settings,
-        _events(settings, session, after=after, follow=follow, types=wanted, as_json=as_json),
-    )
-
-
-async def _events(
-    settings: Settings,
-    session: str,
-    *,
-    after: int,
-    follow: bool,
-    types: frozenset[str],
-    as_json: bool,
-) -> int:
-    async with opened_history(settings, session) as log:
-        session_id, _ = await find_session(log, session)
-        source = log.watch(session_id, after=after) if follow else log.read(session_id, after=after)
-        async with aclosing(source) as batches:
-            async for batch in batches:
-                wanted = tuple(row for row in batch if not types or row.type in types)
-                if wanted:
-                    # A reader of the output may be slow: that is its time, not the event loop's.
-                    await asyncio.to_thread(_print_events, wanted, as_json=as_json)
-    return HOLDS
-
-
-def _print_events(batch: tuple[Recorded, ...], *, as_json: bool) -> None:
-    if as_json:
-        print_line(b"\n".join(row.wire for row in batch))
-        return
-    width = width_of_output()
-    for row in batch:
-        click.echo(event_line(row, width=width))
 
 
 @click.command(
@@ -188,16 +111,3 @@ def _print_message(message: Message) -> None:
             click.echo(f"        calls {call.name} {arguments}")
     for line in printable(message.content).splitlines():
         click.echo(f"        {line}")
-
-
-async def find_session(log: SessionHistory, session: str) -> tuple[SessionId, int]:
-    """Find the session that an argument names, deleted ones too, and the seq of its last event.
-
-    Raises:
-        NotFound: there is none.
-    """
-    session_id = session_of(session)
-    head = await log.head(session_id)
-    if head == 0:
-        raise NotFound(f"no session {session_id}")
-    return session_id, head

@@ -1,13 +1,11 @@
-"""Maintenance commands: publish, migrate; and the grammar of the demo model."""
+"""``navi publish``: fill a NATS stream again from the log."""
 
 import asyncio
 
 import click
 from msgspec import Struct
 
-from navi.adapters.llm.demo_script import GRAMMAR
 from navi.adapters.nats.connect import NatsConnection, connect
-from navi.adapters.postgres.migrate import migrate as apply_migrations
 from navi.application.followers.relay import republish
 from navi.bootstrap.log_ports import relay_stream
 from navi.bootstrap.store import attached_servers, store_on
@@ -35,12 +33,6 @@ class Published(Struct, frozen=True, kw_only=True):
     stream: str
     from_position: str
     position: str
-
-
-class Migrated(Struct, frozen=True, kw_only=True):
-    """The names of the migrations that were applied."""
-
-    applied: tuple[str, ...]
 
 
 def _position(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, int]:
@@ -110,7 +102,7 @@ async def _connected(nats: NatsConnection) -> None:
     """Wait for the connection.
 
     Raises:
-        Failed: NATS does not answer.
+        CommandFailed: NATS does not answer.
     """
     try:
         async with asyncio.timeout(NATS_SECONDS):
@@ -130,31 +122,3 @@ class _Progress:
         if position >= self._next:
             click.echo(f"{position:,} of {target:,} events", err=True)
             self._next = position + PROGRESS_EVERY
-
-
-@click.command()
-@data_dir_option
-@json_option
-def migrate(data_dir: str | None, as_json: bool) -> None:
-    """Bring the database up to date; `navi serve` does so when it starts."""
-    settings = settings_of(data_dir=data_dir)
-    log_to_stderr(settings, level="warning")
-    run(settings, _migrate(settings, as_json=as_json))
-
-
-async def _migrate(settings: Settings, *, as_json: bool) -> int:
-    async with attached_servers(settings, nats=False) as servers:
-        applied = await apply_migrations(servers.database_url)
-    if as_json:
-        print_json(Migrated(applied=applied))
-    elif applied:
-        click.echo("\n".join(f"applied {name}" for name in applied))
-    else:
-        click.echo("The database is up to date.")
-    return HOLDS
-
-
-@click.command()
-def demo_script() -> None:
-    """Print what the demo model obeys: the model that answers where there is no other."""
-    click.echo(GRAMMAR, nl=False)

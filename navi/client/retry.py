@@ -1,4 +1,4 @@
-"""How long navi is waited for."""
+"""Retry while navi does not answer: pauses that grow, up to a time."""
 
 import asyncio
 import time
@@ -8,8 +8,8 @@ from navi.client.errors import Unavailable
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries
 
 
-class Patience:
-    """Waits between tries, longer each time, until there were too many of them in a row."""
+class Retry:
+    """Wait before each next try, longer each time, until nothing has answered for ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

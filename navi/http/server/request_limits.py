@@ -10,7 +10,7 @@ from navi.http.requests.errors import Limited, send_problem
 from navi.http.requests.rates import Rates
 
 
-class UserLimits:
+class RequestLimits:
     """ASGI middleware: answers 429 to a request or a handshake beyond the limits of who makes it."""
 
     def __init__(self, app: ASGIApp, rates: Rates, *, free: Collection[str]) -> None:

@@ -1,9 +1,9 @@
-"""Read no faster than a pace, so that who floods us waits for us."""
+"""Limit the rate at which is read, so that who floods us waits for us."""
 
 import asyncio
 
 
-class Pace:
+class RateLimit:
     """So many units a second on average, with a second's worth at once."""
 
     def __init__(self, per_second: float) -> None:
@@ -11,7 +11,7 @@ class Pace:
         self._free_at = 0.0
 
     async def take(self, units: float = 1.0) -> bool:
-        """Take units; waits as long as more were taken than the pace allows, and says if it did."""
+        """Take units; waits as long as more were taken than the rate allows, and says if it did."""
         now = asyncio.get_running_loop().time()
         self._free_at = max(self._free_at, now - 1.0) + units / self._per_second
         if self._free_at <= now:
