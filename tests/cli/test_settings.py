@@ -12,7 +12,7 @@ from navi.adapters.llm.model_settings import ModelSettings, OllamaBackend, OpenA
 from navi.bootstrap.secrets import secrets_of
 from navi.cli import main
 from navi.cli.menu import COMMANDS
-from navi.cli.service.status import masked_nats
+from navi.cli.service.status import masked_nats, options_of_node
 from navi.settings import read_settings
 
 
@@ -106,6 +106,21 @@ def test_a_port_that_is_taken_is_told_before_anything_is_started(tmp_path: Path)
 )
 def test_an_address_of_nats_is_shown_without_what_lets_in(url: str, shown: str) -> None:
     assert masked_nats(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("nats://s3cr3t@127.0.0.1:4222", '{ servers: "127.0.0.1:4222", token: "s3cr3t" }'),
+        ("nats://me:s%2F3@[::1]:4222", '{ servers: "[::1]:4222", user: "me", pass: "s/3" }'),
+        ("nats://nats:4222", None),
+        ("nats://***@nats:4222", None),
+        ("nats://a@one:1,nats://a@two:2", None),
+    ],
+    ids=["token", "password", "nothing to tell apart", "not shown", "several"],
+)
+def test_what_lets_in_is_told_apart_for_the_client_of_node(url: str, options: str | None) -> None:
+    assert options_of_node(url) == options
 
 
 def test_a_bad_address_is_not_repeated_because_it_may_hold_a_password() -> None:

@@ -1,8 +1,10 @@
 """``navi status``: where navi runs, where its servers are, and which model answers."""
 
 import asyncio
+import json
 import re
 from collections.abc import Iterable, Sequence
+from urllib.parse import unquote, urlsplit
 
 import click
 from msgspec import Struct
@@ -176,6 +178,7 @@ def _print_status(
         ("data", found.data_dir),
         ("Postgres", without_password(found.database_url) or postgres_away),
         ("NATS", nats or nats_away),
+        *(("", f"in Node: connect({options})") for options in (options_of_node(nats),) if options),
         *(("", f"{readers.url}  for the keys of navi tokens add --nats") for readers in served),
         *(("process", _of_process(one)) for one in found.processes),
         *(("MCP", text) for server in found.mcp_servers for text in _of_server(server)),
@@ -220,6 +223,21 @@ def masked_nats(server: str) -> str:
         return server
     name, colon, _ = who.partition(":")
     return f"{scheme}{separator}{name if colon else ''}{colon}***@{host}"
+
+
+def options_of_node(url: str | None) -> str | None:
+    """What NATS' client for Node is given, which passes over what stands before the @ of an address.
+
+    None where nothing stands there, or where it is not shown.
+    """
+    place = urlsplit(url or "")
+    if "," in (url or "") or not place.username or "***" in place.netloc:
+        return None
+    name = json.dumps(unquote(place.username))
+    login = f"token: {name}"
+    if place.password is not None:
+        login = f"user: {name}, pass: {json.dumps(unquote(place.password))}"
+    return f'{{ servers: "{place.netloc.rpartition("@")[2]}", {login} }}'
 
 
 def without_password(url: str | None) -> str | None:
