@@ -207,9 +207,10 @@ async def _frames(browser: Browser, navi: NaviProcess, size: Size) -> Measured:
     async with _tab(browser, navi) as (page, _):
         await page.goto(f"/s/{session_id}")
         await page.get_by_role("article").last.wait_for()
-        await navi.drop(session_id, _stream(pieces, 1 / PIECES_A_SECOND))
-        await page.get_by_role("button", name="Stop").wait_for()
         await page.evaluate(WATCH_FRAMES)
+        await navi.drop(session_id, _stream(pieces, 1 / PIECES_A_SECOND))
+        answers = page.get_by_role("article", name="Assistant")
+        await answers.filter(has_text=f"word{pieces - 1}").wait_for()
         await page.get_by_role("button", name="Send", exact=True).wait_for()
         gaps: list[float] = await page.evaluate("() => window.gaps")
     late = [gap for gap in gaps if gap > LATE]

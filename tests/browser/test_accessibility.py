@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, ViewportSize, expect
 
 from tests.browser.conftest import PATIENCE
-from tests.screenshots.__main__ import views
+from tests.screenshots.__main__ import settled, views
 from tests.screenshots.scene import model, play, put_profile
 from tests.support import npm_packages
 from tests.support.model_server import ModelServer
@@ -82,6 +82,8 @@ HEARD = """
   }).observe(document, { subtree: true, childList: true, characterData: true });
 """
 
+AWAY = "navi does not answer."
+
 Found = dict[str, dict[str, list[str]]]  # by view, by what was looked at
 
 
@@ -106,14 +108,14 @@ async def found(browser: Browser, scene: NaviProcess) -> Found:
     context = await browser.new_context(
         base_url=scene.url, viewport=WIDE, locale="en-GB", reduced_motion="reduce"
     )
+    context.set_default_timeout(PATIENCE)
     page = await context.new_page()
     places = {**views(await play(scene)), "palette": "/", "settings": "/?show=settings"}
     places |= {"users": "/?show=users", "sign in": "/setup"}
     found: Found = {}
     for name, place in places.items():
         await page.goto(place)
-        await page.wait_for_load_state("networkidle")
-        await page.get_by_text("Loading …").wait_for(state="detached")
+        await settled(page)
         if name == "palette":
             await page.keyboard.press("Control+k")
             await page.get_by_role("dialog", name="Commands").wait_for()
@@ -191,7 +193,7 @@ async def test_keys_alone_go_all_the_way(page: Page) -> None:
     log = page.get_by_role("log", name="Conversation")
     await expect(message).to_be_focused()
     await tab_to(page, page.get_by_role("combobox", name="Profile"))
-    await page.keyboard.type("Careful")
+    await page.keyboard.press("C")  # one letter: those that follow late begin another word
     await tab_to(page, message, back=True)
     # A session begins, answers, and is stopped.
     await page.keyboard.type("!say tea tea")
@@ -276,7 +278,8 @@ async def test_screen_readers_hear_what_goes_on_and_never_what_streams(page: Pag
     asked = page.get_by_role("group", name="Approval needed")
     await asked.get_by_role("button", name="Allow", exact=True).click()
     await expect(page.get_by_role("status")).to_have_text("Answer complete")
-    heard = await page.evaluate("heard")
+    # Of a connection that takes its time they hear as well.
+    heard = [line for line in await page.evaluate("heard") if not line.startswith(AWAY)]
     # What stands only for a moment may be passed over; nothing else is said, and nothing out of order.
     order = ["Approval needed", "Running tool filesystem", "Answer complete"]
     assert heard[0] in ("Answering", "planning")

@@ -161,6 +161,8 @@ async def test_receipts_of_a_turn_that_runs_and_its_stop(page: Page) -> None:
     await expect(page.get_by_role("status")).to_have_text("Answer complete")
     before = await log.inner_text()
     await page.reload()
+    # Until the profiles are there it goes by its id.
+    await expect(log.get_by_role("article", name="Assistant", exact=True)).not_to_have_count(0)
     await expect(log.get_by_role("article")).to_have_count(5)
     assert await log.inner_text() == before
 

@@ -48,6 +48,7 @@ async def test_the_events_are_a_table_to_filter_open_and_take_away(page: Page) -
     opened = page.get_by_role("cell").filter(has=page.get_by_role("button", name="Copy link"))
     await expect(opened).to_contain_text(json.dumps(second["id"]))
     await opened.get_by_role("button", name="Copy link").click()
+    await expect(page.get_by_role("status")).to_have_text("Copied")
     link = await page.evaluate("navigator.clipboard.readText()")
     assert link.endswith(f"/s/{session_id}?view=events&at={second['seq']}")
 

@@ -17,6 +17,16 @@ COST = """() => ({
   marked: performance.getEntriesByName("conversation-shown").length,
 })"""
 
+# Where it stands once no scrolling is under way.
+SCROLLED = """(log) => new Promise((done) => {
+  let before = null;
+  const look = () => {
+    if (log.scrollTop === before) done(before);
+    else { before = log.scrollTop; requestAnimationFrame(look); }
+  };
+  look();
+})"""
+
 
 @pytest.mark.timeout(300)
 async def test_a_session_of_5000_messages(page: Page, navi: NaviProcess, tmp_path: Path) -> None:
@@ -75,15 +85,20 @@ async def test_who_reads_further_up_is_left_there(page: Page) -> None:
     log = page.get_by_role("log", name="Conversation")
     await expect(log.get_by_role("article", name="Assistant")).to_contain_text("early early")
     await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
-    await say(page, "!pace 0.05\n!repeat 60 late")
+    await say(page, "!pace 0.05\n!repeat 12000 late")
     await expect(log.get_by_text("late late late").last).to_be_in_viewport()
 
     await log.hover()
     await page.mouse.wheel(0, -300)
     await expect(page.get_by_role("button", name="New", exact=True)).to_be_visible()
-    top = await log.evaluate("log => log.scrollTop")
+    top = await log.evaluate(SCROLLED)
+    answer = log.get_by_role("article", name="Assistant").last
+    words = (await answer.text_content() or "").count("late")
+    await expect(answer).to_contain_text("late " * (words + 20))
+    assert await log.evaluate(SCROLLED) == top
+    await page.get_by_role("button", name="Stop", exact=True).click()
     await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
-    assert await log.evaluate("log => log.scrollTop") == top
+    assert await log.evaluate(SCROLLED) == top
 
     await page.get_by_role("button", name="New", exact=True).click()
     await expect(page.get_by_role("button", name="New", exact=True)).to_have_count(0)

@@ -12,6 +12,8 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, WebSocket, WebSocketRoute, expect
 
 from tests.support.fault_proxy import FaultProxy
+from tests.support.model_server import ModelServer
+from tests.support.model_wire import Say, Stall
 from tests.support.navi_process import NaviProcess, running_navi
 from tests.support.servers import NatsServer, PostgresServer
 from tests.support.two_nodes import two_nodes
@@ -143,8 +145,12 @@ async def test_a_connection_that_is_cut_again_and_again_loses_nothing(
             proxy.reset_now()
     drop = proxy.add("drop", times=3)
     proxy.reset_now()
+
+    async def all_went_wrong() -> bool:
+        return (closes, drop.fired) == ([], 3)
+
+    await until(all_went_wrong)
     await shows_what_was_said(page, navi, session_id, 2)
-    assert (closes, drop.fired) == ([], 3)
 
 
 @pytest.mark.own_tab
@@ -195,13 +201,20 @@ async def test_a_node_that_is_killed_costs_nothing_that_was_said(
     nats_server: NatsServer,
 ) -> None:
     async with (
-        two_nodes(tmp_path_factory, postgres_server, nats_server, NAVI_LLM="demo") as nodes,
+        ModelServer() as models,
+        two_nodes(
+            *(tmp_path_factory, postgres_server, nats_server),
+            NAVI_LLM="ollama",
+            OLLAMA_HOST=models.url,
+        ) as nodes,
         FaultProxy(address_of(nodes.a)) as proxy,
         tab(browser, f"http://{proxy.host}:{proxy.port}") as page,
     ):
+        # The first answer is not whole as long as the first node lives.
+        models.answer(Say("w0 w1 w2 w3 w4 w5"), Stall(asyncio.Event()))
         session_id = await nodes.a.new_session()
         await page.goto(f"/s/{session_id}")
-        await say(page, stream(60, 0.25))  # for longer than the first node lives
+        await say(page, stream(60, 0))
         await more_words(page, 65)
         # Taken, and the answer is lost; then not taken, and nobody is there any more.
         unanswered = proxy.add("lose_reply", match="w77777", times=1)
@@ -244,15 +257,9 @@ async def test_a_login_that_ends_costs_neither_the_place_nor_the_draft(
     async with running_navi(
         data, NAVI_LLM="demo", NAVI_AUTH="accounts", NAVI_USER_SOCKETS="1"
     ) as navi:
-
-        async def has_link() -> bool:
-            return "setup#token" in navi.log
-
-        await until(has_link)
-        link = re.search(r"setup#token=(\S+)", navi.log)
-        assert link is not None
+        token = await navi.setup_token()
         async with navi.client() as client, tab(browser, navi.url) as page:
-            body = {"token": link[1], "name": "Ada", "password": PASSWORD}
+            body = {"token": token, "name": "Ada", "password": PASSWORD}
             assert (await client.post("/auth/setup", json=body)).status_code == 204
             client.headers["origin"] = navi.url
             session_id = (await client.post("/sessions", json={})).json()["id"]
@@ -284,8 +291,13 @@ async def test_a_login_that_ends_costs_neither_the_place_nor_the_draft(
             await expect(second.get_by_role("log").get_by_role("article")).to_have_count(6)
             await page.close()
             await expect(second.get_by_role("note")).to_have_count(0)
-            texts = (await client.get(f"/sessions/{session_id}/messages")).json()["messages"]
-            assert [WORDS.findall(message["content"]) for message in texts] == await shown(second)
+
+            async def shows_all() -> bool:
+                said = (await client.get(f"/sessions/{session_id}/messages")).json()["messages"]
+                words = [WORDS.findall(message["content"]) for message in said]
+                return len(words) == 6 and await shown(second) == words
+
+            await until(shows_all)
 
 
 async def sign_in(page: Page, password: str = PASSWORD) -> None:
@@ -319,16 +331,21 @@ async def test_tabs_of_a_session_send_each_message_once(page: Page, navi: NaviPr
     async def never(_: Route) -> None:
         """No answer."""
 
-    await page.route("**/messages?wait=false", never)
+    async def not_yet(route: Route) -> None:
+        """For as long as the other two are there."""
+        await route.abort()
+
+    for each, answer in ((page, never), (second, never), (third, not_yet)):
+        await each.route("**/messages?wait=false", answer)
     await say(page, "!say One w1")
     await expect(third.get_by_role("article", name="You")).to_contain_text("sending")
-    await second.route("**/messages?wait=false", never)
     await say(second, "!say Two w2")
     await expect(page.get_by_role("article", name="You")).to_have_count(2)
     assert len(await kept(third, f"outbox.{session_id}")) == 2
     # Both tabs are closed in the middle of it: the third one sends.
     await page.close()
     await second.close()
+    await third.unroute_all()
     await shows_what_was_said(third, navi, session_id, 4)
     assert await kept(third, f"outbox.{session_id}") == []
     await expect(third.get_by_role("article", name="You")).to_have_count(2)
@@ -365,7 +382,11 @@ async def test_a_message_that_was_taken_long_ago_is_not_sent_for_ever(
     await expect(page.get_by_role("article", name="You").last).to_contain_text("w3")
     await expect(page.get_by_role("article").filter(has_text="sending")).to_have_count(0)
     await page.get_by_role("button", name="Stop", exact=True).click()
-    assert len(await kept(page, f"outbox.{session_id}")) == 0
+
+    async def is_taken() -> bool:
+        return await kept(page, f"outbox.{session_id}") == []
+
+    await until(is_taken)
 
 
 @pytest.mark.own_tab

@@ -9,7 +9,7 @@ from tests.support.counting_server import CountingServer, plain_mind
 from tests.support.mind import data_of, events_of, session, with_profiles
 from tests.support.model_server import Received, purpose_of
 from tests.support.model_wire import Calls, Cut, Part, Say, Stall
-from tests.support.navi_process import NaviProcess, running_navi
+from tests.support.navi_process import NaviProcess, is_followed, running_navi
 
 PLANNER = {"planning_enabled": True, "planning_phase2_enabled": True}
 KEYS = ("day", "owner", "profile", "model", "purpose", "session")
@@ -88,22 +88,6 @@ async def everything(navi: NaviProcess) -> list[str]:
     return [*sessions, forked, stopped, killed]
 
 
-async def is_followed(navi: NaviProcess, session_id: str) -> bool:
-    """Whether the call for memories, the last of what follows a turn, followed the last one."""
-    events = await events_of(navi, session_id)
-    turn = max(event["seq"] for event in events if event["type"] == "turn_completed")
-    asked = {
-        event["data"]["call_id"]
-        for event in events
-        if event["type"] == "model_called" and event["data"]["purpose"] == "memory"
-    }
-    return any(
-        event["type"] == "model_replied" and event["data"]["call_id"] in asked
-        for event in events
-        if event["seq"] > turn
-    )
-
-
 async def settled(navi: NaviProcess, server: CountingServer, sessions: list[str]) -> None:
     """Wait until what follows the turns is done, and nothing is under way."""
     async with asyncio.timeout(120):
@@ -111,7 +95,9 @@ async def settled(navi: NaviProcess, server: CountingServer, sessions: list[str]
             states = [await navi.get(f"/sessions/{each}") for each in sessions]
             found = await navi.get("/usage?by=purpose")
             followed = [
-                await is_followed(navi, each) for each in sessions if each != sessions[STOPPED]
+                is_followed(await events_of(navi, each))
+                for each in sessions
+                if each != sessions[STOPPED]
             ]
             quiet = server.at_once == 0 and found["total"]["calls"] == len(server.counted)
             if all(followed) and quiet and all(state["status"] == "idle" for state in states):

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Page, expect
 
 from tests.screenshots.scene import model, play, put_profile
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, running_browser
@@ -18,7 +18,7 @@ from tests.support.navi_process import NaviProcess, running_navi
 
 WIDTHS = {"wide": (1280, 860), "narrow": (390, 844)}
 THEMES = ("light", "dark")
-SETTLED = "networkidle"
+PATIENCE = 60_000  # ms in which what has to appear appears, on a machine with other work
 
 
 def views(sessions: Mapping[str, str]) -> dict[str, str]:
@@ -36,6 +36,13 @@ def views(sessions: Mapping[str, str]) -> dict[str, str]:
         "memories": "/?show=memories",
         "health": "/?show=health",
     }
+
+
+async def settled(page: Page) -> None:
+    """Wait until a view is drawn, with all that it asks for."""
+    await page.get_by_role("main").wait_for()
+    await page.wait_for_load_state("networkidle")
+    await expect(page.get_by_text("Loading …")).to_have_count(0, timeout=PATIENCE)
 
 
 async def take(directory: Path, only: str | None) -> list[Path]:
@@ -78,10 +85,10 @@ async def _shot(
         reduced_motion="reduce",
         locale="en-GB",
     )
+    context.set_default_timeout(PATIENCE)
     page = await context.new_page()
     await page.goto(address)
-    await page.wait_for_load_state(SETTLED)
-    await page.get_by_text("Loading …").wait_for(state="detached")
+    await settled(page)
     path = directory / f"{name}-{theme}-{width}.png"
     await page.screenshot(path=path)
     await context.close()

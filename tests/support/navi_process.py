@@ -4,15 +4,16 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
@@ -28,6 +29,9 @@ START_SECONDS = 120.0
 END_SECONDS = 60.0
 TURN_SECONDS = 60.0
 COMMAND_SECONDS = 120.0
+
+Looked = TypeVar("Looked")
+Given = TypeVar("Given")
 
 # Nothing of the machine that runs the tests shows through: no settings, no model server.
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
@@ -166,6 +170,13 @@ class NaviProcess:
             while f'"event": "{event}"' not in self._latest_log():  # noqa: ASYNC110  # it is a file
                 await asyncio.sleep(0.02)
 
+    async def setup_token(self) -> str:
+        """What the link that makes the first user ends with; it is printed behind the address."""
+        async with asyncio.timeout(END_SECONDS):
+            while (link := re.search(r"/setup#token=(\S+)\n", self._latest_log())) is None:  # noqa: ASYNC110  # it is a file
+                await asyncio.sleep(0.02)
+        return link[1]
+
     # --- life ---
 
     async def start(self, **settings: str) -> None:
@@ -301,6 +312,12 @@ class NaviProcess:
                     return event
         raise AssertionError(f"the socket closed before {type}")
 
+    async def at_rest(self, session_id: str) -> None:
+        """Wait until what follows the last turn of a session is over: nothing is appended by itself then."""
+        async with asyncio.timeout(TURN_SECONDS):
+            while not is_followed((await self.get(f"/sessions/{session_id}/events"))["events"]):  # noqa: ASYNC110  # it is another process
+                await asyncio.sleep(0.02)
+
     @asynccontextmanager
     async def socket(
         self, session_id: str, *, after: int | None = None
@@ -354,6 +371,32 @@ async def running_navi(
         yield navi
     finally:
         await navi.end()
+
+
+def is_followed(events: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the call for memories, the last of what follows a turn, followed the last one."""
+    turn = max(event["seq"] for event in events if event["type"] == "turn_completed")
+    asked = {
+        event["data"]["call_id"]
+        for event in events
+        if event["type"] == "model_called" and event["data"]["purpose"] == "memory"
+    }
+    return any(
+        event["type"] == "model_replied" and event["data"]["call_id"] in asked
+        for event in events
+        if event["seq"] > turn
+    )
+
+
+async def while_unchanged(
+    look: Callable[[], Awaitable[Looked]], ask: Callable[[], Awaitable[Given]]
+) -> tuple[Looked, Given]:
+    """What one looks at, and what was asked for while that stayed as it is."""
+    while True:
+        before = await look()
+        given = await ask()
+        if await look() == before:
+            return before, given
 
 
 async def _is_ready(url: str) -> bool:
