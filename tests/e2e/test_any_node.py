@@ -18,8 +18,7 @@ from tests.support.two_nodes import TwoNodes, two_nodes
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 STREAM = "!pace 0.02\n!repeat 1000 word"
-NAP = '!tool nap {"seconds": 30}\n!then\n!say rested'
-SHORT_NAP = '!tool nap {"seconds": 1}\n!then\n!say rested'
+NAP = "!tool nap {}\n!then\n!say rested"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -36,13 +35,15 @@ async def events_of(navi: NaviProcess, session_id: str) -> list[dict[str, Any]]:
     return (await navi.get(f"/sessions/{session_id}/events"))["events"]
 
 
-async def frames_until(socket: Any, type_: str) -> list[dict[str, Any]]:
-    """The events up to the first of a type."""
+async def frames_until(socket: Any, type_: str, *, count: int = 1) -> list[dict[str, Any]]:
+    """The events up to the first of a type, or to another one of it."""
     frames: list[dict[str, Any]] = []
+    left = count
     async with asyncio.timeout(60):
         async for frame in socket:
             frames.append(json.loads(frame))
-            if frames[-1]["type"] == type_:
+            left -= frames[-1]["type"] == type_
+            if left == 0:
                 return [each for each in frames if each["type"] != "ready"]
     raise AssertionError(f"the socket closed before {type_}")
 
@@ -51,19 +52,20 @@ async def test_b_shows_what_a_streams_as_it_comes_each_event_once(nodes: TwoNode
     session_id = await nodes.a.new_session()
 
     async with nodes.b.socket(session_id, after=0) as before:
-        await nodes.a.drop(session_id, "!pace 0.02\n!repeat 50 word")
-        live = await frames_until(before, "text_delta")
+        await nodes.a.drop(session_id, STREAM)
+        live = await frames_until(before, "text_delta", count=6)
         unfinished = (await nodes.b.get(f"/sessions/{session_id}"))["status"]
         async with nodes.b.socket(session_id) as meanwhile:
-            joined = await frames_until(meanwhile, "turn_completed")
-        live += await frames_until(before, "turn_completed")
+            joined = await frames_until(meanwhile, "text_delta", count=8)
+            await nodes.b.post(f"/sessions/{session_id}/stop")
+            joined += await frames_until(meanwhile, "turn_stopped")
+        live += await frames_until(before, "turn_stopped")
 
     stored = await events_of(nodes.b, session_id)
     assert unfinished == "running"
     assert live == stored[: len(live)]
     assert joined == [event for event in live if event["seq"] >= joined[0]["seq"]]
     assert joined[0]["type"] == "turn_started"
-    assert len([event for event in live if event["type"] == "text_delta"]) > 5
     assert broken_promises(stored[: len(live)]) == []
 
 
@@ -101,13 +103,15 @@ async def test_b_stops_a_tool_that_a_runs(nodes: TwoNodes) -> None:
 
 async def test_what_is_steered_through_b_lands_in_the_turn_of_a(nodes: TwoNodes) -> None:
     session_id = await nodes.a.new_session()
-    await nodes.a.drop(session_id, SHORT_NAP)
+    await nodes.a.drop(session_id, NAP)
     started = await nodes.b.until(session_id, "tool_started")
 
     async with nodes.b.socket(session_id, after=started["seq"]) as socket:
         frame = {"type": "message", "content": "!say steered", "mode": "steer"}
         await socket.send(json.dumps(frame))
-        events = await frames_until(socket, "turn_completed")
+        events = await frames_until(socket, "user_message_received")
+        nodes.wake(session_id)
+        events += await frames_until(socket, "turn_completed")
 
     assert [name for name in facts(events) if name != "guidance_given"] == [
         "user_message_received",
@@ -122,10 +126,13 @@ async def test_what_is_steered_through_b_lands_in_the_turn_of_a(nodes: TwoNodes)
 
 async def test_what_is_queued_through_b_gets_a_turn_afterwards(nodes: TwoNodes) -> None:
     session_id = await nodes.a.new_session()
-    await nodes.a.drop(session_id, SHORT_NAP)
-    await nodes.b.until(session_id, "tool_started")
+    await nodes.a.drop(session_id, NAP)
+    started = await nodes.b.until(session_id, "tool_started")
 
-    outcome = await nodes.b.say(session_id, "!say queued")
+    asking = asyncio.create_task(nodes.b.say(session_id, "!say queued"))
+    await nodes.b.until(session_id, "user_message_received", after=started["seq"])
+    nodes.wake(session_id)
+    outcome = await asking
 
     assert outcome["content"] == "queued"
     events = await events_of(nodes.b, session_id)
@@ -167,11 +174,12 @@ async def test_one_message_sent_to_both_nodes_is_one_turn(nodes: TwoNodes) -> No
 
 async def test_a_session_is_renamed_through_b_while_a_runs_it(nodes: TwoNodes) -> None:
     session_id = await nodes.a.new_session()
-    await nodes.a.drop(session_id, "!pace 0.02\n!repeat 50 word")
-    await nodes.b.until(session_id, "text_delta")
+    await nodes.a.drop(session_id, NAP)
+    await nodes.b.until(session_id, "tool_started")
 
     async with nodes.b.client() as client:
         await client.patch(f"/sessions/{session_id}", json={"name": "new", "pinned": True})
+    nodes.wake(session_id)
     await nodes.b.until(session_id, "turn_completed")
 
     session = await nodes.a.get(f"/sessions/{session_id}")
@@ -202,7 +210,7 @@ async def test_a_session_deleted_through_b_ends_on_a_at_once(nodes: TwoNodes) ->
 
 async def test_b_forks_what_a_runs_and_a_goes_on(nodes: TwoNodes) -> None:
     session_id = await nodes.a.new_session()
-    await nodes.a.drop(session_id, SHORT_NAP)
+    await nodes.a.drop(session_id, NAP)
     started = await nodes.b.until(session_id, "tool_started")
 
     fork = await nodes.b.post(f"/sessions/{session_id}/fork", {"at": started["seq"]})
@@ -210,6 +218,7 @@ async def test_b_forks_what_a_runs_and_a_goes_on(nodes: TwoNodes) -> None:
         unknown = f"/sessions/{started['id']}/fork"
         of_nothing = await client.post(unknown, json={"at": 1})
     answer = await nodes.a.say(fork["id"], "!say from the fork")
+    nodes.wake(session_id)
     origin = (await nodes.b.until(session_id, "turn_completed"))["turn_id"]
 
     assert (fork["forked_from"]["session_id"], fork["status"]) == (session_id, "idle")

@@ -100,7 +100,7 @@ async def test_every_event_comes_once_and_a_message_arrives_once_however_connect
     async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as tasks:
         tasks.create_task(_gather(session, events, "turn_completed"))
         asked = tasks.create_task(session.ask(LONG))
-        for count in (1, 5, 10):
+        for count in (1, 3, 5):  # on a busy machine what comes is put together
             await _until(events, "text_delta", count=count)
             assert proxy.reset_now() > 0
 

@@ -11,6 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.model_server import ModelServer
+from tests.support.model_wire import Done, Say, Stall
 from tests.support.navi_process import NaviProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -26,6 +28,13 @@ async def events_of(navi: NaviProcess, session_id: str) -> list[dict[str, Any]]:
 async def restart(navi: NaviProcess, **settings: str) -> None:
     assert await navi.stop() == 0
     await navi.start(**settings)
+
+
+def cut_off(models: ModelServer, answer: str) -> dict[str, str]:
+    """Settings of a model whose next reply is never whole, and that answers when it is asked again."""
+    models.answer(Say("half of "), Stall(asyncio.Event()))
+    models.answer(Say(answer), Done())
+    return {"NAVI_LLM": "ollama", "OLLAMA_HOST": models.url}
 
 
 async def only_running(navi: NaviProcess) -> str:
@@ -92,33 +101,41 @@ async def test_a_tool_killed_while_it_ran_is_not_run_again(navi: NaviProcess) ->
     assert (await navi.say(session_id, "!say and on"))["content"] == "and on"
 
 
-async def test_a_chat_survives_the_server_it_talks_to(navi: NaviProcess) -> None:
-    async with navi.started("chat", "!pace 0.05\n!repeat 60 word") as chat:
+async def test_a_chat_survives_the_server_it_talks_to(
+    navi: NaviProcess, models: ModelServer
+) -> None:
+    settings = cut_off(models, "the whole answer")
+    await restart(navi, **settings)
+
+    async with navi.started("chat", "go") as chat:
         running = await only_running(navi)
         await navi.until(running, "text_delta")
         await navi.kill()
-        await navi.start()
+        await navi.start(**settings)
         async with asyncio.timeout(60):
             answer, said = await chat.communicate()
 
-    assert (chat.returncode, answer.decode().split()) == (0, ["word"] * 60)
+    assert (chat.returncode, answer.decode()) == (0, "the whole answer\n")
     assert b"waiting for navi to come back" in said
     assert (await navi.types(running)).count("turn_resumed") == 1
 
 
-async def test_a_chat_survives_a_restart_without_time_for_its_turn(navi: NaviProcess) -> None:
-    await restart(navi, NAVI_DRAIN_SECONDS="0.2")
+async def test_a_chat_survives_a_restart_without_time_for_its_turn(
+    navi: NaviProcess, models: ModelServer
+) -> None:
+    settings = cut_off(models, "the whole answer")
+    await restart(navi, NAVI_DRAIN_SECONDS="0.2", **settings)
 
-    async with navi.started("chat", "!pace 0.05\n!repeat 60 word") as chat:
+    async with navi.started("chat", "go") as chat:
         running = await only_running(navi)
         await navi.until(running, "text_delta")
         status = await navi.stop()
-        await navi.start()
+        await navi.start(**settings)
         async with asyncio.timeout(60):
             answer, said = await chat.communicate()
 
     assert (status, chat.returncode) == (0, 0)
-    assert answer.decode().split() == ["word"] * 60
+    assert answer.decode() == "the whole answer\n"
     assert b"waiting for navi to come back" in said
     assert (await navi.types(running)).count("user_message_received") == 1
 
@@ -161,14 +178,17 @@ async def test_commands_read_without_a_server_also_two_at_once(navi: NaviProcess
     await navi.start()
 
 
-async def test_a_turn_without_time_to_end_is_handed_over(navi: NaviProcess) -> None:
+async def test_a_turn_without_time_to_end_is_handed_over(
+    navi: NaviProcess, models: ModelServer
+) -> None:
     session_id = await navi.new_session()
-    await restart(navi, NAVI_DRAIN_SECONDS="0.2")
-    await navi.drop(session_id, "!sleep 2\n!say at last")
+    settings = cut_off(models, "at last")
+    await restart(navi, NAVI_DRAIN_SECONDS="0.2", **settings)
+    await navi.drop(session_id, "go")
     await navi.until(session_id, "model_called")
 
     status = await navi.stop()
-    await navi.start()
+    await navi.start(**settings)
     resumed = await navi.until(session_id, "turn_resumed")
     await navi.until(session_id, "turn_completed")
 

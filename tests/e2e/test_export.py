@@ -28,6 +28,7 @@ async def test_a_session_moves_to_another_navi(navi: NaviProcess, tmp_path: Path
     session_id = await navi.new_session()
     await navi.say(session_id, TOOL)
     await navi.say(session_id, "!say two")
+    await navi.at_rest(session_id)
     path = await exported(navi, tmp_path, session_id)
     other = tmp_path / "other"
 

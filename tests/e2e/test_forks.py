@@ -8,7 +8,7 @@ from typing import Any
 import nats
 import pytest
 
-from tests.support.navi_process import NaviProcess, running_navi
+from tests.support.navi_process import NaviProcess, running_navi, while_unchanged
 from tests.support.promises import broken_promises
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -75,13 +75,18 @@ async def test_every_way_to_read_works_on_forks(navi: NaviProcess) -> None:
     fork = (await navi.post(f"/sessions/{session_id}/fork", {"at": head}))["id"]
     fork = (await navi.post(f"/sessions/{fork}/fork", {"at": head - 1}))["id"]
     await navi.say(fork, "!say More")
+    for one in (session_id, fork):
+        await navi.at_rest(one)
 
-    replayed, past, verified, listed, shown = await asyncio.gather(
+    replayed, past, verified, shown = await asyncio.gather(
         navi.command("replay", fork, "--buffer", "context", "--json"),
         navi.command("replay", fork, "--at", "4", "--json"),
         navi.command("verify", fork, "--json"),
-        navi.command("sessions", "--json"),
         navi.command("sessions"),
+    )
+    # What follows a turn of another session may be under way.
+    told, listed = await while_unchanged(
+        lambda: navi.get("/sessions"), lambda: navi.command("sessions", "--json")
     )
 
     assert replayed.json == await navi.get(f"/sessions/{fork}/context")
@@ -89,7 +94,7 @@ async def test_every_way_to_read_works_on_forks(navi: NaviProcess) -> None:
     assert past.json == await navi.get(f"/sessions/{session_id}/messages?at=4")
     events = (await navi.get(f"/sessions/{fork}/events"))["events"]
     assert verified.json == {"ok": True, "sessions": 1, "events": len(events), "problems": []}
-    assert listed.json == await navi.get("/sessions")
+    assert listed.json == told
     assert "(fork of " in shown.stdout
     for called in (event for event in events if event["type"] == "model_called"):
         rendered = await navi.get(f"/sessions/{fork}/calls/{called['data']['call_id']}/request")

@@ -24,6 +24,7 @@ from tests.support.two_nodes import fresh_service, running_nodes
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NOTICED = timedelta(seconds=15)  # the contract's
+UNENDING = "!say half of it\n!sleep 600"
 STREAM = "!pace 0.05\n!repeat 60 word"
 LONG = "!pace 0.05\n!repeat 1000 word"
 
@@ -96,9 +97,11 @@ async def events_of(navi: NaviProcess, session_id: str) -> list[dict[str, Any]]:
     return (await navi.get(f"/sessions/{session_id}/events"))["events"]
 
 
-async def ended(navi: NaviProcess, session_id: str) -> list[dict[str, Any]]:
-    """The events of a session once its turn has completed."""
-    await navi.until(session_id, "turn_completed")
+async def ended(
+    navi: NaviProcess, session_id: str, end: str = "turn_completed"
+) -> list[dict[str, Any]]:
+    """The events of a session once its turn has ended so."""
+    await navi.until(session_id, end)
     events = await events_of(navi, session_id)
     last = max(event["seq"] for event in events if event["turn_id"] is not None)
     return events[:last]
@@ -121,12 +124,16 @@ def at(event: dict[str, Any]) -> datetime:
 
 
 async def test_ten_turns_of_a_killed_node_go_on_elsewhere(service: Service) -> None:
-    sessions = await asyncio.gather(*(started_on(service.a, STREAM) for _ in range(10)))
+    b = service.b
+    sessions = await asyncio.gather(*(started_on(service.a, UNENDING) for _ in range(10)))
 
     killed_at = SystemClock().now()
     await service.a.kill()
-    resumed = await asyncio.gather(*(service.b.until(s, "turn_resumed") for s in sessions))
-    streams = await asyncio.gather(*(ended(service.b, s) for s in sessions))
+    resumed = await asyncio.gather(*(b.until(s, "turn_resumed") for s in sessions))
+    for session_id, event in zip(sessions, resumed, strict=True):
+        await b.until(session_id, "text_delta", after=event["seq"])
+        await b.post(f"/sessions/{session_id}/stop")
+    streams = await asyncio.gather(*(ended(b, s, "turn_stopped") for s in sessions))
 
     assert {event["data"]["reason"] for event in resumed} == {"node_died"}
     assert max(at(event) for event in resumed) - killed_at < NOTICED

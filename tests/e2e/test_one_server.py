@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.support.navi_process import NaviProcess, run_navi, running_navi
+from tests.support.model_server import ModelServer
+from tests.support.model_wire import Stall
+from tests.support.navi_process import NaviProcess, run_navi, running_navi, while_unchanged
 from tests.support.two_nodes import share_files
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -102,14 +104,18 @@ async def test_commands_and_routes_give_the_same_answers(navi: NaviProcess) -> N
 async def test_the_list_of_sessions_is_that_of_the_route(navi: NaviProcess) -> None:
     await navi.new_session()
 
-    listed = (await navi.command("sessions", "--json")).json
+    # What follows a turn of another session may be under way.
+    told, listed = await while_unchanged(
+        lambda: navi.get("/sessions"), lambda: navi.command("sessions", "--json")
+    )
 
-    assert listed == await navi.get("/sessions")
+    assert listed.json == told
 
 
 async def test_events_are_printed_as_their_envelopes(navi: NaviProcess) -> None:
     session_id = await navi.new_session()
     await navi.say(session_id, "!say one two three")
+    await navi.at_rest(session_id)
 
     printed = (await navi.command("events", session_id, "--after", "2", "--json")).stdout
 
@@ -132,6 +138,7 @@ async def test_events_are_followed_as_they_come(navi: NaviProcess) -> None:
 async def test_the_chain_of_every_session_holds(navi: NaviProcess) -> None:
     session_id = await navi.new_session()
     await navi.say(session_id, "!say hello")
+    await navi.at_rest(session_id)
 
     whole, one = await asyncio.gather(
         navi.command("verify", "--json"), navi.command("verify", session_id, "--json")
@@ -227,14 +234,17 @@ async def test_a_second_node_takes_over_the_turns_of_one_that_was_killed(
     navi: NaviProcess, tmp_path: Path
 ) -> None:
     await asyncio.to_thread(share_files, navi.data_dir / "files", tmp_path / "data")
-    async with running_navi(tmp_path / "data", **await addresses_of(navi)) as other:
-        session_id = await navi.new_session()
-        await other.drop(session_id, "!sleep 0.5\n!say hello")
-        await navi.until(session_id, "model_called")
+    async with ModelServer() as silent:
+        silent.answer(Stall(asyncio.Event()))
+        settings = {"NAVI_LLM": "ollama", "OLLAMA_HOST": silent.url, **await addresses_of(navi)}
+        async with running_navi(tmp_path / "data", **settings) as other:
+            session_id = await navi.new_session()
+            await other.drop(session_id, "!say hello")
+            await silent.chat()
 
-        await other.kill()
-        resumed = await navi.until(session_id, "turn_resumed")
-        await navi.until(session_id, "turn_completed")
+            await other.kill()
+            resumed = await navi.until(session_id, "turn_resumed")
+            await navi.until(session_id, "turn_completed")
 
     assert (resumed["data"]["attempt"], resumed["data"]["reason"]) == (2, "node_died")
     verified = await navi.command("verify", session_id, "--json")

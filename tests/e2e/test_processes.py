@@ -19,7 +19,7 @@ from tests.support.promises import broken_promises, facts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SLOW = "!pace 0.05\n!repeat 60 word"
+UNENDING = "!say half of it\n!sleep 600"
 LONG_SECONDS = 120.0
 
 Processes = Mapping[str, int]  # pids by node
@@ -116,20 +116,26 @@ async def test_both_are_ready_when_that_is_said_once_and_commands_list_them(
 async def test_the_turn_of_a_killed_process_goes_on_at_another(service: NaviProcess) -> None:
     before = await pids(service)
     session_id = await service.new_session()
-    await service.drop(session_id, SLOW)
+    await service.drop(session_id, UNENDING)
     node = await node_of_turn(service, session_id)
     await service.until(session_id, "text_delta")
 
     os.kill(before[node], signal.SIGKILL)
     await service.has_logged("process_ended")
 
-    async def ended() -> bool:
-        return "turn_completed" in await service.types(session_id)
+    async def goes_on() -> bool:
+        types = await service.types(session_id, deltas=True)
+        return "turn_resumed" in types and types[-1] == "text_delta"
 
-    await until(ended)
+    async def is_stopped() -> bool:
+        return "turn_stopped" in await service.types(session_id)
+
+    await until(goes_on)
+    await service.post(f"/sessions/{session_id}/stop")
+    await until(is_stopped)
     await all_run(service, but={node: before[node]})
     events = (await service.get(f"/sessions/{session_id}/events"))["events"]
-    assert "turn_resumed" in facts(events)
+    assert facts(events).count("turn_resumed") == 1
     assert broken_promises(events) == []
     assert sorted(one.restarts for one in await listed(service)) == [0, 1]
 
@@ -155,7 +161,7 @@ async def test_all_are_replaced_without_a_refused_connection(service: NaviProces
 
 async def test_sigterm_ends_all_of_it(service: NaviProcess) -> None:
     session_id = await service.new_session()
-    await service.drop(session_id, SLOW)
+    await service.drop(session_id, UNENDING)
     await service.until(session_id, "text_delta")
     family = service.family()
 
@@ -171,7 +177,7 @@ async def test_a_killed_supervisor_leaves_nobody_behind(
 ) -> None:
     await service.start()
     (session,) = (await service.get("/sessions?limit=1"))["sessions"]
-    await service.drop(session["id"], SLOW)
+    await service.drop(session["id"], UNENDING)
     family = service.family()
 
     await service.kill()

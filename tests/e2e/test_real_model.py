@@ -30,6 +30,7 @@ PLAIN: dict[str, Any] = {
     "enabled_tools": [],
 }
 BRIEF: dict[str, Any] = {**PLAIN, "max_answer_tokens": 16}  # for turns that come to their end
+FLUENT: dict[str, Any] = {**PLAIN, "max_answer_tokens": 64}  # and are not read at one go
 STORY = "Tell me a long story about a ship."
 WORDS = "Some words about many things. "
 PAUSE = 0.05  # seconds between two looks
@@ -56,7 +57,7 @@ def navi_on(
 ) -> AbstractAsyncContextManager[NaviProcess]:
     """A navi that asks a server what it can take."""
     return running_navi(
-        with_profiles(directory, {"assistant": PLAIN, "brief": BRIEF}),
+        with_profiles(directory, {"assistant": PLAIN, "brief": BRIEF, "fluent": FLUENT}),
         NAVI_LLM="openai",
         NAVI_MODEL_SLOTS="",
         OPENAI_BASE_URL=llama.openai_url,
@@ -127,9 +128,9 @@ async def test_a_stop_while_the_prompt_is_read_ends_the_turn_at_once_and_then_fr
 async def test_an_answer_is_shown_in_pieces_and_costs_what_the_server_counts(
     navi: NaviProcess, llama: LlamaProcess
 ) -> None:
-    session_id = await session(navi, "brief")
+    session_id = await session(navi, "fluent")
 
-    await navi.drop(session_id, "Say hello.")
+    await navi.drop(session_id, STORY)
     outcome = await outcome_of(navi, session_id)
 
     events = await events_of(navi, session_id)

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from tests.support.event_consumer import environment
 from tests.support.mind import events_of
 from tests.support.navi_process import NaviProcess, running_navi
 
@@ -22,7 +23,7 @@ async def test_a_session_runs_again_offline(tmp_path: Path) -> None:
         first = (await navi.say(session_id, WORK))["seq"]
         fork = (await navi.post(f"/sessions/{session_id}/fork", {"at": first - 1}))["id"]
         await navi.say(fork, "!say Elsewhere")
-        receipt = await navi.drop(session_id, "!repeat 400 tea")
+        receipt = await navi.drop(session_id, "!repeat 150 tea")
         await navi.until(session_id, "text_delta", after=receipt["seq"])
         await navi.kill()
         await navi.start()
@@ -58,6 +59,7 @@ async def passes(test: Path) -> tuple[bool, str]:
     """Whether a test passes by itself, and what pytest says of it."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)),
+        env={**environment(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # theirs, which take longer
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -70,7 +72,7 @@ async def test_a_saved_session_is_a_test_that_fails_where_it_should(tmp_path: Pa
     async with running_navi(tmp_path / "data") as navi:
         session_id = await navi.new_session()
         await navi.say(session_id, "!say Tea is ready.")
-        await navi.until(session_id, "session_renamed")
+        await navi.at_rest(session_id)
         saved = await navi.command("rerun", session_id, "--save", str(place))
         again, bad = await asyncio.gather(
             navi.command("rerun", session_id, "--save", str(place)),

@@ -68,12 +68,15 @@ async def test_is_offered_and_what_is_wrong_with_a_host_is_said(navi: NaviProces
 async def test_a_command_waits_for_a_person_and_its_output_comes_in_deltas(
     navi: NaviProcess, server: SshServer
 ) -> None:
-    session_id = await navi.new_session()
-    answer = await navi.say(session_id, call("for n in 1 2 3; do echo $n; sleep 0.1; done"))
+    session_id, go_on = await navi.new_session(), server.directory / "go on"
+    waits = f"while [ ! -e '{go_on}' ]; do sleep 0.05; done"
+    answer = await navi.say(session_id, call(f"for n in 1 2 3; do echo $n; {waits}; done"))
     before = await server.connections()
 
     await decide(navi, session_id, "allow")
 
+    await navi.until(session_id, "tool_output_delta")
+    go_on.touch()
     await navi.until(session_id, "turn_completed")
     [asked] = await of_type(navi, session_id, "approval_requested")
     deltas = await of_type(navi, session_id, "tool_output_delta")

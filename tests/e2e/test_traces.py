@@ -66,7 +66,7 @@ async def navi(
         OLLAMA_HOST=models.url,
         OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
         OTEL_EXPORTER_OTLP_HEADERS=f"api-key={KEY}",
-        OTEL_EXPORTER_OTLP_TIMEOUT="2",
+        OTEL_EXPORTER_OTLP_TIMEOUT="30",
         OTEL_SERVICE_NAME="navi under test",
     ) as running:
         yield running

@@ -26,6 +26,7 @@ class Terminal:
         self._descriptor = descriptor
         self._seen = bytearray()
         self._looked = 0
+        self._answered = 0  # questions where the cursor is
         self._news = asyncio.Event()
 
     @property
@@ -61,9 +62,11 @@ class Terminal:
             data = b""
         if not data:
             asyncio.get_running_loop().remove_reader(self._descriptor)
-        if WHERE_IS_THE_CURSOR in data:
-            os.write(self._descriptor, AT_THE_TOP)
         self._seen += data
+        # The last one may come by half.
+        while self._seen.count(WHERE_IS_THE_CURSOR) > self._answered:
+            self._answered += 1
+            os.write(self._descriptor, AT_THE_TOP)
         self._news.set()
 
 

@@ -13,11 +13,13 @@ from tests.support.servers import NatsServer, PostgresServer
 
 NAP = '''\
 import asyncio
+from pathlib import Path
 
 
-async def nap(seconds: float) -> str:
-    """Sleep for some seconds."""
-    await asyncio.sleep(seconds)
+async def nap() -> str:
+    """Sleep until somebody makes a file ``awake``."""
+    while not Path("awake").exists():
+        await asyncio.sleep(0.02)
     return "slept"
 '''
 
@@ -27,6 +29,10 @@ class TwoNodes(Struct, frozen=True):
 
     a: NaviProcess
     b: NaviProcess
+
+    def wake(self, session_id: str) -> None:
+        """End the naps of a session."""
+        (self.a.data_dir / "files" / session_id / "awake").touch()
 
 
 @asynccontextmanager
