@@ -612,7 +612,7 @@ class EventLogContract:
         assert not await other.wait_beyond(0, 0, timeout=0.01)
 
         async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(other.wait_beyond(0, 0, timeout=1.5))
+            waiting = tasks.create_task(other.wait_beyond(0, 0, timeout=DEADLINE))
             await log.append(batch(SessionId(new_id()), 0, created()))
 
         assert waiting.result()

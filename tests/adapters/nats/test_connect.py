@@ -35,8 +35,8 @@ async def test_without_a_server_it_starts_at_once_and_connects_when_there_is_one
         await own_server.start()
         await connected(connection)
 
-        async with connection.borrow(seconds=5) as client:
-            await client.flush(5)
+        async with connection.borrow(seconds=60) as client:
+            await client.flush(60)
 
 
 async def test_a_loss_and_a_return_are_one_line_each_however_long_it_takes(
@@ -80,7 +80,7 @@ async def test_who_waits_for_an_answer_hears_of_the_loss_at_once(own_server: Own
 
         with pytest.raises(BusUnavailable):
             await asking
-        assert asyncio.get_running_loop().time() - started < 5
+        assert asyncio.get_running_loop().time() - started < 20  # of the 30 s that it might wait
 
 
 async def test_a_server_that_hangs_costs_the_deadline_and_no_more(own_server: OwnServer) -> None:

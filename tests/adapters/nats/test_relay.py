@@ -215,11 +215,11 @@ async def test_what_is_appended_to_postgres_reaches_nats(database: str, nats_url
         connect(nats_url, name="test") as connection,
     ):
         stream = JetStream(connection, log_id=log.log_id, partitions=1, max_age_hours=168)
-        async with running(log, stream, pace=RelayDelays()) as relay:
+        async with running(log, stream, pace=RelayDelays(recheck=600)) as relay:
             first = await log.append(append_of(0, 1200))
             await caught_up(relay, 1200)
             second = await log.append(append_of(1200, 1))
-            await caught_up(relay, 1201, seconds=1)  # it was woken, it did not look again
+            await caught_up(relay, 1201)  # it was woken: it looks again in ten minutes
 
     assert await stored(nats_url, count=1201) == [
         (row.position, f"0-{row.position}", row.wire) for row in (*first, *second)

@@ -75,8 +75,8 @@ async def test_announcing_never_waits_and_works_again_after_a_loss(own_server: O
         await own_server.start()
         await connected(here)
         await connected(there)
-        async with there.borrow(seconds=5) as client:
-            await client.flush(5)
+        async with there.borrow(seconds=60) as client:
+            await client.flush(60)
 
         async with asyncio.timeout(60):
             while 3 not in heard:

@@ -80,7 +80,7 @@ async def test_a_stopped_process_is_gone_when_its_lease_ends_and_comes_back(
 @pytest.mark.parametrize("ahead", [-86400.0, 86400.0])
 async def test_a_wrong_clock_makes_no_difference(database: str, pool: Pool, ahead: float) -> None:
     nodes = PostgresNodes(database, pool)
-    async with child(database, A, lease_seconds=1.0, ahead=ahead) as process:
+    async with child(database, A, lease_seconds=2.0, ahead=ahead) as process:
         await outlives_its_lease(nodes, pool)
 
         process.send_signal(signal.SIGSTOP)
@@ -109,7 +109,7 @@ async def test_nodes_that_ended_are_forgotten_unless_they_left_something_open(
 
 
 async def test_the_lease_of_a_living_node_never_runs_out(database: str, pool: Pool) -> None:
-    nodes = PostgresNodes(database, pool, lease_seconds=1.0)
+    nodes = PostgresNodes(database, pool, lease_seconds=2.0)
     await nodes.join(A)
 
     await outlives_its_lease(nodes, pool)
@@ -124,7 +124,7 @@ async def test_a_lost_connection_is_opened_again_and_the_lock_taken_on_it(
     await nodes.join(A)
     await other.join(B)
     lost = await pool.fetchval(
-        "select pg_terminate_backend(pid, 1000) from pg_locks where locktype = 'advisory'"
+        "select pg_terminate_backend(pid, 60000) from pg_locks where locktype = 'advisory'"
         " and objid = (select number from navi.node where id = $1)",
         A,
     )
@@ -168,9 +168,12 @@ async def test_a_lease_that_ran_out_while_postgres_was_away_is_not_held_against_
     await nodes.join(A)
     assert await other.state_of([A]) == {A: "alive"}
 
-    await pool.execute("update navi.node set expires_at = now() - interval '1 minute'")
+    state: NodeState = "alive"
+    while state == "alive":  # it may be renewed just behind that
+        await pool.execute("update navi.node set expires_at = now() - interval '1 minute'")
+        state = (await other.state_of([A]))[A]
 
-    assert await other.state_of([A]) == {A: "silent"}
+    assert state == "silent"
     await becomes(nodes, A, "alive")
     await nodes.leave()
 

@@ -202,7 +202,7 @@ async def test_a_tool_that_heeds_its_stop_gives_what_it_has(tools: Tools, tmp_pa
     result, seconds = await stopped(tools, "heeds", tmp_path)
 
     assert result == ToolResult(outcome="ok", output="heeded")
-    assert seconds < 0.3
+    assert seconds < 10  # of the 20 s that the call might take
 
 
 async def test_a_tool_that_waits_is_cancelled_and_cleans_up(tools: Tools, tmp_path: Path) -> None:

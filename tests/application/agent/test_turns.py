@@ -469,7 +469,7 @@ async def test_a_server_that_stays_silent_is_given_up_in_time(
     server: ModelServer, tmp_path: Path
 ) -> None:
     async with agent_node(
-        World(), tmp_path, [server.url], first_chunk_timeout=0.2, chunk_timeout=0.2
+        World(), tmp_path, [server.url], first_chunk_timeout=0.5, chunk_timeout=0.5
     ) as node:
         server.answer(Stall(asyncio.Event()))
         server.answer(Say("half"), Stall(asyncio.Event()))

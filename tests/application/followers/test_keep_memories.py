@@ -17,7 +17,7 @@ from navi.ports.log_partitions import Page
 from tests.application.sample import CREATED, append, said, session
 
 PAGES = 60
-SECONDS = 5.0  # a rest of 0.2 s behind each page would take 12
+SECONDS = 11.0  # a rest of 0.2 s behind each page would take 12
 
 
 async def test_what_was_there_before_is_followed_without_a_rest(

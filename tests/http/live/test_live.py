@@ -15,6 +15,7 @@ from navi.domain.vocabulary.ids import SessionId
 from navi.http.live import follow_session
 from navi.http.server import websocket_protocol
 from tests.support.app import RunningApp, next_frame
+from tests.support.model_wire import Done, Say, Stall, calls
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 CLIENTS = 40
@@ -138,14 +139,19 @@ async def test_clients_that_drop_anywhere_see_every_event_once(app: RunningApp) 
 
 
 async def test_a_steered_message_is_delivered_in_the_running_turn(app: RunningApp) -> None:
+    go_on = asyncio.Event()
+    app.models.answer(calls(("nothing", {})), Stall(go_on), Done())
+    app.models.answer(Say("end"), Done())
     session_id = await app.session()
 
     async with app.socket(session_id) as socket:
         await next_frame(socket)
-        await send(socket, type="message", content="!tool nothing {}\n!sleep 0.2\n!then\n!say end")
+        await send(socket, type="message", content="go")
         await until(socket, "model_called")
         await send(socket, type="message", content="more", mode="steer")
-        frames = await until(socket, "turn_completed")
+        frames = await until(socket, "user_message_received")
+        go_on.set()
+        frames += await until(socket, "turn_completed")
 
     types = [frame["type"] for frame in frames]
     assert types.index("user_message_received") < types.index("message_delivered")
@@ -153,14 +159,18 @@ async def test_a_steered_message_is_delivered_in_the_running_turn(app: RunningAp
 
 
 async def test_a_queued_message_gets_a_turn_of_its_own(app: RunningApp) -> None:
+    go_on = asyncio.Event()
+    app.models.answer(Say("one"), Stall(go_on), Done())
     session_id = await app.session()
 
     async with app.socket(session_id) as socket:
         await next_frame(socket)
-        await send(socket, type="message", content="!say one\n!sleep 0.2")
+        await send(socket, type="message", content="one")
         await until(socket, "model_called")
         await send(socket, type="message", content="!say two")
-        first = await until(socket, "turn_completed")
+        first = await until(socket, "user_message_received")
+        go_on.set()
+        first += await until(socket, "turn_completed")
         second = await until(socket, "turn_completed")
 
     assert "message_delivered" not in [frame["type"] for frame in first]
