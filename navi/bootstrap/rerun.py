@@ -108,8 +108,17 @@ class _ReadModels(InMemoryReadModels):
     async def unfinished(
         self, projection: str, version: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
+        return self._of_this(await super().unfinished(projection, version))
+
+    async def owing(
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        return self._of_this(await super().owing(projection, version, after=after, limit=limit))
+
+    def _of_this(
+        self, found: Sequence[tuple[SessionId, StoredState]]
+    ) -> Sequence[tuple[SessionId, StoredState]]:
         this = self._gate.recording.session_at(max(1, self._gate.seq))
-        found = await super().unfinished(projection, version)
         return tuple(one for one in found if one[0] == this)
 
 

@@ -133,6 +133,16 @@ class ReadModels(BuildList, Protocol):
         """States (without rows) of the sessions of all owners whose listing is unfinished."""
         ...
 
+    async def owing(
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        """Likewise of those whose listing is owing, some at a time.
+
+        Args:
+            after: the last one that the caller has had; they are in order of their ids.
+        """
+        ...
+
     async def find_marks(
         self, version: int, *, owner: Owner, marks: Sequence[str]
     ) -> Sequence[tuple[SessionId, str]]:

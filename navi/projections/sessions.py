@@ -38,5 +38,8 @@ class Sessions(JsonForm[Session]):
         if not state.exists or state.last_active is None or state.id == owner_stream(state.owner):
             return None
         return Listing(
-            pinned=state.pinned, last_active=state.last_active, unfinished=state.unfinished
+            pinned=state.pinned,
+            last_active=state.last_active,
+            unfinished=state.under_way,
+            owing=state.owing,
         )

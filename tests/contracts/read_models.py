@@ -43,9 +43,14 @@ def changes(
     )
 
 
-def listed(*, minutes: int = 0, pinned: bool = False, unfinished: bool = False) -> Listing:
+def listed(
+    *, minutes: int = 0, pinned: bool = False, unfinished: bool = False, owing: bool = False
+) -> Listing:
     return Listing(
-        pinned=pinned, last_active=NOON + timedelta(minutes=minutes), unfinished=unfinished
+        pinned=pinned,
+        last_active=NOON + timedelta(minutes=minutes),
+        unfinished=unfinished,
+        owing=owing,
     )
 
 
@@ -586,6 +591,27 @@ class ReadModelsContract:
             (A, StoredState(seq=1, state=b"[1]")),
             (C, StoredState(seq=1, state=b"{}")),
         )
+
+    async def test_sessions_that_owe_what_follows_a_turn_are_found_a_part_at_a_time(
+        self, read_models: ReadModelBackend
+    ) -> None:
+        await save(
+            read_models,
+            changes(A, listing=listed(owing=True), state=b"[1]"),
+            changes(B, listing=listed(unfinished=True)),
+            changes(C, listing=listed(owing=True), owner=Owner("somebody")),
+            changes(D, listing=listed(unfinished=True, owing=True)),
+            changes(E),
+        )
+
+        first = await read_models.owing("sample", 1, after=None, limit=2)
+        rest = await read_models.owing("sample", 1, after=C, limit=2)
+
+        assert first == (
+            (A, StoredState(seq=1, state=b"[1]")),
+            (C, StoredState(seq=1, state=b"{}")),
+        )
+        assert rest == ((D, StoredState(seq=1, state=b"{}")),)
 
     async def test_rows_of_a_session_that_is_made_anew_do_not_stay(
         self, read_models: ReadModelBackend

@@ -178,6 +178,17 @@ class InMemoryReadModels:
             if changes.listing is not None and changes.listing.unfinished
         )
 
+    async def owing(
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        sessions = self._serving(projection, version).sessions
+        found = [
+            (session_id, _bare(changes))
+            for session_id, changes in sorted(sessions.items())
+            if changes.listing is not None and changes.listing.owing
+        ]
+        return tuple(one for one in found if after is None or one[0] > after)[:limit]
+
     async def find_marks(
         self, version: int, *, owner: Owner, marks: Sequence[str]
     ) -> Sequence[tuple[SessionId, str]]:

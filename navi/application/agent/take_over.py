@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from navi.application.agent.session_runs import SessionRuns
-from navi.application.reading.catalogue import unfinished_sessions
+from navi.application.reading.catalogue import owing_sessions, unfinished_sessions
 from navi.application.session.partial_replies import partial_replies
 from navi.application.session.record import Records
 from navi.domain.session.commands import AnswerAsides, ResumeTurn
@@ -33,6 +33,7 @@ log = structlog.get_logger()
 LOOK_EVERY = 2.0  # seconds; with a lease of 10 s a dead node's turns go on within 15 s
 LOOK_AGAIN = 0.25  # seconds, while of some node it is not certain whether it is gone
 FORGET_EVERY = 300  # looks: processes that ended are forgotten every ten minutes, and at the start
+OWING_AT_ONCE = 100  # sessions that wait for what follows a turn: so many are looked at in a look
 MAX_TRIES = 10  # a look, against somebody who appends all the time; then the next look tries
 
 
@@ -64,6 +65,7 @@ class TakeOver:
         self._tools = tools
         self._node = node
         self._looks = 0
+        self._owing_after: SessionId | None = None
         self._left_behind = left_behind
 
     async def run(self) -> None:
@@ -85,7 +87,10 @@ class TakeOver:
             LogUnavailable: Postgres does not answer.
         """
         await self._runs.places.look()
-        states = await unfinished_sessions(self._log, self._read_models)
+        states = {
+            **await unfinished_sessions(self._log, self._read_models),
+            **await self._next_owing(),
+        }
         owners = {node for session in states.values() for node in _nodes(session)} - {self._node}
         node_states = await self._nodes.state_of(sorted(owners))
         if self._looks % FORGET_EVERY == 0:
@@ -99,6 +104,14 @@ class TakeOver:
             except Exception as error:  # noqa: BLE001 - a border: one session's trouble is not another's
                 await log_error(log.bind(session_id=session_id), "session_not_taken_over", error)
         return "silent" not in node_states.values()
+
+    async def _next_owing(self) -> Mapping[SessionId, Session]:
+        """The next sessions that wait for what follows a turn, from the first on again after the last."""
+        found = await owing_sessions(
+            self._read_models, after=self._owing_after, limit=OWING_AT_ONCE
+        )
+        self._owing_after = found.last
+        return found.sessions
 
     async def _look_after(
         self, session_id: SessionId, session: Session, node_states: Mapping[NodeId, NodeState]

@@ -150,7 +150,7 @@ def session_in(session_id: SessionId, stored: StoredState) -> Session | None:
 async def unfinished_sessions(
     log: PartitionedLog, read_models: ReadModels
 ) -> Mapping[SessionId, Session]:
-    """Sessions of all owners with an open turn or a waiting message.
+    """Sessions of all owners with an open turn or call, or a waiting message.
 
     From the stored list, which may be behind by a moment: for somebody who looks again and again.
 
@@ -171,3 +171,36 @@ async def unfinished_sessions(
         if session.unfinished:
             found[session_id] = session
     return found
+
+
+class OwingSessions(Struct, frozen=True, kw_only=True):
+    """Some of the sessions in which what follows a turn is due.
+
+    Attributes:
+        last: after which others come; None where these are the last ones.
+    """
+
+    sessions: Mapping[SessionId, Session]
+    last: SessionId | None
+
+
+async def owing_sessions(
+    read_models: ReadModels, *, after: SessionId | None, limit: int
+) -> OwingSessions:
+    """At most ``limit`` sessions of all owners in which what follows a turn is due.
+
+    There may be as many as there are sessions, where no model was there for long: a part at a time is read.
+    They are those of this version's own list, as far as that is, and as of a moment ago.
+
+    Args:
+        after: the last one of the part before.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    found = await read_models.owing(Sessions.name, Sessions.version, after=after, limit=limit)
+    sessions = ((session_id, session_in(session_id, stored)) for session_id, stored in found)
+    return OwingSessions(
+        sessions={id_: one for id_, one in sessions if one is not None and one.owing},
+        last=found[-1][0] if len(found) == limit else None,
+    )

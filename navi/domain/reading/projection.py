@@ -38,12 +38,14 @@ class Listing(Struct, frozen=True, kw_only=True):
     """What a list of sessions is ordered and searched by.
 
     Attributes:
-        unfinished: a turn is open or a message waits for one.
+        unfinished: a turn or a call is open, or a message waits for a turn.
+        owing: what follows a turn is due; that is nobody's haste.
     """
 
     pinned: bool
     last_active: datetime
     unfinished: bool
+    owing: bool = False
 
 
 State = TypeVar("State")

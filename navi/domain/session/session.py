@@ -211,9 +211,21 @@ class Session(Struct, frozen=True, kw_only=True):
     @property
     def unfinished(self) -> bool:
         """Whether something is left to do: for a turn, a message, a call, or what follows a turn."""
-        if not self.exists or self.newer is not None:
-            return False
-        return bool(self.turn or self.waiting or self.asides or self.follow_up)
+        return self.under_way or self.owing
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a turn or a call is open, or a message waits: somebody has to be at work on it."""
+        return self._is_ours and bool(self.turn or self.waiting or self.asides)
+
+    @property
+    def owing(self) -> bool:
+        """Whether what follows a turn is due."""
+        return self._is_ours and self.follow_up is not None
+
+    @property
+    def _is_ours(self) -> bool:
+        return self.exists and self.newer is None
 
     def owes(self, purpose: Purpose) -> bool:
         """Whether a call for this purpose is due after the last completed turn."""

@@ -18,6 +18,8 @@ from navi.ports.read_models import StoredState
 from tests.contracts.read_models import (
     A,
     B,
+    C,
+    D,
     ReadModelsContract,
     changes,
     listed,
@@ -176,6 +178,74 @@ async def test_names_are_read_of_the_sessions_that_are_asked_for_and_no_others(
     asked = (1, LOCAL_OWNER, [session(nth) for nth in range(7)])
 
     assert await stored_and_read(database, on_postgres, search._NAMES, *asked) == (7, 7)
+
+
+async def test_of_many_sessions_that_owe_what_follows_a_turn_those_are_read_that_are_asked_for(
+    database: str,
+) -> None:
+    connection = await asyncpg.connect(database)
+    try:
+        await connection.execute(
+            "insert into navi.build (projection, number, version, state) values ('sessions', 1, 1, 'live')"
+        )
+        await connection.execute(
+            "insert into navi.read_state (projection, version, session_id, owner, seq, state, pinned,"
+            " last_active, unfinished, owing) select 'sessions', 1, gen_random_uuid(), 'somebody', 3, '{}',"
+            " false, now(), false, true from generate_series(1, 2000)"
+        )
+        async with connection.transaction():
+            before = await connection.fetchval(STATES_READ)
+            owing = await connection.fetch(reads._OWING, "sessions", 1, None, 100)
+            read = await connection.fetchval(STATES_READ) - before
+    finally:
+        await connection.close()
+
+    assert (len(owing), read) == (100, 100)
+
+
+@pytest.fixture
+def before_owing(tmp_path: Path) -> Path:
+    """The migrations as they were before sessions that owe what follows a turn were told apart."""
+    for path in default_directory().glob("*.sql"):
+        if path.name < "0022":
+            shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+async def test_of_what_an_older_navi_stored_sessions_that_only_owe_what_follows_a_turn_are_told_apart(
+    empty_database: str, before_owing: Path
+) -> None:
+    await migrate(empty_database, directory=before_owing)
+    connection = await asyncpg.connect(empty_database)
+    states = {
+        A: '{"name": "\\u0000", "turn": null, "waiting": [], "asides": [], "follow_up": {}}',
+        B: '{"turn": {"id": "1"}, "waiting": [], "asides": [], "follow_up": null}',
+        C: '{"turn": null, "waiting": [{"seq": 2}], "asides": [], "follow_up": {}}',
+        D: '{"turn": null, "waiting": [], "follow_up": {}}',  # older still: it had no such calls
+    }
+    try:
+        await connection.execute(
+            "insert into navi.build (projection, number, version, state) values ('sessions', 1, 1, 'live')"
+        )
+        for session_id, state in states.items():
+            await connection.execute(
+                "insert into navi.read_state (projection, version, session_id, owner, seq, state,"
+                " pinned, last_active, unfinished)"
+                " values ('sessions', 1, $1, 'somebody', 3, $2, false, now(), true)",
+                session_id,
+                state,
+            )
+    finally:
+        await connection.close()
+
+    await migrate(empty_database)
+
+    async with open_pool(empty_database, size=2) as pool:
+        read_models = PostgresReadModels(pool)
+        unfinished = await read_models.unfinished("sessions", 1)
+        owing = await read_models.owing("sessions", 1, after=None, limit=9)
+    assert [session_id for session_id, _ in unfinished] == [B, C, D]
+    assert [session_id for session_id, _ in owing] == [A]
 
 
 @pytest.fixture

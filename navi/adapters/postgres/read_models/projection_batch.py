@@ -21,16 +21,17 @@ _STATES = """
 # A place is where a search looks for it (``0020_places_of_an_owner``): names of sessions have one, and rows.
 _SAVE_STATES = """
     insert into navi.read_state
-      (projection, version, session_id, owner, seq, state, pinned, last_active, unfinished, place)
+      (projection, version, session_id, owner, seq, state, pinned, last_active, unfinished, owing, place)
     select $1, $2, s.*, case when $1 = 'sessions' then navi.place_of_session(
       (select place from navi.read_state r
        where r.projection = $1 and r.version = $2 and r.session_id = s.session_id), s.owner) end
     from unnest(
-      $3::uuid[], $4::text[], $5::bigint[], $6::json[], $7::boolean[], $8::timestamptz[], $9::boolean[]
-    ) as s (session_id, owner, seq, state, pinned, last_active, unfinished)
+      $3::uuid[], $4::text[], $5::bigint[], $6::json[], $7::boolean[], $8::timestamptz[], $9::boolean[], $10::boolean[]
+    ) as s (session_id, owner, seq, state, pinned, last_active, unfinished, owing)
     on conflict (projection, version, session_id) do update set
       owner = excluded.owner, seq = excluded.seq, state = excluded.state, pinned = excluded.pinned,
-      last_active = excluded.last_active, unfinished = excluded.unfinished, place = excluded.place"""
+      last_active = excluded.last_active, unfinished = excluded.unfinished, owing = excluded.owing,
+      place = excluded.place"""
 
 _PUT_ROWS = """
     insert into navi.read_row (projection, version, session_id, key, row, place)
@@ -135,6 +136,7 @@ class PostgresProjectionBatch:
             [listing and listing.pinned for listing in listings],
             [listing and listing.last_active for listing in listings],
             [listing and listing.unfinished for listing in listings],
+            [listing and listing.owing for listing in listings],
         )
 
     async def _apply(self, step: _Step, owners: Mapping[SessionId, Owner]) -> None:

@@ -90,6 +90,14 @@ _UNFINISHED = """
       select number from navi.serving_build where projection = $1 and version = $2) and unfinished
     order by session_id"""
 
+# In order of the ids themselves, as the index has them, and not of their text.
+_OWING = """
+    select s.session_id::text, s.seq, s.state from navi.read_state s
+    where s.projection = $1 and s.version = (
+      select number from navi.serving_build where projection = $1 and version = $2) and s.owing
+      and s.session_id > coalesce($3::uuid, '00000000-0000-0000-0000-000000000000')
+    order by s.session_id limit $4"""
+
 # The projection by name, and not as a parameter: the index is of its rows alone. "offset 0": along that index, and
 # whose the sessions are, one by one, whatever the planner knows of the tables.
 _FIND_MARKS = """
@@ -172,6 +180,11 @@ class PostgresReads:
         self, projection: str, version: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
         return _listed(await fetch(self._reads, _UNFINISHED, projection, version))
+
+    async def owing(
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        return _listed(await fetch(self._reads, _OWING, projection, version, after, limit))
 
     async def find_marks(
         self, version: int, *, owner: Owner, marks: Sequence[str]
