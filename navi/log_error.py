@@ -1,6 +1,5 @@
-"""Log an error that nobody expected, with its traceback."""
+"""Log an error that nobody expected, and where it came from."""
 
-import asyncio
 import traceback
 from typing import Protocol
 
@@ -11,10 +10,11 @@ class Log(Protocol):
     def error(self, event: str | None = None, **values: object) -> object: ...
 
 
-async def log_error(log: Log, event: str, error: Exception) -> None:
-    """Log the type of an error and where it came from.
+def log_error(log: Log, event: str, error: Exception) -> None:
+    """Log the type of an error and where it came from: its own words may quote what people wrote.
 
-    A traceback quotes source files, which are read: not in the event loop.
+    Without the lines themselves: source files would be read for them, in the event loop.
     """
-    trace = await asyncio.to_thread(traceback.format_exception, error)
-    log.error(event, reason=type(error).__name__, exception="".join(trace))
+    frames = traceback.walk_tb(error.__traceback__)
+    where = [f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}" for frame, line in frames]
+    log.error(event, reason=type(error).__name__, where=where)

@@ -102,7 +102,7 @@ class TakeOver:
             except Unavailable:
                 raise
             except Exception as error:  # noqa: BLE001 - a border: one session's trouble is not another's
-                await log_error(log.bind(session_id=session_id), "session_not_taken_over", error)
+                log_error(log.bind(session_id=session_id), "session_not_taken_over", error)
         return "silent" not in node_states.values()
 
     async def _next_owing(self) -> Mapping[SessionId, Session]:

@@ -153,7 +153,7 @@ class Projector:
                 failures = 0
             except Exception as error:  # noqa: BLE001 - the border of a follower: it must go on
                 failures += 1
-                await _report(error, failures, projection=projection.name, partition=partition)
+                _report(error, failures, projection=projection.name, partition=partition)
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS)) - 1])
 
     async def _advance_and_wait(self, projection: Projection[Any], partition: int) -> None:
@@ -215,7 +215,7 @@ class Projector:
                 failures = 0
             except Exception as error:  # noqa: BLE001 - the border of a follower: it must go on
                 failures += 1
-                await _report(error, failures)
+                _report(error, failures)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _build_what_is_asked_for(self) -> None:
@@ -237,9 +237,9 @@ class Projector:
             )
 
 
-async def _report(error: Exception, failures: int, **where: str | int) -> None:
+def _report(error: Exception, failures: int, **where: str | int) -> None:
     stalled = log.bind(failures=failures, **where)
     if isinstance(error, Unavailable):
         stalled.warning("projection_stalled", reason=str(error))
         return
-    await log_error(stalled, "projection_stalled", error)
+    log_error(stalled, "projection_stalled", error)

@@ -56,7 +56,7 @@ class KeepMemories:
                     await asyncio.sleep(FIRST_PAUSE)  # facts come in bursts; nobody waits for this
                 pause = FIRST_PAUSE
             except Exception as error:  # noqa: BLE001 - a border: a follower goes on
-                await _report(error, "memories_wait")
+                _report(error, "memories_wait")
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -77,14 +77,14 @@ class KeepMemories:
                 while await self._memories.embed_missing():
                     pass
             except Exception as error:  # noqa: BLE001 - likewise
-                await _report(error, "embeddings_wait")
+                _report(error, "embeddings_wait")
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY):
                     await self._saved.wait()
 
 
-async def _report(error: Exception, event: str) -> None:
+def _report(error: Exception, event: str) -> None:
     if isinstance(error, Unavailable):
         log.info(event, reason=str(error))
         return
-    await log_error(log, event, error)
+    log_error(log, event, error)

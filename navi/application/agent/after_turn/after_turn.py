@@ -71,7 +71,7 @@ class AfterTurn:
                 # It stands in the log as due, and was not tried: the next look finds it again.
                 log.warning("follower_waits", session_id=session_id, reason=str(error))
             except Exception as error:  # noqa: BLE001 - a border: one session's trouble is not another's
-                await log_error(log.bind(session_id=session_id), "follower_broke", error)
+                log_error(log.bind(session_id=session_id), "follower_broke", error)
             finally:
                 self._idle.set()
 
