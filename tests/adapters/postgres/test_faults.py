@@ -12,6 +12,7 @@ import pytest
 
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.log.event_log import PostgresEventLog
+from navi.adapters.postgres.log.heads import Head
 from navi.adapters.postgres.migrate import Schema, default_directory, pending
 from navi.domain.log.hash_chain import verify_chain
 from navi.domain.vocabulary.errors import BadInput, LogDamaged, LogUnavailable, StoreRefused
@@ -249,6 +250,26 @@ async def test_a_failpoint_reaches_who_appends(name: str, log: PostgresEventLog)
 
     rows = await log.append(again)
     assert rows == await joined(log.read(session_id, after=1))
+
+
+async def test_where_a_session_of_before_ends_is_asked_once_and_not_for_each_append(
+    log: PostgresEventLog, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = SessionId(new_id())
+    await append_on_top(log, session_id, created())
+    asked: list[SessionId] = []
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as later:
+        head = later._reader.head
+
+        async def counted(session_id: SessionId) -> Head | None:
+            asked.append(session_id)
+            return await head(session_id)
+
+        monkeypatch.setattr(later._reader, "head", counted)
+        for expected in (1, 2, 3):
+            await later.append(batch(session_id, expected, named("again")))
+
+    assert asked == [session_id]
 
 
 @pytest.fixture

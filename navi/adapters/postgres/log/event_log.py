@@ -171,7 +171,7 @@ class PostgresEventLog:
                     self._heads.drop(batch.session_id)
                     raise
                 if rows is not None:
-                    if head is None:
+                    if self._heads.get(batch.session_id) is None:  # new, or not kept until now
                         self._heads.put(batch.session_id, _moved(start, rows[-1]))
                     return rows
             before, head = head, await self._reader.head(batch.session_id)
