@@ -43,16 +43,18 @@ class NatsServer:
 
     name = "nats"
 
-    def __init__(self, home: Path, *, program: Path, token: str, port: int) -> None:
+    def __init__(self, home: Path, *, program: Path, token: str, wanted: int | None) -> None:
+        self.program = program
         self._home = home
-        self._program = program
         self._token = token
-        self._port = port
+        self._wanted = wanted
+        self._port = 0
         self._configuration = home / "nats.conf"
         self._pid_file = home / "nats.pid"
         self._log = home / "nats.log"
         self._leaf_port = 0
         self._leaf_password = secrets.token_hex(24)
+        self._is_known = False  # it has run, and others have its ports
 
     @classmethod
     async def prepare(cls, home: Path, *, program: Path, port: int | None) -> Self:
@@ -62,13 +64,10 @@ class NatsServer:
             PortTaken: somebody else listens on the port that was asked for.
         """
         token = await asyncio.to_thread(_make_home, home)
-        server = cls(home, program=program, token=token, port=port or 0)
+        server = cls(home, program=program, token=token, wanted=port)
         # First, because a predecessor that is still going down has the port.
         await asyncio.to_thread(server._end_predecessor)
-        server._port = free_port(USUAL_PORT if port is None else port)
-        if port and server._port != port:
-            raise PortTaken("NATS", port=port, variable="NAVI_NATS_PORT")
-        server._leaf_port = free_port(0, besides=server._port)
+        server._choose_ports()
         return server
 
     @property
@@ -85,22 +84,26 @@ class NatsServer:
         return self._port
 
     async def start(self) -> Child:
-        """Start the server; when this returns its JetStream answers.
+        """Start the server; when this returns its JetStream answers, and its ports stay what they are.
 
         Raises:
+            PortTaken: somebody else listens by now on the port that was asked for.
             ServerDidNotStart: it ended again and again, or did not answer in time.
         """
         for attempt in range(1, ATTEMPTS + 1):
             # Two servers on one store would spoil it, and NATS itself does not look.
             await asyncio.to_thread(self._end_predecessor)
+            if attempt > 1 and not self._is_known:
+                self._choose_ports()  # somebody may have taken one since it was chosen
             await asyncio.to_thread(self._configure)
             child = await Child.spawn(
-                [str(self._program), "--config", str(self._configuration)],
+                [str(self.program), "--config", str(self._configuration)],
                 log=self._log,
                 identity=Identity.SAME,
                 farewell=signal.SIGTERM,
             )
             if await self._answers(child):
+                self._is_known = True
                 return child
             if attempt < ATTEMPTS:
                 await asyncio.sleep(0.1 * 2**attempt)
@@ -109,6 +112,12 @@ class NatsServer:
     async def stop(self, child: Child) -> None:
         """Stop the server gracefully, which closes the store cleanly."""
         await child.stop(*STOP_STEPS)
+
+    def _choose_ports(self) -> None:
+        self._port = free_port(USUAL_PORT if self._wanted is None else self._wanted)
+        if self._wanted and self._port != self._wanted:
+            raise PortTaken("NATS", port=self._wanted, variable="NAVI_NATS_PORT")
+        self._leaf_port = free_port(0, besides=self._port)
 
     async def _answers(self, child: Child) -> bool:
         """Wait for JetStream to answer; False where the server ended instead."""

@@ -114,6 +114,7 @@ class EmbeddedServers:
         servers = cls(data_dir, Addresses(), lock)
         try:
             wanted: list[EmbeddedServer] = []
+            bus: NatsServer | None = None
             if postgres:
                 cluster = await PostgresServer.prepare(
                     data_dir / "postgres",
@@ -124,17 +125,16 @@ class EmbeddedServers:
                 wanted.append(cluster)
             if nats:
                 program = await asyncio.to_thread(nats_program, nats_bin)
-                server = await NatsServer.prepare(
-                    data_dir / "nats", program=program, port=nats_port
-                )
-                wanted.append(server)
+                bus = await NatsServer.prepare(data_dir / "nats", program=program, port=nats_port)
+                wanted.append(bus)
+            await servers._start_all(wanted)
+            if bus is not None:
                 servers.nats_readers = NatsReaders(
                     data_dir / READERS_HOME,
-                    program=program,
-                    leaf_url=server.leaf_url,
-                    wanted_port=server.port + 1,
+                    program=bus.program,
+                    leaf_url=bus.leaf_url,
+                    wanted_port=bus.port + 1,
                 )
-            await servers._start_all(wanted)
             urls = {server.name: server.url for server in wanted}
             servers.addresses = Addresses(
                 database_url=urls.get("postgres"), nats_url=urls.get("nats")

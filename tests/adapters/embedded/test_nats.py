@@ -1,6 +1,8 @@
+import asyncio
 import socket
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import nats
 import pytest
@@ -8,8 +10,9 @@ from nats.aio.client import Client
 from nats.errors import Error
 from nats.js.api import StreamConfig
 
+from navi.adapters.embedded.binaries import nats_program
 from navi.adapters.embedded.errors import PortTaken
-from navi.adapters.embedded.nats import USUAL_PORT, free_port
+from navi.adapters.embedded.nats import USUAL_PORT, NatsServer, free_port
 from navi.adapters.embedded.servers import EmbeddedServers
 from tests.adapters.embedded.servers import nats_process, processes_of, until
 
@@ -86,6 +89,25 @@ def test_two_ports_that_are_chosen_one_after_the_other_are_two() -> None:
 
     assert free_port(first) == first  # nobody listens there yet
     assert free_port(first, besides=first) != first
+
+
+async def test_ports_that_are_taken_between_their_choice_and_the_start_are_chosen_anew(
+    tmp_path: Path,
+) -> None:
+    program = await asyncio.to_thread(nats_program, None)
+    server = await NatsServer.prepare(tmp_path / "nats", program=program, port=0)
+    chosen = {server.port, urlsplit(server.leaf_url).port}
+    with ExitStack() as stack:
+        for port in chosen:
+            stack.enter_context(socket.create_server(("127.0.0.1", port or 0)))
+
+        child = await server.start()
+        try:
+            await publish(server.url, b"7")
+        finally:
+            await server.stop(child)
+
+    assert not chosen & {server.port, urlsplit(server.leaf_url).port}
 
 
 async def test_a_port_that_was_named_and_is_taken_is_an_error(tmp_path: Path) -> None:
