@@ -5,6 +5,8 @@ import os
 import shutil
 import signal
 import socket
+import sys
+import weakref
 from pathlib import Path
 
 from navi.adapters.embedded.binaries import nats_program
@@ -26,9 +28,14 @@ class OwnServer:
         self._access = access
         self._process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[None] | None = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        keeper = socket.socket()
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+        keeper.bind(("127.0.0.1", 0))
+        self._port = keeper.getsockname()[1]
+        if sys.platform == "linux":  # nobody else is given the port, also not between two starts
+            weakref.finalize(self, keeper.close)
+        else:
+            keeper.close()
 
     @property
     def url(self) -> str:
