@@ -32,10 +32,11 @@ PRESS = """(element, key) =>
 LOOK_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
 
 
-async def test_who_renames_a_session_while_it_is_loaded_goes_on_writing(
+async def test_who_renames_a_session_while_it_is_loaded_or_moves_goes_on_writing(
     page: Page, navi: NaviProcess
 ) -> None:
     session_id = await begin(navi, "Slow tea")
+    await navi.drop(session_id, "!sleep 600")
     typed = asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -48,9 +49,15 @@ async def test_who_renames_a_session_while_it_is_loaded_goes_on_writing(
     await page.keyboard.type("Quick")
     typed.set()
     await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+    await page.keyboard.type(" green")
+    # Its turn ends, and it stands among others.
+    name = page.get_by_role("region", name="Running").get_by_role("textbox", name="Name")
+    await expect(name).to_have_count(1)
+    await navi.post(f"/sessions/{session_id}/stop")
+    await expect(name).to_have_count(0)
     await page.keyboard.type(" tea")
     await page.keyboard.press("Enter")
-    await expect(item(page, "Quick tea")).to_be_visible()
+    await expect(item(page, "Quick green tea")).to_be_visible()
 
 
 async def test_a_session_is_renamed_pinned_and_deleted_in_the_list(

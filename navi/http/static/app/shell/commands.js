@@ -10,7 +10,7 @@ import { openPalette, openShortcuts } from "./dialogs.js";
 import { openDrawer } from "./drawer.js";
 import { placeName, placesOffered } from "./me_menu.js";
 import { newSession } from "./new_session.js";
-import { renaming } from "./session_entry.js";
+import { beginRenaming } from "./session_entry.js";
 import { inOrder } from "./session_groups.js";
 
 /** The commands that can be given now: `{id, name, run}`. */
@@ -49,7 +49,7 @@ function searchSessions() {
 
 function rename(row) {
   openDrawer();
-  renaming.value = row.id;
+  beginRenaming(row.id);
 }
 
 function step(by) {

@@ -15,8 +15,16 @@ const NAME_LENGTH = 200; // characters, at most
 const minute = signal(0); // raised as time goes by, for what says how long ago something was
 setInterval(() => minute.value++, 30_000);
 
-/** The session whose name is being changed, or null. */
+/** The session whose name is being changed, or null; see `beginRenaming`. */
 export const renaming = signal(null);
+// What is written of its name so far, and where: in the list it may be drawn anew, as when its turn ends.
+let written = null;
+
+/** Change the name of a session in its place in the list. */
+export function beginRenaming(id) {
+  written = null;
+  renaming.value = id;
+}
 
 /** "waiting", "running", "unread" or "quiet". */
 function stateOf(session) {
@@ -63,9 +71,7 @@ function Entry({ session, state, age, isCurrent, isStop }) {
       link.current.focus();
     }
   }, []);
-  const rename = () => {
-    renaming.value = session.id;
-  };
+  const rename = () => beginRenaming(session.id);
   const pin = () => changeSession(session, { pinned: !session.pinned });
   const leave = () => {
     deleteSession(session.id);
@@ -126,7 +132,12 @@ function Renaming({ session }) {
   const done = useRef(false);
   useLayoutEffect(() => {
     input.current.focus();
-    input.current.select();
+    if (written) input.current.setSelectionRange(written.caret, written.caret);
+    else input.current.select();
+    // What is drawn elsewhere from here on loses the focus by that, and ends nothing.
+    return () => {
+      done.current = true;
+    };
   }, []);
   const end = (name, isByKey) => {
     if (done.current) return;
@@ -148,7 +159,10 @@ function Renaming({ session }) {
         aria-label=${t("name")}
         dir="auto"
         maxlength=${NAME_LENGTH}
-        defaultValue=${session.name ?? ""}
+        defaultValue=${written?.text ?? session.name ?? ""}
+        onInput=${({ target }) => {
+          written = { text: target.value, caret: target.selectionStart };
+        }}
         onKeyDown=${onKeyDown}
         onBlur=${({ target }) => end(target.value.trim(), false)}
       />
