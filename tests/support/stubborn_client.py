@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from tests.support.navi_process import NaviProcess
 from tests.support.promises import ENDS
 
-HEAL_SECONDS = 60.0
+HEAL_SECONDS = 120.0  # a server that has ended again and again is started after pauses of 10 s
 
 
 async def events_of(navi: NaviProcess, session_id: str) -> list[dict[str, Any]]:
