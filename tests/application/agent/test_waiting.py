@@ -191,14 +191,13 @@ async def test_what_gave_way_is_due_for_another_process(
     server.answer(Say("hi"), Done())
     server.answer(Stall(asyncio.Event()), Say("A name"), Done())
     server.answer(Say("slowly"), Stall(asyncio.Event()), Done())
-    server.answer(Say("A name"), Done())
     async with agent_node(world, tmp_path, [server.url], slots=1, follow=True) as before:
         one, other = await before.session(), await before.session()
         await before.ask(one, "hello")
         await server.chat(2)
         await before.say(other, "long")
         await world.seen(one, "model_call_failed")
-        await before.sessions.stop(other, by="user")
+        await server.chat(3)
         due = (await before.sessions.find(one)).follow_up
     async with agent_node(world, tmp_path, [server.url], slots=1, follow=True) as after:
         await world.project()

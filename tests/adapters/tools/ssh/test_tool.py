@@ -45,7 +45,7 @@ class Deletions:
         return await self.of(session_id).wait()
 
 
-SLOW_MACHINE = SshDelays(ending=60)  # however busy the machine is
+SLOW_MACHINE = SshDelays(connect=60, ending=60)  # however busy the machine is
 
 
 class Hosts:
@@ -389,7 +389,13 @@ async def test_more_calls_than_connections_take_are_refused(tmp_path: Path) -> N
         ssh_server(tmp_path, sessions=1) as server,
         hosts_of(tmp_path, web=server.entry()) as hosts,
     ):
-        results = await asyncio.gather(*(hosts.run("sleep 1") for _ in range(10)))
+        go_on = tmp_path / "go on"
+        waits = f"while [ ! -e '{go_on}' ]; do sleep 0.05; done"
+        calls = [asyncio.create_task(hosts.run(waits)) for _ in range(10)]
+        # Who is refused waits for nothing.
+        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        go_on.touch()
+        results = await asyncio.gather(*calls)
 
     refused = [result.output for result in results if result.outcome == "error"]
     assert refused
