@@ -80,13 +80,11 @@ async def attached_services(settings: Settings) -> AsyncGenerator[LogServices, N
         yield command_services(settings, store)
 
 
-def relay_stream(
-    settings: Settings, store: Store, nats: NatsConnection, *, partitions: int
-) -> JetStream:
+def relay_stream(settings: Settings, store: Store, nats: NatsConnection) -> JetStream:
     """The NATS streams of a log."""
     return JetStream(
         nats,
         log_id=store.log.log_id,
-        partitions=partitions,
+        partitions=store.log.partitions,  # which may be more than new sessions are spread over
         max_age_hours=settings.stream_max_age_hours,
     )

@@ -300,7 +300,7 @@ async def open_node(
         profiles = ProfilesWithSkills(FolderProfiles(settings.profiles_dir, model=model), skills)
         places = PostgresPlaceLocks(addresses.database_url)
         stack.push_async_callback(places.close)
-        stream = relay_stream(settings, store, nats, partitions=settings.log_partitions)
+        stream = relay_stream(settings, store, nats)
         agent = compose_agent(
             live_parts(
                 AgentPorts(
@@ -324,7 +324,7 @@ async def open_node(
         stack.push_async_callback(agent.close)
         relays = tuple(
             Relay(store.log, stream, partition, RelayDelays())
-            for partition in range(settings.log_partitions)
+            for partition in range(store.log.partitions)
         )
         yield Node(
             settings=settings,

@@ -15,6 +15,7 @@ from navi.adapters.passwords import Argon2Passwords
 from navi.adapters.postgres.accounts import PostgresAccounts
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.connection_budget import FULL, ConnectionBudget, allowed_connections
+from navi.adapters.postgres.log.partitions import count_partitions
 from navi.adapters.processes.channel import Ready
 from navi.adapters.processes.cores import usable_cores
 from navi.adapters.processes.launcher import Launcher
@@ -124,7 +125,7 @@ async def _shared_work(
         open_pool(addresses.database_url, size=1) as pool,
         connect_nats(addresses.nats_url, name="navi supervisor") as nats,
         serving_nats_readers(
-            servers, PostgresAccounts(pool), nats, partitions=settings.log_partitions
+            servers, PostgresAccounts(pool), nats, partitions=await count_partitions(pool)
         ),
     ):
         token = None

@@ -11,7 +11,9 @@ from navi.adapters.embedded.nats_readers import read_served
 from navi.adapters.embedded.run_record import read_run
 from navi.adapters.nkeys import new_nkey
 from navi.adapters.system import RandomIds
-from navi.bootstrap.accounts import attached_accounts
+from navi.bootstrap.accounts import account_services
+from navi.bootstrap.log_ports import command_services
+from navi.bootstrap.store import attached_store
 from navi.cli.shared.command import HOLDS, CommandFailed, print_json, print_line
 from navi.domain.accounts.nats_logins import DIRECT_API, NatsLogin, live_subjects, readers_accounts
 from navi.domain.log.subjects import stream_name
@@ -48,7 +50,9 @@ async def add_nats_login(
     """Make the login and print its key on standard output, what it is for on standard error."""
     seed, nkey = new_nkey()
     is_own = not await asyncio.to_thread(_is_given, settings)
-    async with attached_accounts(settings) as accounts:
+    async with attached_store(settings) as store:
+        partitions = store.log.partitions
+        accounts = account_services(settings, store, command_services(settings, store))
         try:
             user = await accounts.users.named(name_of_user)
             if not is_own:
@@ -60,7 +64,6 @@ async def add_nats_login(
                 )
         except NotFound as error:
             raise CommandFailed(str(error)) from error
-    partitions = settings.log_partitions
     made = MadeNatsLogin(
         id=login.id if is_own else None,
         seed=seed,

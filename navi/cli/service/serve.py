@@ -124,7 +124,7 @@ async def _run_alone(settings: Settings, ending: Ending, environment: Mapping[st
             servers,
             served.node.store.accounts,
             served.node.nats,
-            partitions=settings.log_partitions,
+            partitions=served.node.store.log.partitions,
         ),
     ):
         ready = await ready_of(served.node, served.url)

@@ -81,7 +81,7 @@ async def _publish(settings: Settings, partition: int, position: int, *, as_json
             await _connected(nats)
             reached = await republish(
                 store.log,
-                relay_stream(settings, store, nats, partitions=store.log.partitions),
+                relay_stream(settings, store, nats),
                 partition=partition,
                 from_position=position,
                 progress=_Progress(position).show,

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from navi.adapters.postgres.connect import check_server, connect
+from navi.adapters.postgres.connect import Pool, check_server, connect, fetch
 from navi.adapters.postgres.log import statements
 from navi.adapters.postgres.log.tail import Tail
 from navi.adapters.postgres.log.writer import Writer
@@ -29,6 +29,16 @@ async def set_up(dsn: str, *, partitions: int, allow_unsafe_durability: bool) ->
     finally:
         connection.terminate()
     return log_id, count
+
+
+async def count_partitions(pool: Pool) -> int:
+    """How many partitions the log has, which may be more than new sessions are spread over.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    [row] = await fetch(pool, statements.COUNT_PARTITIONS)
+    return row["partitions"]
 
 
 @asynccontextmanager
