@@ -37,6 +37,13 @@ CLOSE_SECONDS = 2.0
 # In a transaction without a statement. A process that is frozen or cut off there holds locks that other
 # nodes wait for; they have to be free well before its turns are taken over.
 IDLE_SECONDS = 3.0
+# Whoever holds a lock and vanishes with its host says no goodbye: the server asks, and gives the lock back after 11 s.
+# Its own system would ask after two hours. Unix sockets have no need of it and pass it over.
+_KEEPALIVES = {
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+}
 LEAST_SECONDS = 0.05  # a deadline that has passed still has to be one
 OLDEST_SERVER = 15  # major version: MERGE, and NULLS NOT DISTINCT for what stands beside the log
 
@@ -223,6 +230,7 @@ def _server_settings(query_seconds: float) -> dict[str, str]:
         "idle_in_transaction_session_timeout": str(int(IDLE_SECONDS * 1000)),
         "jit": "off",  # compiling a plan costs more than any of these statements
         "timezone": "UTC",
+        **_KEEPALIVES,
     }
 
 

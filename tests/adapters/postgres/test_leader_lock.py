@@ -3,6 +3,7 @@
 import asyncpg
 import pytest
 
+from navi.adapters.postgres.connect import connect
 from navi.adapters.postgres.leader_lock import HEADS_LOCK, PostgresLeaderLock
 from navi.domain.vocabulary.errors import LogUnavailable
 
@@ -40,3 +41,20 @@ async def test_a_lost_connection_is_a_lost_lock(empty_database: str) -> None:
         await lock.acquire()
     assert await lock.acquire()
     lock.release()
+
+
+async def test_the_server_looks_for_a_holder_that_says_nothing_more(empty_database: str) -> None:
+    connection = await connect(empty_database)
+    try:
+        settings = await connection.fetch(
+            # What it was told: over the tests' unix socket the present value is always 0.
+            "select name, reset_val::int from pg_settings where name like 'tcp_keepalives_%'"
+        )
+    finally:
+        connection.terminate()
+
+    told = {row["name"]: row["reset_val"] for row in settings}
+    silence = told["tcp_keepalives_interval"] * told["tcp_keepalives_count"]
+    assert (
+        0 < told["tcp_keepalives_idle"] + silence < 15
+    )  # seconds, within which another node has the turns
