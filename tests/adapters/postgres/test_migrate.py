@@ -1,6 +1,7 @@
 """Migrations run once each, whoever starts them, and stop before what they do not understand."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import asyncpg
@@ -10,7 +11,28 @@ from navi.adapters.postgres.migrate import default_directory, migrate, pending
 from navi.domain.vocabulary.errors import StoreRefused
 from navi.failpoints import FailpointRaised, arm, parse
 
-NAMES = tuple(sorted(path.stem for path in default_directory().glob("*.sql")))
+STEPS = {path.stem: path.read_text() for path in sorted(default_directory().glob("*.sql"))}
+NAMES = tuple(STEPS)
+
+# From here on: 0018 fills a column while it keeps readers waiting, as only a new column of that kind can be.
+FIRST_APART = "0020"
+SAVED_STATES = """
+    insert into navi.read_state
+      (projection, version, session_id, owner, seq, state, pinned, last_active, unfinished)
+    select p, 1, gen_random_uuid(), 'ada', 2, '{"name": "Tea", "waiting": [], "asides": []}',
+      case p when 'sessions' then false end, case p when 'sessions' then now() end,
+      case p when 'sessions' then true end
+    from unnest(array['messages', 'sessions']) as p, generate_series(1, 5)"""
+SAVED_ROWS = """
+    insert into navi.read_row (projection, version, session_id, key, row)
+    select projection, version, session_id, 1, '{"role": "user", "content": "tea"}' from navi.read_state"""
+# Tables of before that keep readers waiting until the transaction ends, and of which rows are read or written there.
+FILLED_WHILE_READERS_WAIT = """
+    select r.relname from pg_locks l
+    join pg_stat_xact_user_tables r on r.relid = l.relation
+    where l.pid = pg_backend_pid() and l.mode = 'AccessExclusiveLock' and l.relation = any($1::oid[])
+      and r.seq_tup_read + coalesce(r.idx_tup_fetch, 0) + r.n_tup_ins + r.n_tup_upd + r.n_tup_del > 0"""
+TABLES = "select array_agg(oid) from pg_class where relkind = 'r'"
 
 
 def write(directory: Path, name: str, sql: str) -> None:
@@ -104,3 +126,41 @@ async def test_a_node_that_dies_between_steps_leaves_the_rest_to_the_next(
         arm(())
 
     assert await migrate(empty_database, directory=tmp_path) == left
+
+
+async def filled_while_readers_wait(dsn: str, sql: str) -> tuple[str, ...]:
+    """Apply a step; gives the tables of which it read or wrote rows while it kept their readers waiting."""
+    connection = await asyncpg.connect(dsn)  # one that has counted nothing yet
+    try:
+        async with connection.transaction():
+            tables = await connection.fetchval(TABLES)
+            await connection.execute(sql)
+            rows = await connection.fetch(FILLED_WHILE_READERS_WAIT, tables)
+            return tuple(row["relname"] for row in rows)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+def before_apart(tmp_path: Path) -> Path:
+    """The migrations as they were before what fills was always apart."""
+    for path in default_directory().glob("*.sql"):
+        if path.stem < FIRST_APART:
+            shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+async def test_no_step_fills_a_table_while_its_readers_wait(
+    empty_database: str, before_apart: Path
+) -> None:
+    await migrate(empty_database, directory=before_apart)
+    await fetchval(empty_database, SAVED_STATES)
+    await fetchval(empty_database, SAVED_ROWS)
+
+    filled = {
+        name: await filled_while_readers_wait(empty_database, sql)
+        for name, sql in STEPS.items()
+        if name >= FIRST_APART
+    }
+
+    assert filled == dict.fromkeys(filled, ())

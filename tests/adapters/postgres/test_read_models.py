@@ -20,6 +20,7 @@ from tests.contracts.read_models import (
     B,
     C,
     D,
+    E,
     ReadModelsContract,
     changes,
     listed,
@@ -222,6 +223,7 @@ async def test_of_what_an_older_navi_stored_sessions_that_only_owe_what_follows_
         B: '{"turn": {"id": "1"}, "waiting": [], "asides": [], "follow_up": null}',
         C: '{"turn": null, "waiting": [{"seq": 2}], "asides": [], "follow_up": {}}',
         D: '{"turn": null, "waiting": [], "follow_up": {}}',  # older still: it had no such calls
+        E: '{"name": "\\ud800", "turn": null, "waiting": [], "asides": []}',  # not for Postgres
     }
     try:
         await connection.execute(
@@ -244,7 +246,7 @@ async def test_of_what_an_older_navi_stored_sessions_that_only_owe_what_follows_
         read_models = PostgresReadModels(pool)
         unfinished = await read_models.unfinished("sessions", 1)
         owing = await read_models.owing("sessions", 1, after=None, limit=9)
-    assert [session_id for session_id, _ in unfinished] == [B, C, D]
+    assert [session_id for session_id, _ in unfinished] == [B, C, D, E]
     assert [session_id for session_id, _ in owing] == [A]
 
 
