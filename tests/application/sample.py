@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from navi.domain.reading.projection import Change, Hide, Listing, Put, Show
+from navi.domain.session.session import Session
 from navi.domain.vocabulary.events import (
     AgentEvent,
     CompressionUndone,
@@ -35,6 +36,7 @@ from navi.domain.vocabulary.ids import (
     uuid7,
 )
 from navi.ports.event_log import Append, EventLog, NewEvent, Recorded
+from navi.projections.sessions import Sessions
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 POISON = "poison"  # a message that the sample cannot fold
@@ -113,6 +115,18 @@ class SampleProjection:
         if state.deleted or state.last_active is None:
             return None
         return Listing(pinned=state.pinned, last_active=state.last_active, unfinished=state.running)
+
+
+class OldSessions(Sessions):
+    """The catalogue as an older navi keeps it: its states cannot be read by this one."""
+
+    version = Sessions.version - 1
+
+    def encode_state(self, state: Session) -> bytes:
+        return b'["of another layout",%b]' % super().encode_state(state)
+
+    def decode_state(self, data: bytes) -> Session:
+        return super().decode_state(data[len('["of another layout",') : -1])
 
 
 def uuid(number: int, part: int = 0) -> str:

@@ -1,5 +1,7 @@
 """What every implementation of ``Nodes`` does."""
 
+import asyncio
+
 import pytest
 
 from navi.domain.vocabulary.ids import NodeId, uuid7
@@ -11,10 +13,14 @@ def node(number: int) -> NodeId:
 
 
 A, B, C = (node(number) for number in range(1, 4))
+GONE_SECONDS = 30.0  # a killed node is gone long before that
 
 
 class NodesContract:
-    """A subclass gives ``nodes``, and ``elsewhere``: the same service in another process."""
+    """A subclass gives ``nodes``, and what else there is of the same service.
+
+    That is ``elsewhere``, another process, and ``killed``: one whose connection has just ended.
+    """
 
     @pytest.fixture
     def nodes(self) -> Nodes:
@@ -22,6 +28,10 @@ class NodesContract:
 
     @pytest.fixture
     def elsewhere(self) -> Nodes:
+        raise NotImplementedError
+
+    @pytest.fixture
+    async def killed(self) -> NodeId:
         raise NotImplementedError
 
     async def test_a_node_is_alive_from_joining_to_leaving(
@@ -47,6 +57,18 @@ class NodesContract:
     async def test_a_node_nobody_has_heard_of_is_gone(self, nodes: Nodes) -> None:
         assert await nodes.state_of([C]) == {C: "gone"}
         assert await nodes.state_of([]) == {}
+
+    async def test_a_killed_node_is_gone_soon_whoever_else_is_asked_about_meanwhile(
+        self, nodes: Nodes, elsewhere: Nodes, killed: NodeId
+    ) -> None:
+        await elsewhere.join(A)
+        async with asyncio.timeout(GONE_SECONDS):
+            while await nodes.state_of([killed]) != {killed: "gone"}:
+                assert await nodes.state_of([A]) == {A: "alive"}
+                await nodes.forget_ended(but=())
+                await asyncio.sleep(0.1)
+
+        await elsewhere.leave()
 
     async def test_a_node_that_an_imported_session_names_is_gone(self, nodes: Nodes) -> None:
         foreign = NodeId("another navi's")

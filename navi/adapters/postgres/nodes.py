@@ -86,7 +86,7 @@ class PostgresNodes:
         self._pool = pool
         self._lease_seconds = lease_seconds
         self._membership: _Membership | None = None
-        self._silent: Mapping[NodeId, _Silence] = {}  # as of the last question
+        self._silent: Mapping[NodeId, _Silence] = {}  # each as of the last question about it
 
     async def join(self, node_id: NodeId) -> None:
         """Join the cluster; the lease is renewed until ``leave``.
@@ -123,7 +123,8 @@ class PostgresNodes:
                 silent[row["id"]] = silence
                 if row["state"] == "silent" and now - silence.since >= SILENT_SECONDS:
                     states[row["id"]] = "gone"
-        self._silent = silent
+        others = {id_: kept for id_, kept in self._silent.items() if id_ not in states}
+        self._silent = others | silent
         return states
 
     async def mark_files(self, node_id: NodeId) -> None:
@@ -141,6 +142,8 @@ class PostgresNodes:
     async def forget_ended(self, *, but: Collection[NodeId]) -> None:
         # One that was only frozen writes its row again when it renews its lease.
         await fetch(self._pool, _FORGET_ENDED, list(but))
+        known = await self.known()
+        self._silent = {id_: kept for id_, kept in self._silent.items() if id_ in known}
 
 
 class _Membership:

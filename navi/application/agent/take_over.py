@@ -87,14 +87,13 @@ class TakeOver:
             LogUnavailable: Postgres does not answer.
         """
         await self._runs.places.look()
-        states = {
-            **await unfinished_sessions(self._log, self._read_models),
-            **await self._next_owing(),
-        }
-        owners = {node for session in states.values() for node in _nodes(session)} - {self._node}
-        node_states = await self._nodes.state_of(sorted(owners))
+        unfinished = await unfinished_sessions(self._log, self._read_models)
+        # Where this version's own list is not complete, the log is ahead of what is in there.
+        states = {**await self._next_owing(), **unfinished}
+        node_states = await self._nodes.state_of(sorted(_nodes(states) - {self._node}))
         if self._looks % FORGET_EVERY == 0:
-            await self._nodes.forget_ended(but=owners)
+            # Whether a node left or is gone makes a difference to its turns, not to what it owes.
+            await self._nodes.forget_ended(but=_nodes(unfinished))
         self._looks += 1
         for session_id, session in states.items():
             try:
@@ -183,13 +182,15 @@ class TakeOver:
         )
 
 
-def _nodes(session: Session) -> frozenset[NodeId]:
-    """The nodes with an open turn or call in a session."""
-    nodes = _aside_nodes(session)
-    if session.turn is not None:
-        nodes |= {session.turn.node}
-    if session.follow_up is not None:
-        nodes |= {session.follow_up.node}
+def _nodes(sessions: Mapping[SessionId, Session]) -> set[NodeId]:
+    """The nodes with an open turn or call in some sessions, or that owe what follows a turn."""
+    nodes = set[NodeId]()
+    for session in sessions.values():
+        nodes |= _aside_nodes(session)
+        if session.turn is not None:
+            nodes.add(session.turn.node)
+        if session.follow_up is not None:
+            nodes.add(session.follow_up.node)
     return nodes
 
 

@@ -51,6 +51,14 @@ class TestPostgresNodes(NodesContract):
     def elsewhere(self, database: str, pool: Pool) -> Nodes:
         return PostgresNodes(database, pool)
 
+    @pytest.fixture
+    async def killed(self, pool: Pool) -> NodeId:
+        """Its lease runs for long, and nobody holds its lock."""
+        await pool.execute(
+            "insert into navi.node (id, expires_at) values ($1, now() + interval '10 minutes')", B
+        )
+        return B
+
 
 async def test_a_killed_process_is_gone_within_moments(database: str, pool: Pool) -> None:
     nodes = PostgresNodes(database, pool)

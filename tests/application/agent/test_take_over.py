@@ -1,20 +1,29 @@
 """Sessions that nobody works on are found: one's trouble is not another's, nor is their number."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.adapters.in_memory.nodes import InMemoryNodes
 from navi.adapters.in_memory.read_models import InMemoryReadModels
+from navi.adapters.system import SystemClock
 from navi.application.agent import take_over
+from navi.application.agent.take_over import TakeOver
+from navi.application.followers.project import Projector
 from navi.domain.vocabulary.errors import LogDamaged
-from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.ids import NodeId, SessionId
 from navi.ports.event_log import ALL_TYPES, Recorded, Types
-from navi.ports.read_models import StoredState
-from tests.support.agent_node import World, agent_node
+from navi.ports.nodes import Nodes
+from navi.ports.read_models import Build, StoredState
+from navi.projections.sessions import Sessions
+from tests.application.sample import OldSessions
+from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall
 
@@ -64,6 +73,27 @@ class CountedReadModels(InMemoryReadModels):
         return found
 
 
+class HalfBuiltList(InMemoryReadModels):
+    """Read models in which this version's list of sessions is not complete yet."""
+
+    async def builds(self, projections: Sequence[str]) -> Sequence[Build]:
+        return [
+            replace(build, state="building") if build.version == Sessions.version else build
+            for build in await super().builds(projections)
+        ]
+
+
+class NotedNodes(InMemoryNodes):
+    """Nodes that note who is not to be forgotten."""
+
+    def __init__(self, cluster: dict[NodeId, Any]) -> None:
+        super().__init__(cluster)
+        self.spared: list[set[NodeId]] = []
+
+    async def forget_ended(self, *, but: Collection[NodeId]) -> None:
+        self.spared.append(set(but))
+
+
 async def test_a_session_that_cannot_be_read_keeps_no_other_from_being_taken_over(
     tmp_path: Path,
 ) -> None:
@@ -108,3 +138,66 @@ async def test_of_many_sessions_that_wait_for_what_follows_a_turn_a_few_are_look
 
     first, second, third, fourth, fifth = sorted(sessions)
     assert read_models.given == [[first, second], [third, fourth], [fifth], [first, second]]
+
+
+async def test_what_a_node_owes_does_not_keep_it_from_being_forgotten_but_its_turns_do(
+    tmp_path: Path,
+) -> None:
+    """Else it would depend on the part of the sessions that is looked at, since the rest owes too."""
+    world = World()
+    async with ModelServer() as models:
+        async with agent_node(world, tmp_path, [models.url]) as owes:
+            models.answer(Say("hello"), Done())
+            await owes.ask(await owes.session(), "hi")
+        async with agent_node(world, tmp_path, [models.url]) as dies:
+            models.answer(Say("Once upon"), Stall(asyncio.Event()))
+            session_id = await dies.session()
+            await dies.say(session_id, "tell")
+            await world.seen(session_id, "text_delta")
+    await world.project()
+    async with agent_node(world, tmp_path, []) as lives:
+        await take_over_of(lives, nodes := NotedNodes(world.cluster)).poll()
+
+    assert nodes.spared == [{dies.id}]
+
+
+async def test_a_turn_is_taken_over_that_this_versions_list_does_not_know_of_yet(
+    tmp_path: Path,
+) -> None:
+    """After an upgrade: as far as its own list is, the session only owes what follows its first turn."""
+    world = World(read_models=HalfBuiltList())
+    async with ModelServer() as models:
+        async with agent_node(world, tmp_path, [models.url]) as dies:
+            models.answer(Say("hello"), Done())
+            session_id = await dies.session()
+            await dies.ask(session_id, "hi")
+            await projected(world, Sessions())
+            models.answer(Say("Once upon"), Stall(asyncio.Event()))
+            await dies.say(session_id, "tell")
+            await world.seen(session_id, "text_delta", 2)
+        await projected(world, OldSessions())
+
+        models.answer(Say("a time"), Done())
+        async with agent_node(world, tmp_path, [models.url]) as lives:
+            await lives.take_over.poll()
+            await world.seen(session_id, "turn_completed", 2)
+
+
+async def projected(world: World, projection: Sessions) -> None:
+    """Bring one list of sessions up to date."""
+    await Projector(world.log, world.read_models, [projection], SystemClock()).caught_up()
+
+
+def take_over_of(node: AgentNode, nodes: Nodes) -> TakeOver:
+    """Takes over as a node does; who is alive, these nodes say."""
+    world = node.world
+    return TakeOver(
+        world.log,
+        world.read_models,
+        node.records,
+        node.runs,
+        nodes,
+        node.tools,
+        node.id,
+        left_behind=lambda _, __: None,
+    )

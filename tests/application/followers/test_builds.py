@@ -25,6 +25,7 @@ from tests.application.sample import (
     CREATED,
     POISON,
     STARTED,
+    OldSessions,
     SampleProjection,
     append,
     said,
@@ -35,18 +36,6 @@ A, B, C, D = (session(number) for number in range(1, 5))
 SESSIONS = [session(number) for number in range(1, 21)]
 OLD, NEW = SampleProjection(), SampleProjection(prefix="new ", poison="nothing")
 SOON = 60.0  # seconds: a deadline, not a wait
-
-
-class OldSessions(Sessions):
-    """The catalogue as an older navi keeps it: its states cannot be read by this one."""
-
-    version = Sessions.version - 1
-
-    def encode_state(self, state: Session) -> bytes:
-        return b'["of another layout",%b]' % super().encode_state(state)
-
-    def decode_state(self, data: bytes) -> Session:
-        return super().decode_state(data[len('["of another layout",') : -1])
 
 
 @pytest.fixture
