@@ -1,12 +1,13 @@
 """Take over unfinished sessions: turns of dead nodes, messages that no turn was opened for."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
 
 import structlog
 
 from navi.application.agent.session_runs import SessionRuns
-from navi.application.reading.catalogue import owing_sessions, unfinished_sessions
+from navi.application.reading.catalogue import owing_sessions, session_now, unfinished_sessions
 from navi.application.session.partial_replies import partial_replies
 from navi.application.session.record import Records
 from navi.domain.session.commands import AnswerAsides, ResumeTurn
@@ -27,6 +28,8 @@ from navi.ports.log_partitions import PartitionedLog
 from navi.ports.nodes import Nodes, NodeState
 from navi.ports.read_models import ReadModels
 from navi.ports.tools import ToolBox
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -87,30 +90,51 @@ class TakeOver:
             LogUnavailable: Postgres does not answer.
         """
         await self._runs.places.look()
-        unfinished = await unfinished_sessions(self._log, self._read_models)
-        # Where this version's own list is not complete, the log is ahead of what is in there.
-        states = {**await self._next_owing(), **unfinished}
-        node_states = await self._nodes.state_of(sorted(_nodes(states) - {self._node}))
+        states = await self._next_states()
+        node_states = await self._nodes.state_of(sorted(_nodes(states.values()) - {self._node}))
         if self._looks % FORGET_EVERY == 0:
             # Whether a node left or is gone makes a difference to its turns, not to what it owes.
-            await self._nodes.forget_ended(but=_nodes(unfinished))
+            under_way = [session for session in states.values() if session.under_way]
+            await self._nodes.forget_ended(but=_nodes(under_way))
         self._looks += 1
         for session_id, session in states.items():
-            try:
-                await self._look_after(session_id, session, node_states)
-            except Unavailable:
-                raise
-            except Exception as error:  # noqa: BLE001 - a border: one session's trouble is not another's
-                log_error(log.bind(session_id=session_id), "session_not_taken_over", error)
+            await self._alone(session_id, self._look_after(session_id, session, node_states))
         return "silent" not in node_states.values()
 
-    async def _next_owing(self) -> Mapping[SessionId, Session]:
-        """The next sessions that wait for what follows a turn, from the first on again after the last."""
-        found = await owing_sessions(
+    async def _next_states(self) -> Mapping[SessionId, Session]:
+        """The sessions in which somebody has to be at work, and the next of those that owe.
+
+        These wait for what follows a turn: a part of them at a time, from the first on again after the last.
+        """
+        unfinished = await unfinished_sessions(self._log, self._read_models)
+        owing, self._owing_after = await owing_sessions(
             self._read_models, after=self._owing_after, limit=OWING_AT_ONCE
         )
-        self._owing_after = found.last
-        return found.sessions
+        # Where this version's own list is not complete, the log is ahead of what is in there.
+        states = {**owing.sessions, **unfinished.sessions}
+        for session_id in dict.fromkeys([*unfinished.unread, *owing.unread]):
+            states.pop(session_id, None)
+            reading = session_now(self._log, self._read_models, session_id)
+            session = await self._alone(session_id, reading)
+            if session is not None and session.unfinished:
+                states[session_id] = session
+        return states
+
+    async def _alone(self, session_id: SessionId, work: Awaitable[T]) -> T | None:
+        """What comes of work on one session, whose trouble is not another's; None where it failed.
+
+        Raises:
+            LogUnavailable: Postgres does not answer, whichever session it is asked about.
+        """
+        bound = log.bind(session_id=session_id)
+        try:
+            return await work
+        except Unavailable as error:
+            await self._nodes.state_of(())
+            bound.warning("session_not_taken_over", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - a border: one session's trouble is not another's
+            log_error(bound, "session_not_taken_over", error)
+        return None
 
     async def _look_after(
         self, session_id: SessionId, session: Session, node_states: Mapping[NodeId, NodeState]
@@ -182,10 +206,10 @@ class TakeOver:
         )
 
 
-def _nodes(sessions: Mapping[SessionId, Session]) -> set[NodeId]:
+def _nodes(sessions: Iterable[Session]) -> set[NodeId]:
     """The nodes with an open turn or call in some sessions, or that owe what follows a turn."""
     nodes = set[NodeId]()
-    for session in sessions.values():
+    for session in sessions:
         nodes |= _aside_nodes(session)
         if session.turn is not None:
             nodes.add(session.turn.node)

@@ -4,8 +4,8 @@ A version of navi whose list is not complete yet takes from the list of another 
 there are, and what each of them is from the log.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from navi.domain.reading.projection import UNREADABLE, Projection, State
 from navi.domain.session.session import Session
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.event_log import Recorded
-from navi.ports.log_partitions import PartitionedLog
+from navi.ports.log_partitions import Page, PartitionedLog
 from navi.ports.read_models import ReadModels, StoredState
 from navi.projections.sessions import Sessions
 
@@ -89,10 +89,8 @@ async def folds_behind(
         LogUnavailable: Postgres does not answer.
     """
     folds: dict[SessionId, Fold[State]] = {}
-    for partition in range(log.partitions):
-        after = base.positions.get(partition, 0)
-        while True:
-            page = await log.read_all(partition, after=after, limit=TAIL_ROWS, deltas=False)
+    async with aclosing(_pages_behind(log, base)) as pages:
+        async for page in pages:
             for row in page.rows:
                 if owner in (None, row.owner):
                     if row.session_id not in folds:
@@ -100,10 +98,19 @@ async def folds_behind(
                             log, read_models, projection, base, row
                         )
                     folds[row.session_id].apply(row)
+    return folds
+
+
+async def _pages_behind(log: PartitionedLog, base: StoredList) -> AsyncGenerator[Page, None]:
+    """What the log has behind a stored list, partition by partition."""
+    for partition in range(log.partitions):
+        after = base.positions.get(partition, 0)
+        while True:
+            page = await log.read_all(partition, after=after, limit=TAIL_ROWS, deltas=False)
+            yield page
             after = page.reached
             if after >= page.head:
                 break
-    return folds
 
 
 async def _begun(
@@ -147,9 +154,19 @@ def session_in(session_id: SessionId, stored: StoredState) -> Session | None:
         return None
 
 
-async def unfinished_sessions(
-    log: PartitionedLog, read_models: ReadModels
-) -> Mapping[SessionId, Session]:
+class FoundSessions(Struct, frozen=True, kw_only=True):
+    """Sessions of all owners that may have something left to do.
+
+    Attributes:
+        sessions: as of a moment ago.
+        unread: what these are, the log alone says (``session_now``), and each may be damaged there.
+    """
+
+    sessions: Mapping[SessionId, Session]
+    unread: Sequence[SessionId]
+
+
+async def unfinished_sessions(log: PartitionedLog, read_models: ReadModels) -> FoundSessions:
     """Sessions of all owners with an open turn or call, or a waiting message.
 
     From the stored list, which may be behind by a moment: for somebody who looks again and again.
@@ -158,35 +175,19 @@ async def unfinished_sessions(
         LogUnavailable: Postgres does not answer.
     """
     base = await stored_list(read_models)
-    found: dict[SessionId, Session] = {}
-    if not base.is_own:
-        moved = await changed_since(log, read_models, base, owner=None)
-        found.update((id_, session) for id_, session in moved.items() if session.unfinished)
-    for session_id, stored in await read_models.unfinished(Sessions.name, base.version):
-        if session_id in found:
-            continue
-        session = session_in(session_id, stored) if base.is_own else None
-        if session is None:
-            session = await session_now(log, read_models, session_id)
-        if session.unfinished:
-            found[session_id] = session
-    return found
-
-
-class OwingSessions(Struct, frozen=True, kw_only=True):
-    """Some of the sessions in which what follows a turn is due.
-
-    Attributes:
-        last: after which others come; None where these are the last ones.
-    """
-
-    sessions: Mapping[SessionId, Session]
-    last: SessionId | None
+    stored = await read_models.unfinished(Sessions.name, base.version)
+    if base.is_own:
+        return _decoded(stored)
+    unread = {session_id: None for session_id, _ in stored}
+    async with aclosing(_pages_behind(log, base)) as pages:
+        async for page in pages:
+            unread.update((row.session_id, None) for row in page.rows)
+    return FoundSessions(sessions={}, unread=tuple(unread))
 
 
 async def owing_sessions(
     read_models: ReadModels, *, after: SessionId | None, limit: int
-) -> OwingSessions:
+) -> tuple[FoundSessions, SessionId | None]:
     """At most ``limit`` sessions of all owners in which what follows a turn is due.
 
     There may be as many as there are sessions, where no model was there for long: a part at a time is read.
@@ -195,12 +196,20 @@ async def owing_sessions(
     Args:
         after: the last one of the part before.
 
+    Returns:
+        Also the session after which others come; None where these are the last ones.
+
     Raises:
         LogUnavailable: Postgres does not answer.
     """
-    found = await read_models.owing(Sessions.name, Sessions.version, after=after, limit=limit)
-    sessions = ((session_id, session_in(session_id, stored)) for session_id, stored in found)
-    return OwingSessions(
-        sessions={id_: one for id_, one in sessions if one is not None and one.owing},
-        last=found[-1][0] if len(found) == limit else None,
+    stored = await read_models.owing(Sessions.name, Sessions.version, after=after, limit=limit)
+    return _decoded(stored), stored[-1][0] if len(stored) == limit else None
+
+
+def _decoded(stored: Sequence[tuple[SessionId, StoredState]]) -> FoundSessions:
+    """The states of this version's own list."""
+    sessions = {session_id: session_in(session_id, state) for session_id, state in stored}
+    return FoundSessions(
+        sessions={id_: one for id_, one in sessions.items() if one is not None and one.unfinished},
+        unread=tuple(id_ for id_, one in sessions.items() if one is None),
     )

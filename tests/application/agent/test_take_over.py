@@ -1,7 +1,7 @@
 """Sessions that nobody works on are found: one's trouble is not another's, nor is their number."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from navi.adapters.system import SystemClock
 from navi.application.agent import take_over
 from navi.application.agent.take_over import TakeOver
 from navi.application.followers.project import Projector
-from navi.domain.vocabulary.errors import LogDamaged
+from navi.domain.session.session import FollowUp
+from navi.domain.vocabulary.errors import LogDamaged, LogUnavailable
 from navi.domain.vocabulary.ids import NodeId, SessionId
 from navi.ports.event_log import ALL_TYPES, Recorded, Types
-from navi.ports.nodes import Nodes
+from navi.ports.nodes import Nodes, NodeState
 from navi.ports.read_models import Build, StoredState
 from navi.projections.sessions import Sessions
 from tests.application.sample import OldSessions
@@ -29,11 +30,13 @@ from tests.support.model_wire import Done, Say, Stall
 
 
 class DamagedLog(InMemoryEventLog):
-    """A log in which one session cannot be read."""
+    """A log in which some sessions cannot be read; it notes who tried."""
 
-    def __init__(self) -> None:
+    def __init__(self, trouble: Exception) -> None:
         super().__init__()
-        self.damaged: SessionId | None = None
+        self.trouble = trouble
+        self.damaged: set[SessionId] = set()
+        self.tried: list[SessionId] = []
 
     async def read(
         self,
@@ -43,8 +46,9 @@ class DamagedLog(InMemoryEventLog):
         until: int | None = None,
         types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        if session_id == self.damaged:
-            raise LogDamaged(f"session {session_id}: an event is missing")
+        if session_id in self.damaged:
+            self.tried.append(session_id)
+            raise self.trouble
         reading = super().read(session_id, after=after, until=until, types=types)
         async with aclosing(reading) as batches:
             async for batch in batches:
@@ -83,6 +87,60 @@ class HalfBuiltList(InMemoryReadModels):
         ]
 
 
+class GarbledList(InMemoryReadModels):
+    """Read models of which the states of sessions cannot be decoded."""
+
+    async def load(
+        self,
+        projection: str,
+        version: int,
+        session_id: SessionId,
+        *,
+        rows_after: int | None = None,
+        rows_limit: int | None = None,
+        hidden: bool = False,
+    ) -> StoredState | None:
+        found = await super().load(
+            projection,
+            version,
+            session_id,
+            rows_after=rows_after,
+            rows_limit=rows_limit,
+            hidden=hidden,
+        )
+        return found and garbled(found)
+
+    async def unfinished(
+        self, projection: str, version: int
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        found = await super().unfinished(projection, version)
+        return [(session_id, garbled(stored)) for session_id, stored in found]
+
+    async def owing(
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        found = await super().owing(projection, version, after=after, limit=limit)
+        return [(session_id, garbled(stored)) for session_id, stored in found]
+
+
+def garbled(stored: StoredState) -> StoredState:
+    """The same, in a form that nobody knows."""
+    return replace(stored, state=b"garbled")
+
+
+class LeavingNodes(InMemoryNodes):
+    """Nodes of a Postgres that answers once, and no more."""
+
+    def __init__(self, cluster: dict[NodeId, Any]) -> None:
+        super().__init__(cluster)
+        self._answers = iter([True])
+
+    async def state_of(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        if next(self._answers, False):
+            return await super().state_of(node_ids)
+        raise LogUnavailable("Postgres does not answer")
+
+
 class NotedNodes(InMemoryNodes):
     """Nodes that note who is not to be forgotten."""
 
@@ -94,11 +152,19 @@ class NotedNodes(InMemoryNodes):
         self.spared.append(set(but))
 
 
+@pytest.mark.parametrize("read_models", [InMemoryReadModels, GarbledList, HalfBuiltList])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        LogDamaged("an event is missing"),
+        LogUnavailable("partition 3 was added after this process was started"),
+    ],
+)
 async def test_a_session_that_cannot_be_read_keeps_no_other_from_being_taken_over(
-    tmp_path: Path,
+    tmp_path: Path, trouble: Exception, read_models: type[InMemoryReadModels]
 ) -> None:
-    log = DamagedLog()
-    world = World(log)
+    log = DamagedLog(trouble)
+    world = World(log, read_models=read_models())
     async with ModelServer() as models:
         async with agent_node(world, tmp_path, [models.url]) as dies:
             damaged, other = sorted([await dies.session(), await dies.session()])
@@ -106,17 +172,54 @@ async def test_a_session_that_cannot_be_read_keeps_no_other_from_being_taken_ove
                 models.answer(Say("Once upon"), Stall(asyncio.Event()))
                 await dies.say(session_id, "tell")
                 await world.seen(session_id, "text_delta")
-        await world.project()
+        await projected(world, OldSessions() if read_models is HalfBuiltList else Sessions())
         models.answer(Say("a time"), Done())
         models.answer(Say("a time"), Done())
         async with agent_node(world, tmp_path, [models.url]) as lives:
-            log.damaged = damaged
+            log.damaged = {damaged}
             await lives.take_over.poll()
             await world.seen(other, "turn_completed")
 
-            log.damaged = None
+            log.damaged = set()
             await lives.take_over.poll()
             await world.seen(damaged, "turn_completed")
+
+
+async def test_a_look_ends_when_postgres_does_not_answer_about_anything(tmp_path: Path) -> None:
+    """Else each session would have to wait until it does not answer."""
+    log = DamagedLog(LogUnavailable("Postgres does not answer"))
+    world = World(log)
+    async with ModelServer() as models, agent_node(world, tmp_path, [models.url]) as dies:
+        sessions = sorted([await dies.session(), await dies.session()])
+        for session_id in sessions:
+            models.answer(Say("Once upon"), Stall(asyncio.Event()))
+            await dies.say(session_id, "tell")
+            await world.seen(session_id, "text_delta")
+    await world.project()
+    async with agent_node(world, tmp_path, []) as lives:
+        log.damaged = set(sessions)
+        with pytest.raises(LogUnavailable):
+            await take_over_of(lives, LeavingNodes(world.cluster)).poll()
+
+    assert log.tried == sessions[:1]
+    log.damaged = set()
+
+
+async def test_what_a_node_owes_is_seen_to_where_the_stored_state_cannot_be_decoded(
+    tmp_path: Path,
+) -> None:
+    world = World(read_models=GarbledList())
+    async with ModelServer() as models, agent_node(world, tmp_path, [models.url]) as owes:
+        models.answer(Say("hello"), Done())
+        session_id = await owes.session()
+        await owes.ask(session_id, "hi")
+    await world.project()
+    left_behind: list[SessionId] = []
+    async with agent_node(world, tmp_path, []) as lives:
+        nodes = InMemoryNodes(world.cluster)
+        await take_over_of(lives, nodes, left_behind=lambda id_, _: left_behind.append(id_)).poll()
+
+    assert left_behind == [session_id]
 
 
 async def test_of_many_sessions_that_wait_for_what_follows_a_turn_a_few_are_looked_at_at_once(
@@ -188,7 +291,12 @@ async def projected(world: World, projection: Sessions) -> None:
     await Projector(world.log, world.read_models, [projection], SystemClock()).caught_up()
 
 
-def take_over_of(node: AgentNode, nodes: Nodes) -> TakeOver:
+def take_over_of(
+    node: AgentNode,
+    nodes: Nodes,
+    *,
+    left_behind: Callable[[SessionId, FollowUp], None] = lambda _, __: None,
+) -> TakeOver:
     """Takes over as a node does; who is alive, these nodes say."""
     world = node.world
     return TakeOver(
@@ -199,5 +307,5 @@ def take_over_of(node: AgentNode, nodes: Nodes) -> TakeOver:
         nodes,
         node.tools,
         node.id,
-        left_behind=lambda _, __: None,
+        left_behind=left_behind,
     )
