@@ -21,15 +21,27 @@ exception
   when others then return null;
 end $$;
 
--- The place of a session that is saved: as before while that is in the newest era, else behind all others. So eras hold
--- as many sessions as they have places, and those that were active last are in the newest.
-create function navi.place_of_session(before bigint, owner text) returns bigint language sql volatile
+-- The place of a session that is saved: as before while that is in the newest era, or nothing has happened there since,
+-- else behind all others. So those that were active last are in the newest eras; one that is in no list needs no place.
+create function navi.place_of_session(
+  before bigint, active_before timestamptz, active timestamptz, owner text) returns bigint language sql volatile
 return case
+  when active is null or before is not null and active = active_before then before
   when before >= navi.place_of(owner, (select last_value from navi.read_state_nth) >> 9 << 9) then before
   else navi.place_of(owner, nextval('navi.read_state_nth')) end;
 
 create index read_state_named on navi.read_state using gin (navi.words_of_name(place, name))
   with (fastupdate = off) where projection || '' = 'sessions' and last_active is not null;
+
+-- A session leaves its place behind with each era in which it is active again, so there are ever more eras, of which the
+-- older ones hold little. Behind the newest 64 all names of an owner are asked at once.
+create function navi.words_of_owner(owner text, name text) returns tsvector language plpgsql immutable parallel safe as $$
+begin
+  return navi.words_of_name(navi.place_of(owner, 0), name);
+end $$;
+
+create index read_state_named_ever on navi.read_state using gin (navi.words_of_owner(owner, name))
+  with (gin_pending_list_limit = 256) where projection || '' = 'sessions' and last_active is not null;
 
 -- As before: of an owner's sessions whose name fits those that were active last first.
 create or replace function navi.find_named(p_version integer, p_owner text, p_query tsquery, p_limit integer)
@@ -54,7 +66,7 @@ begin
      or current_setting('role') = 'navi_reader' and p_owner is distinct from current_setting('navi.owner', true) then
     return;
   end if;
-  while wanted > 0 and newest >= -1 loop
+  while wanted > 0 and newest >= -1 and last - newest < 64 loop
     return query
       select h.session_id
         from generate_series(greatest(-1, newest - eras + 1), newest) as era
@@ -71,6 +83,17 @@ begin
     newest := newest - eras;
     eras := last - newest;
   end loop;
+  if wanted > 0 and newest >= -1 then  -- "offset 0": along the index, whatever else there is
+    return query
+      select h.session_id from (
+        select s.session_id, s.last_active, s.place from navi.read_state s
+         where navi.words_of_owner(s.owner, s.name) @@ navi.query_of_era(own, p_query)
+           and s.projection || '' = 'sessions' and s.last_active is not null
+           and s.version + 0 = sessions and s.owner || '' = p_owner
+        offset 0) h
+       where h.place is null or navi.era_of_name(h.place) <= own + newest
+       order by h.last_active desc limit wanted;
+  end if;
 end $$;
 
 -- As before, in the owner's eras, and behind them in everybody's.

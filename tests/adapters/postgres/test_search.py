@@ -19,6 +19,7 @@ ERA, ERA_OF_NAMES = 16_384, 512  # rows and sessions, as the migrations have it
 MESSAGES = 30
 SESSIONS = 5  # of an era
 ADA = Owner("ada")
+LOOKS = "select idx_scan from pg_stat_xact_user_tables where relname = $1"
 READ = "select idx_tup_fetch + seq_tup_read from pg_stat_xact_user_tables where relname = $1"
 # As navis saved before a search knew which messages are the newest, and may still beside a newer one.
 BUILD_OF_BEFORE = """
@@ -118,19 +119,33 @@ async def found_named(
     return await _found(connection, "find_named", "read_state", query, limit, owner)
 
 
+async def found_named_in(connection: Connection, query: str) -> tuple[Sequence[int], int]:
+    """The sessions whose name is found, in order, and how often an index was asked for it."""
+    return await _found(
+        connection, "find_named", "read_state", query, 9, LOCAL_OWNER, counted=LOOKS
+    )
+
+
 async def _found(
-    connection: Connection, function: str, table: str, query: str, limit: int, owner: Owner
+    connection: Connection,
+    function: str,
+    table: str,
+    query: str,
+    limit: int,
+    owner: Owner,
+    *,
+    counted: str = READ,
 ) -> tuple[Sequence[int], int]:
     async with connection.transaction():
-        before = await connection.fetchval(READ, table)
+        before = await connection.fetchval(counted, table)
         rows = await connection.fetch(
             f"select * from navi.{function}(1, $1, $2::text::tsquery, $3)",  # noqa: S608 - of two
             owner,
             query,
             limit,
         )
-        read = await connection.fetchval(READ, table) - before
-    return [int(str(row["session_id"]).replace("-", "")[:12], 16) for row in rows], read
+        count = await connection.fetchval(counted, table) - before
+    return [int(str(row["session_id"]).replace("-", "")[:12], 16) for row in rows], count
 
 
 async def test_of_a_common_word_the_newest_messages_are_read_and_no_others(
@@ -207,6 +222,40 @@ async def test_a_session_that_is_active_again_is_among_the_newest_and_takes_one_
     assert await found_named(connection, "'tea'", 2) == ([2, 99], 6)
     taken = await connection.fetchval("select last_value from navi.read_state_nth")
     assert taken == 1 + 3 * ERA_OF_NAMES * 19 + SESSIONS + 1
+
+
+async def test_a_session_that_is_only_given_another_name_stays_behind_those_that_were_active_later(
+    read_models: PostgresReadModels, connection: Connection
+) -> None:
+    await many_names(read_models, connection)
+    newest = 1 + 3 * ERA_OF_NAMES * 20
+    await connection.execute("select setval('navi.read_state_nth', $1)", newest)
+
+    await name(read_models, 2, minutes=2)
+
+    assert await found_named(connection, "'tea'", 1) == ([99], SESSIONS)
+    assert await found_named(connection, "'alone2x'", 9) == ([2], 1)
+    assert await connection.fetchval("select last_value from navi.read_state_nth") == newest
+
+
+async def test_however_often_sessions_were_active_again_a_search_asks_so_many_eras(
+    read_models: PostgresReadModels, connection: Connection
+) -> None:
+    await many_names(read_models, connection)
+    in_rotation = range(SESSIONS * 20, SESSIONS * 20 + ERA_OF_NAMES + 20)  # more than an era holds
+    await name(read_models, 2000, owner=ADA)
+    for years in (1, 2):
+        await connection.execute(
+            "select setval('navi.read_state_nth', $1)", 70_000 * ERA_OF_NAMES * years
+        )
+        await name(read_models, *in_rotation, minutes=1000 * years)
+
+    for number in (0, 99, in_rotation[0], in_rotation[-1]):
+        assert await found_named_in(connection, f"'alone{number}x'") == ([number], 65)
+    assert await found_named(connection, "'alone7x'", 9) == ([7], 1)
+    everything = [*reversed(in_rotation), *reversed(range(SESSIONS * 20))]
+    assert (await found_named(connection, "'te':*", 1000))[0] == everything
+    assert (await found_named(connection, "'te':*", len(in_rotation) + 3))[0] == everything[:-97]
 
 
 async def test_what_older_navis_stored_and_store_beside_is_found_behind_the_rest(

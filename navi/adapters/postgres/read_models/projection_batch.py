@@ -22,12 +22,15 @@ _STATES = """
 _SAVE_STATES = """
     insert into navi.read_state
       (projection, version, session_id, owner, seq, state, pinned, last_active, unfinished, owing, place)
-    select $1, $2, s.*, case when $1 = 'sessions' then navi.place_of_session(
-      (select place from navi.read_state r
-       where r.projection = $1 and r.version = $2 and r.session_id = s.session_id), s.owner) end
+    select $1, $2, s.*, case when $1 = 'sessions' then
+      navi.place_of_session(before.place, before.last_active, s.last_active, s.owner) end
     from unnest(
       $3::uuid[], $4::text[], $5::bigint[], $6::json[], $7::boolean[], $8::timestamptz[], $9::boolean[], $10::boolean[]
     ) as s (session_id, owner, seq, state, pinned, last_active, unfinished, owing)
+    left join lateral (
+      select r.place, r.last_active from navi.read_state r
+      where r.projection = $1 and r.version = $2 and r.session_id = s.session_id
+      offset 0) before on true
     on conflict (projection, version, session_id) do update set
       owner = excluded.owner, seq = excluded.seq, state = excluded.state, pinned = excluded.pinned,
       last_active = excluded.last_active, unfinished = excluded.unfinished, owing = excluded.owing,
