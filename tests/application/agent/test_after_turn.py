@@ -1,4 +1,4 @@
-"""What follows turns outlasts Postgres: what it kept from being done is done later."""
+"""What follows turns outlasts Postgres and damage: what was kept from being done is done later."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,10 +17,10 @@ from navi.domain.session.commands import (
     Runner,
     TurnStart,
 )
-from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.errors import LogDamaged, LogUnavailable
 from navi.domain.vocabulary.ids import LOCAL_OWNER, MessageId, NodeId, SessionId, TurnId
 from tests.application.sample import session, uuid
-from tests.support.app import SwitchedLog
+from tests.support.damaged_log import DamagedLog
 
 NODE = NodeId(uuid(9))
 A, B = session(1), session(2)
@@ -31,7 +31,7 @@ class Scene:
     """Two sessions whose turns have completed, and what follows them."""
 
     def __init__(self) -> None:
-        self.log = SwitchedLog()
+        self.log = DamagedLog(LogDamaged("an event is missing"))
         self.away = 0  # how often Postgres does not answer what follows a turn
         self.done: list[SessionId] = []
         self._records = Records(
@@ -54,7 +54,9 @@ class Scene:
 
     async def look(self, session_id: SessionId) -> None:
         """Find what is left of a session, as a node does now and then."""
-        follow_up = (await self._records.open(session_id)).session.follow_up
+        record = self._records.kept(session_id)
+        assert record is not None
+        follow_up = record.session.follow_up
         assert follow_up is not None
         self.after_turn.left_behind(session_id, follow_up)
         await asyncio.sleep(SETTLED)
@@ -109,6 +111,21 @@ def test_what_an_outage_has_cut_off_is_tried_again_later() -> None:
         await scene.look(A)
         assert scene.done == []
 
+        await asyncio.sleep(LATER_SECONDS)
+        await scene.look(A)
+        assert scene.done == [A]
+
+    play(act)
+
+
+def test_a_session_that_cannot_be_read_is_not_tried_at_each_look() -> None:
+    async def act(scene: Scene) -> None:
+        scene.log.damaged = {A}
+        for _ in range(3):
+            await scene.look(A)
+        assert scene.log.tried == [A]
+
+        scene.log.damaged = set()
         await asyncio.sleep(LATER_SECONDS)
         await scene.look(A)
         assert scene.done == [A]

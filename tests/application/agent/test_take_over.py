@@ -1,15 +1,13 @@
 """Sessions that nobody works on are found: one's trouble is not another's, nor is their number."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.nodes import InMemoryNodes
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.system import SystemClock
@@ -19,40 +17,14 @@ from navi.application.followers.project import Projector
 from navi.domain.session.session import FollowUp
 from navi.domain.vocabulary.errors import LogDamaged, LogUnavailable
 from navi.domain.vocabulary.ids import NodeId, SessionId
-from navi.ports.event_log import ALL_TYPES, Recorded, Types
 from navi.ports.nodes import Nodes, NodeState
 from navi.ports.read_models import Build, StoredState
 from navi.projections.sessions import Sessions
 from tests.application.sample import OldSessions
 from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.damaged_log import DamagedLog
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall
-
-
-class DamagedLog(InMemoryEventLog):
-    """A log in which some sessions cannot be read; it notes who tried."""
-
-    def __init__(self, trouble: Exception) -> None:
-        super().__init__()
-        self.trouble = trouble
-        self.damaged: set[SessionId] = set()
-        self.tried: list[SessionId] = []
-
-    async def read(
-        self,
-        session_id: SessionId,
-        *,
-        after: int = 0,
-        until: int | None = None,
-        types: Types = ALL_TYPES,
-    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        if session_id in self.damaged:
-            self.tried.append(session_id)
-            raise self.trouble
-        reading = super().read(session_id, after=after, until=until, types=types)
-        async with aclosing(reading) as batches:
-            async for batch in batches:
-                yield batch
 
 
 class CountedReadModels(InMemoryReadModels):

@@ -36,7 +36,9 @@ class AfterTurn:
     def __init__(self, records: Records, followers: tuple[Follower, ...]) -> None:
         self._records = records
         self._followers = followers
-        self._waiting: asyncio.Queue[SessionId] = asyncio.Queue(MAX_SESSIONS)
+        self._waiting: asyncio.Queue[tuple[SessionId, FollowUp | None]] = asyncio.Queue(
+            MAX_SESSIONS
+        )
         self._queued: set[SessionId] = set()
         self._tried: dict[SessionId, _Tried] = {}
         self._halt = asyncio.Event()
@@ -45,24 +47,29 @@ class AfterTurn:
 
     def completed(self, session_id: SessionId) -> None:
         """Queue the follow-ups of a session whose turn completed here."""
-        if session_id in self._queued or self._waiting.full():
-            return
-        self._queued.add(session_id)
-        self._waiting.put_nowait(session_id)
+        self._queue(session_id, None)
 
     def left_behind(self, session_id: SessionId, follow_up: FollowUp) -> None:
         """Start the follow-ups that a dead node left due.
 
-        Each is tried once here, and again from time to time where a server that it needs was not there.
+        Each is tried once here, and again from time to time where a server that it needs was not there,
+        or the session could not be read.
         """
         tried = self._tried.get(session_id)
         if tried is None or tried.seq != follow_up.seq or tried.again_at <= _now():
-            self.completed(session_id)
+            self._queue(session_id, follow_up)
+
+    def _queue(self, session_id: SessionId, follow_up: FollowUp | None) -> None:
+        """Queue a session, with what it is known to owe."""
+        if session_id in self._queued or self._waiting.full():
+            return
+        self._queued.add(session_id)
+        self._waiting.put_nowait((session_id, follow_up))
 
     async def run(self) -> None:
         """Run until cancelled."""
         while True:
-            session_id = await self._waiting.get()
+            session_id, follow_up = await self._waiting.get()
             self._queued.discard(session_id)
             self._idle.clear()
             try:
@@ -72,6 +79,10 @@ class AfterTurn:
                 log.warning("follower_waits", session_id=session_id, reason=str(error))
             except Exception as error:  # noqa: BLE001 - a border: one session's trouble is not another's
                 log_error(log.bind(session_id=session_id), "follower_broke", error)
+                if follow_up is not None:
+                    self._try(
+                        session_id, _Tried(seq=follow_up.seq, again_at=_now() + LATER_SECONDS)
+                    )
             finally:
                 self._idle.set()
 
