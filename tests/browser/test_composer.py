@@ -115,6 +115,20 @@ async def test_keys_commands_and_the_profile(page: Page, navi: NaviProcess) -> N
     await expect(told.get_by_role("button")).to_have_count(1)
 
 
+async def test_a_notice_that_is_closed_takes_the_focus_nowhere_old(page: Page) -> None:
+    await page.goto("/")
+    message = page.get_by_role("textbox", name="Message")
+    await message.fill("/profile nobody")
+    await message.press("Enter")
+    close = page.get_by_role("alert").get_by_role("button", name="Close")
+    await close.focus()
+    profile = page.get_by_role("combobox", name="Profile")
+    await profile.focus()
+    await close.dispatch_event("click")  # as in a browser that focuses nothing that is clicked
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    await expect(profile).to_be_focused()
+
+
 async def test_the_profile_that_is_shown_is_the_one_that_goes_on(
     page: Page, navi: NaviProcess
 ) -> None:

@@ -24,6 +24,14 @@ async def test_no_answer_stands_under_an_id_before_its_name_is_known() -> None:
     assert await outcome("names_before_answers") == {"names": ["Tea Master"]}
 
 
+async def test_names_that_nobody_gives_keep_no_session_shut() -> None:
+    assert await outcome("opens_without_names") == {"name": "tea"}
+
+
+async def test_of_a_session_that_was_left_before_it_opened_no_events_are_read() -> None:
+    assert await outcome("leaves_before_it_opens") == {"read": ["other"]}
+
+
 async def test_what_the_page_lives_by_is_asked_for_until_navi_answers() -> None:
     assert await outcome("asks_again_who_and_what_there_is") == {
         "refused": ["/auth/me", "/profiles"],
@@ -64,6 +72,19 @@ async def test_times_are_written_as_where_the_reader_lives() -> None:
     assert found["en-US"].startswith("Nov 3, 2026")
     assert found["de-AT"].startswith("03.11.2026")
     assert found["fr"].startswith("3 Nov 2026")
+
+
+async def test_times_are_written_where_a_browser_names_what_is_no_language() -> None:
+    found = await outcome("times_and_numbers")
+    assert found["en-US@posix"].startswith("Nov 3, 2026")
+    assert found["en-x"].startswith("3 Nov 2026")
+
+
+async def test_one_writes_on_while_what_was_said_is_summarised() -> None:
+    assert await outcome("compresses_meanwhile") == {
+        "isTaken": True,
+        "told": ["Summarising what was said so far …", "There is nothing to summarise yet."],
+    }
 
 
 async def test_words_behind_a_command_that_takes_none_are_a_message() -> None:

@@ -53,11 +53,31 @@ const CASES = {
     const { profileName } = await load("session/profiles.js");
     const names = [];
     session.state.subscribe((state) => state === "here" && names.push(profileName("tea")));
-    await until(() => asked.some(([, path]) => path === `/sessions/${ID}`));
+    await until(() => sockets.length); // the names are not waited for before its events are asked for
     await new Promise((drawn) => setTimeout(drawn, 50)); // whatever does not wait for them is done by then
     late.resolve(PROFILES);
     await until(() => names.length);
     return { names };
+  },
+
+  async opens_without_names() {
+    naviWith(longTurn(5), (_, path) => (path === "/profiles" ? held().promise : undefined));
+    const { session } = await opened();
+    const { profileName } = await load("session/profiles.js");
+    await until(() => session.state.value === "here");
+    return { name: profileName("tea") };
+  },
+
+  async leaves_before_it_opens() {
+    const late = held();
+    naviWith(longTurn(5), (_, path) => (path === `/sessions/${ID}` ? late.promise : undefined));
+    const { current } = await opened();
+    const { go } = await load("router.js");
+    await until(() => asked.some(([, path]) => path === `/sessions/${ID}`));
+    go({ sessionId: "other" });
+    late.resolve(row());
+    await until(() => current.value.state.value === "here");
+    return { read: asked.flatMap(([, path]) => /^\/sessions\/([^/]+)\/events/.exec(path)?.[1] ?? []) };
   },
 
   async asks_again_who_and_what_there_is() {
@@ -160,13 +180,28 @@ const CASES = {
 
   async times_and_numbers() {
     const found = {};
-    for (const languages of [["en-GB"], ["en-US"], ["de-AT", "en"], ["fr", "en-GB"]]) {
+    for (const languages of [["en-GB"], ["en-US"], ["de-AT", "en"], ["fr", "en-GB"], ["en-US@posix"], ["en-x", "en-GB"]]) {
       begin("/", languages);
       const strings = await load("strings.js");
       await strings.speakAsChosen();
       found[languages[0]] = strings.time("2026-11-03T14:03:21Z");
     }
     return found;
+  },
+
+  async compresses_meanwhile() {
+    const late = held();
+    naviWith(longTurn(5), (_, path) => (path.endsWith("/compress") ? late.promise : undefined));
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const { commandIn, obey } = await load("chat/commands.js");
+    const { trouble } = await load("announce.js");
+    const isTaken = await obey(commandIn("/compress"), { session });
+    await until(() => asked.some(([, path]) => path.endsWith("/compress")));
+    const told = [trouble.value.text];
+    late.resolve({ compressed: false });
+    await until(() => trouble.value.text !== told[0]);
+    return { isTaken, told: [...told, trouble.value.text] };
   },
 
   async commands() {

@@ -15,9 +15,18 @@ export const languages = Object.keys(LANGUAGES);
 async function speak(name) {
   const chosen = Object.hasOwn(LANGUAGES, name) ? name : "en";
   catalogue.value = (await LANGUAGES[chosen]()).default;
-  locale = navigator.languages.find((tag) => tag.split("-")[0] === chosen) ?? chosen;
+  locale = navigator.languages.find((tag) => tag.split("-")[0] === chosen && isLocale(tag)) ?? chosen;
   language.value = chosen;
   document.documentElement.lang = chosen;
+}
+
+/** Whether a tag is one to write dates by: a browser may have `en-US@posix` of the system, which none can be written by. */
+function isLocale(tag) {
+  try {
+    return Intl.DateTimeFormat.supportedLocalesOf(tag).length > 0;
+  } catch {
+    return false;
+  }
 }
 
 /** Use a language and remember it on this device. */

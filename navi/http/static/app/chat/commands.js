@@ -12,7 +12,8 @@ import { t } from "../strings.js";
 const COMMANDS = [
   { name: "stop", needs: "turn", run: ({ session }) => session.stop() },
   { name: "steer", needs: "turn", takes: "text", run: ({ say, argument }) => say("steer", argument) },
-  { name: "compress", needs: "session", run: ({ session }) => session.compress() },
+  // Not waited for: a summary may take minutes, in which one writes on.
+  { name: "compress", needs: "session", run: ({ session }) => void session.compress() },
   { name: "fork", needs: "session", run: ({ session }) => session.fork(session.moment.value ?? session.log.head.value) },
   { name: "rename", needs: "session", takes: "name", run: ({ session, argument }) => rename(session, argument) },
   { name: "profile", takes: "profile", run: ({ chooseProfile, argument }) => chooseProfile(argument) },

@@ -20,6 +20,7 @@ const CHANGES_SESSION = new Set([
 ]);
 const NO_DELTAS = { from: 0, until: -1, events: [] };
 const READ_AGAIN_AFTER = 150; // ms, so that a burst of events costs one request
+const NAMED_WITHIN = 2000; // ms in which the names of profiles are waited for
 const COMPRESSED_WITHIN = 300; // seconds: a model on one's own machine may take minutes
 
 /** The `OpenSession` of the address; null on a page that is about none. */
@@ -89,9 +90,11 @@ export class OpenSession {
   }
 
   async _load() {
+    // So that nothing stands under an id before its name is known, unless that takes long.
+    const named = Promise.race([asked(), new Promise((late) => setTimeout(late, NAMED_WITHIN))]);
     try {
       this.row.value = await get(pathOf(this.id));
-      await asked(); // so that nothing stands under an id before its name is known
+      if (this._closed) return;
       await this.log.open({
         onReady: () => this.outbox.flush(),
         onEnd: (why) => {
@@ -102,6 +105,8 @@ export class OpenSession {
       if (this._closed) return;
       this.log.listen((event) => this._noted(event));
       for (const event of this.log.facts) this._receipt(event);
+      await named;
+      if (this._closed || this.state.value === "gone") return;
       this.state.value = "here";
       this.outbox.flush();
       await this._fetchDeltas(this.moment.value);
@@ -208,6 +213,7 @@ export class OpenSession {
   /** Summarise what was said so far. */
   compress() {
     return doing(async () => {
+      offer(t("compressing"));
       const { compressed } = await post(pathOf(this.id, "compress"), {}, { seconds: COMPRESSED_WITHIN });
       if (!compressed) offer(t("nothing-to-compress"));
     });

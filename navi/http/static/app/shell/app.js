@@ -43,9 +43,10 @@ function Open() {
 function Lines() {
   const shown = trouble.value;
   const before = useRef(null);
-  const shut = () => {
+  const shut = ({ currentTarget }) => {
     close();
-    before.current?.focus(); // the button goes
+    // The button goes. Not all browsers focus what is clicked: the focus may be elsewhere, and stays there.
+    if (currentTarget === document.activeElement) before.current?.focus();
   };
   return html`
     <p role="status" class="hidden">${status}</p>

@@ -78,6 +78,7 @@ export default {
   "compare-same.other": "{count} Nachrichten sind gleich",
   "compare-written": "Geschriebene Token",
   "compress": "Jetzt verdichten",
+  "compressing": "Was bisher gesagt wurde, wird zusammengefasst …",
   "context": "Kontext",
   "conversation": "Gespräch",
   "copied": "Kopiert",

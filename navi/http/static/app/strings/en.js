@@ -78,6 +78,7 @@ export default {
   "compare-same.other": "{count} messages are the same",
   "compare-written": "Tokens written",
   "compress": "Compress now",
+  "compressing": "Summarising what was said so far …",
   "context": "Context",
   "conversation": "Conversation",
   "copied": "Copied",
