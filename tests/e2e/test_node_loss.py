@@ -25,6 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NOTICED = timedelta(seconds=15)  # the contract's
 UNENDING = "!say half of it\n!sleep 600"
+NAPPING = "!say half of it\n!tool nap {}\n!then\n!say all of it"
 STREAM = "!pace 0.05\n!repeat 60 word"
 LONG = "!pace 0.05\n!repeat 1000 word"
 
@@ -125,15 +126,18 @@ def at(event: dict[str, Any]) -> datetime:
 
 async def test_ten_turns_of_a_killed_node_go_on_elsewhere(service: Service) -> None:
     b = service.b
-    sessions = await asyncio.gather(*(started_on(service.a, UNENDING) for _ in range(10)))
+    sessions = await asyncio.gather(*(started_on(service.a, UNENDING) for _ in range(9)))
+    napping = await started_on(service.a, NAPPING)
+    await b.until(napping, "tool_started")
 
     killed_at = SystemClock().now()
     await service.a.kill()
-    resumed = await asyncio.gather(*(b.until(s, "turn_resumed") for s in sessions))
-    for session_id, event in zip(sessions, resumed, strict=True):
+    resumed = await asyncio.gather(*(b.until(s, "turn_resumed") for s in (*sessions, napping)))
+    for session_id, event in zip(sessions, resumed[:-1], strict=True):
         await b.until(session_id, "text_delta", after=event["seq"])
         await b.post(f"/sessions/{session_id}/stop")
     streams = await asyncio.gather(*(ended(b, s, "turn_stopped") for s in sessions))
+    whole = await ended(b, napping)
 
     assert {event["data"]["reason"] for event in resumed} == {"node_died"}
     assert max(at(event) for event in resumed) - killed_at < NOTICED
@@ -141,6 +145,14 @@ async def test_ten_turns_of_a_killed_node_go_on_elsewhere(service: Service) -> N
         assert broken_promises(events) == []
         assert facts(events).count("turn_resumed") == 1
         assert all_after_take_over_are_of_the_next(events)
+    assert broken_promises(whole) == []
+    assert facts(whole)[facts(whole).index("turn_resumed") :] == [
+        "turn_resumed",
+        "tool_finished",
+        "model_called",
+        "model_replied",
+        "turn_completed",
+    ]
     await service.a.start()
 
 
