@@ -81,8 +81,11 @@ async def open_store(
             database_url, partitions=settings.log_partitions, wakes=wakes, pool_size=pool_size
         ) as store,
         open_owner_pools(database_url, store.pool, size=pool_size) as pools_of,
+        # Whether the node is ready is known while all else of it is taken, as read models that a migration holds up
+        # take it; and who asks takes nothing from requests.
+        open_pool(database_url, size=1) as for_schema,
     ):
-        yield replace(store, pools_of=pools_of)
+        yield replace(store, pools_of=pools_of, schema=Schema(for_schema))
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from navi.domain.vocabulary.errors import BadInput
 
 POOLS = 3  # as large as ``pool_size`` says: reads of the log, of read models, of people
 FULL, LEAST = 8, 2  # connections of a pool
-OTHERS = 10  # of a node: of the tail, of locks and leases, and while it starts
+OTHERS = 10  # of a node: of the tail, of locks and leases, of readiness, and while it starts
 COMMANDS = 10  # left for commands beside the service
 
 _ALLOWED = """

@@ -5,7 +5,7 @@ that Postgres does not allow in one, and that may run again after a crash (``if 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +14,7 @@ import asyncpg
 import structlog
 from msgspec import Struct
 
+from navi.adapters.gathered import Gathered
 from navi.adapters.postgres.connect import CONNECTION_ERRORS, Connection, Pool, connect, fetch
 from navi.adapters.postgres.rights import rights_on
 from navi.domain.vocabulary.errors import LogUnavailable, StoreRefused
@@ -111,23 +112,28 @@ async def pending(dsn: str, *, directory: Path | None = None) -> tuple[str, ...]
 class Schema:
     """What a running process of this version of navi asks of its database, as often as somebody asks.
 
-    Its own files are read once, and the question goes over a connection that is there.
+    Its own files are read once, and however many ask at once, one question is under way, over a
+    connection that is there.
     """
 
     def __init__(self, pool: Pool, *, directory: Path | None = None) -> None:
         self._pool = pool
         self._directory = directory
         self._migrations: tuple[Migration, ...] | None = None
+        self._asked: Gathered[None, tuple[str, ...]] = Gathered(self._ask)
 
     async def pending(self) -> tuple[str, ...]:
         """As ``pending``."""
+        return await self._asked.ask(None)
+
+    async def _ask(self, asked: Collection[None]) -> Mapping[None, tuple[str, ...]]:
         if self._migrations is None:
             self._migrations = await asyncio.to_thread(_read, self._directory)
         try:
             rows = await fetch(self._pool, _APPLIED)
         except asyncpg.UndefinedTableError:  # somebody has emptied the database
             rows = ()
-        return _names(_missing(self._migrations, _hashes(rows)))
+        return dict.fromkeys(asked, _names(_missing(self._migrations, _hashes(rows))))
 
 
 def _read(directory: Path | None) -> tuple[Migration, ...]:

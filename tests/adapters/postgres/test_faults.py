@@ -11,14 +11,17 @@ import asyncpg
 import pytest
 
 from navi.adapters.postgres.connect import open_pool
+from navi.adapters.postgres.connection_budget import LEAST
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.postgres.log.heads import Head
 from navi.adapters.postgres.migrate import Schema, default_directory, pending
+from navi.bootstrap.store import open_store
 from navi.domain.log.hash_chain import verify_chain
 from navi.domain.vocabulary.errors import BadInput, LogDamaged, LogUnavailable, StoreRefused
 from navi.domain.vocabulary.events import UserMessageReceived
 from navi.domain.vocabulary.ids import MessageId, SessionId
 from navi.failpoints import FailpointRaised, arm, parse
+from navi.settings import read_settings
 from tests.contracts.event_log import (
     append_on_top,
     batch,
@@ -277,6 +280,17 @@ def migrations(tmp_path: Path) -> Path:
     return shutil.copytree(default_directory(), tmp_path / "migrations")
 
 
+async def test_however_many_ask_at_once_whether_a_node_is_ready_one_connection_is_asked(
+    database: str,
+) -> None:
+    async with open_pool(database, size=4) as pool:
+        schema = Schema(pool)
+
+        assert await asyncio.gather(*(schema.pending() for _ in range(20))) == [()] * 20
+
+        assert pool.get_size() == 1
+
+
 async def test_who_asks_whether_a_node_is_ready_costs_it_no_connection_and_no_look_at_files(
     database: str, proxy: FaultProxy, migrations: Path
 ) -> None:
@@ -292,3 +306,15 @@ async def test_who_asks_whether_a_node_is_ready_costs_it_no_connection_and_no_lo
         with pytest.raises(LogUnavailable):
             await pending(through(proxy, database))
         assert refusing.fired > 0
+
+
+async def test_a_node_is_ready_while_all_connections_of_its_projectors_are_taken(
+    database: str, tmp_path: Path
+) -> None:
+    settings = read_settings({"NAVI_DATA_DIR": str(tmp_path)})
+    async with (
+        open_store(settings, database, pool_size=LEAST) as store,
+        store.pool.acquire(),
+        store.pool.acquire(),
+    ):
+        assert await store.schema.pending() == ()
