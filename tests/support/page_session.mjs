@@ -196,8 +196,9 @@ const CASES = {
     await until(() => session.state.value === "here");
     const { commandIn, obey } = await load("chat/commands.js");
     const { trouble } = await load("announce.js");
-    const isTaken = await obey(commandIn("/compress"), { session });
-    await until(() => asked.some(([, path]) => path.endsWith("/compress")));
+    let isTaken;
+    obey(commandIn("/compress"), { session }).then((done) => (isTaken = done));
+    await until(() => isTaken !== undefined && asked.some(([, path]) => path.endsWith("/compress")));
     const told = [trouble.value.text];
     late.resolve({ compressed: false });
     await until(() => trouble.value.text !== told[0]);
