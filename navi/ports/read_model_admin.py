@@ -19,7 +19,8 @@ class ReadModelAdmin(Protocol):
         No batch is under way meanwhile that was folded from what the log said before.
 
         Args:
-            keep_listed: keep the state by which it stands in lists.
+            keep_listed: keep where it stands in lists and its name. What else its state said is gone: it is
+                at seq 0 and cannot be decoded.
             but: projections of which all is kept.
 
         Raises:

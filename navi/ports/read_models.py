@@ -14,7 +14,8 @@ class StoredState(Struct, frozen=True, kw_only=True):
     """A read model of one session as it is stored: everything up to ``seq`` is folded in.
 
     Attributes:
-        state: the projection's small state, JSON as the projection encodes it.
+        seq: 0 where all but its place in lists and its name was forgotten.
+        state: the projection's small state, JSON as the projection encodes it; at seq 0 it cannot be decoded.
         rows: visible rows by key, in order of key, JSON.
         hidden: hidden rows as (key, hidden by, JSON), in order of key; only where they were asked for.
     """

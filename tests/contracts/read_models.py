@@ -11,13 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from navi.domain.reading.fold import Rows
-from navi.domain.reading.projection import Change, Hide, Listing, Put, Show
+from navi.domain.reading.projection import UNREADABLE, Change, Hide, Listing, Put, Show
 from navi.domain.reading.search import Question, Term, parse_question
+from navi.domain.session.session import Session
 from navi.domain.vocabulary.events import Said
 from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner, SessionId, uuid7
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.read_model_builds import SessionChanges
 from navi.ports.read_models import Build, NamedRow, ParkedEvent, SaidRow, StoredState
+from navi.projections.sessions import Sessions
 
 NUMBERS = itertools.count(100)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -540,11 +542,30 @@ class ReadModelsContract:
         await read_models.forget(A, keep_listed=True)
         await read_models.forget(B, keep_listed=False)
 
-        assert await read_models.load("sample", 1, A) == StoredState(seq=1, state=b"{}")
         sessions = await read_models.list_sessions(
             "sample", 1, owner=LOCAL_OWNER, after=None, limit=None
         )
         assert [session_id for session_id, _ in sessions] == [A]
+
+    async def test_of_what_is_forgotten_the_name_alone_stays_in_lists(
+        self, read_models: ReadModelBackend
+    ) -> None:
+        said = msgspec.json.encode(Session(name="Weather", profile_id="recalled"))
+        kept = changes(A, state=said, seq=7, listing=listed(unfinished=True, owing=True))
+        await store(read_models, "sessions", [kept])
+
+        await read_models.forget(A, keep_listed=True)
+
+        stored = await read_models.load("sessions", 1, A)
+        assert stored is not None
+        assert stored.seq == 0
+        assert b"recalled" not in stored.state
+        with pytest.raises(UNREADABLE):
+            Sessions().decode_state(stored.state)
+        assert await read_models.names(1, owner=LOCAL_OWNER, sessions=[A]) == {A: "Weather"}
+        assert await read_models.unfinished("sessions", 1) == ((A, stored),)
+        owing = await read_models.owing("sessions", 1, after=None, limit=9)
+        assert owing == ((A, stored),)
 
     async def test_a_projection_that_is_excepted_forgets_nothing(
         self, read_models: ReadModelBackend

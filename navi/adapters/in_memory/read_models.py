@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from navi.domain.context.messages import Message
 from navi.domain.reading.fold import Rows
@@ -145,6 +146,9 @@ class InMemoryReadModels:
                 del stored.parked[place]
             if changes is not None and changes.listing is not None and keep_listed:
                 stored.rows[session_id] = Rows()
+                name = json.loads(changes.state).get("name")
+                nothing = json.dumps({"name": name, "seq": None}).encode()
+                stored.sessions[session_id] = replace(changes, seq=0, state=nothing)
             else:
                 stored.sessions.pop(session_id, None)
 

@@ -170,11 +170,11 @@ class _Folding:
         self._careful = careful
         self._state: Any = projection.initial()
         self._stored_seq = 0 if stored is None else stored.seq
-        self._anew = False
+        self._anew = stored is not None and self._stored_seq == 0
         self._changes: list[Change] = []
         self.seq = 0
         self.parked: list[ParkedEvent] = []
-        if stored is None:
+        if stored is None or self._anew:
             return
         try:
             self._state = projection.decode_state(stored.state)

@@ -13,6 +13,7 @@ from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
+from navi.application.reading.list_sessions import list_sessions
 from navi.application.reading.read_session import read_session, replay_session
 from navi.domain.reading.projection import Change, Listing, Put
 from navi.domain.vocabulary.errors import LogUnavailable
@@ -30,6 +31,7 @@ from navi.ports.event_log import ALL_TYPES, Recorded, Types
 from navi.ports.log_partitions import Page
 from navi.ports.read_model_builds import ProjectionBatch, SessionChanges
 from navi.ports.read_models import ParkedEvent
+from navi.projections.sessions import Sessions
 from tests.application.sample import (
     COMPLETED,
     CREATED,
@@ -295,6 +297,28 @@ async def test_a_stored_state_that_cannot_be_read_is_made_again_from_the_log(
     stored = await read_models.load("sample", 1, A)
     assert stored is not None
     assert (stored.seq, stored.rows) == (3, ((2, b'"one"'), (3, b'"two"')))
+
+
+async def test_a_listed_state_that_was_forgotten_is_folded_anew_without_a_word(
+    log: InMemoryEventLog, read_models: ObservedReadModels
+) -> None:
+    projector = Projector(log, read_models, [Sessions()], SystemClock())
+    await append(log, A, CREATED, said("one"))
+    await projector.caught_up()
+    await read_models.forget(A, keep_listed=True)
+    page = await list_sessions(log, read_models, owner=LOCAL_OWNER)
+    await append(log, A, said("two"))
+
+    with capture_logs() as logs:
+        await projector.caught_up()
+
+    assert [(each.id, each.seq) for each in page.sessions] == [(A, 2)]
+    assert logs == []
+    stored = await read_models.load(Sessions.name, Sessions.version, A)
+    assert stored is not None
+    assert stored.seq == 3
+    whole = await replay_session(log, Sessions(), A, until=3)
+    assert Sessions().decode_state(stored.state) == whole.state
 
 
 async def test_a_type_or_version_of_a_newer_navi_is_passed_over_and_said_once(

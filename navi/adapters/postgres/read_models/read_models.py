@@ -58,6 +58,13 @@ _FORGET_STATES = """
     where t.projection = c.projection and t.version = c.version and t.session_id = $1
       and t.projection <> all ($2::text[]) and not ($3 and t.last_active is not null)"""
 
+# What is left stands in lists, and is found by its name.
+_EMPTY_LISTED = """
+    update navi.read_state t set seq = 0, state = json_build_object('name', t.name, 'seq', null)
+    from (select distinct projection, version from navi.checkpoint) c
+    where t.projection = c.projection and t.version = c.version and t.session_id = $1
+      and t.projection <> all ($2::text[])"""
+
 
 class PostgresReadModels(PostgresBuilds):
     """``ReadModelBackend`` in Postgres; the pool is the caller's, and its owner closes it."""
@@ -93,6 +100,7 @@ class PostgresReadModels(PostgresBuilds):
                 for statement in _FORGET:
                     await connection.execute(statement, session_id, list(but))
                 await connection.execute(_FORGET_STATES, session_id, list(but), keep_listed)
+                await connection.execute(_EMPTY_LISTED, session_id, list(but))
 
     async def parked(
         self, projection: str, version: int, *, limit: int | None = None
