@@ -271,16 +271,15 @@ class PostgresEventLog:
     async def read_all(
         self, partition: int, *, after: int, limit: int, deltas: bool = True
     ) -> Page:
-        tail = self._reader.tail(partition)
-        recent = tail.ring.positions(after=after, limit=limit)
-        if not recent:
-            return await self._pages.read(partition, after=after, limit=limit, deltas=deltas)
-        reached, head = recent[-1].position, tail.position
-        if reached == head:
-            # Who reads up to the head must not miss what another node committed just now.
+        ring = self._reader.tail(partition).ring
+        if ring.holds(after + 1):
+            # Who reads up to the head must not miss what another node committed just now, and nobody
+            # is to read from memory what another process erased: that empties the ring.
             head = await self._pages.head(partition)
-        rows = recent if deltas else tuple(row for row in recent if row.type in FACTS)
-        return Page(rows=rows, reached=reached, head=head)
+            if recent := ring.positions(after=after, limit=limit):
+                rows = recent if deltas else tuple(row for row in recent if row.type in FACTS)
+                return Page(rows=rows, reached=recent[-1].position, head=head)
+        return await self._pages.read(partition, after=after, limit=limit, deltas=deltas)
 
     async def wait_beyond(self, partition: int, position: int, *, timeout: float) -> bool:  # noqa: ASYNC109 - the port's
         return await self._reader.tail(partition).wait_beyond(position, timeout=timeout)

@@ -43,6 +43,10 @@ class Ring:
         self._by_session.clear()
         self._bytes = 0
 
+    def holds(self, position: int) -> bool:
+        """Whether the row at a position is there."""
+        return bool(self._rows) and self._rows[0].position <= position <= self._rows[-1].position
+
     def positions(self, *, after: int, limit: int) -> tuple[Recorded, ...] | None:
         """The rows behind a position, at most ``limit``; None where the ring does not reach back."""
         if not self._rows or after + 1 < self._rows[0].position:
