@@ -83,7 +83,9 @@ class LogErasure(PartitionedLog, LogRegistry, Protocol):
     async def find(
         self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]
     ) -> Page:
-        """The facts of an owner that have words, among the next ``limit`` positions, that say a part.
+        """The facts of an owner, among the next ``limit`` positions, that say a part or have to do with erasing.
+
+        Those are the facts that have lost their words, and every ``content_erased``.
 
         Args:
             parts: as they stand in the JSON of a payload; one of them is enough.

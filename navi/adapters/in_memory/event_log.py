@@ -14,6 +14,7 @@ from navi.domain.log.hash_chain import GENESIS
 from navi.domain.vocabulary.errors import AlreadyThere, ConcurrentAppend, NotFound
 from navi.domain.vocabulary.events import (
     DELTA_TYPES,
+    ContentErased,
     ImageShown,
     ModelCalled,
     ModelCallFailed,
@@ -202,8 +203,11 @@ class InMemoryEventLog:
             row
             for row in page.rows
             if row.owner == owner
-            and row.salt is not None
-            and any(part.encode() in row.data for part in parts)
+            and (
+                row.salt is None
+                or row.type == ContentErased.TYPE
+                or any(part.encode() in row.data for part in parts)
+            )
         )
         return replace(page, rows=rows)
 

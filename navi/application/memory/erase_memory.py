@@ -1,6 +1,9 @@
 """Erase a memory: its text in the log, in kept prompts, in read models."""
 
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
+
+from msgspec import Struct, UnsetType
 
 from navi.application.session.forks import forks_of
 from navi.application.session.record import Records
@@ -54,7 +57,7 @@ class EraseMemory:
         """Erase the events that saved, recalled or quoted the memory, and kept texts that do.
 
         A turn that recalled it goes on without it. Whoever follows a session is told which of its
-        events have changed.
+        events have changed, also of those that an erasure which was cut off has left untold.
 
         Args:
             kept: the event that holds its present text, which stays.
@@ -64,7 +67,10 @@ class EraseMemory:
             LogUnavailable: Postgres does not answer; again.
         """
         revise = ReviseRecall(memory_id=memory.id, old=memory.text, new=new)
-        for session_id, rows in (await self._telling(owner, memory)).items():
+        found = await self._find(owner, memory)
+        for session_id, seqs in found.untold.items():
+            await self._tell(session_id, tuple(sorted(seqs)))
+        for session_id, rows in found.telling.items():
             chosen = [row for row in rows if row.id != kept]
             if not chosen:
                 continue
@@ -79,13 +85,14 @@ class EraseMemory:
         for marks in marks_of_memory(memory.text):
             await self._texts.forget(*marks)
 
-    async def _telling(self, owner: Owner, memory: Memory) -> dict[SessionId, list[Recorded]]:
-        """The events that quote the memory, by session, in order.
+    async def _find(self, owner: Owner, memory: Memory) -> "_Found":
+        """What quotes the memory, and what was erased without a word.
 
         The log is searched where it is, stretch by stretch: people forget seldom, and an index
         would hold what is to be forgotten.
         """
-        found: dict[SessionId, list[Recorded]] = {}
+        telling: dict[SessionId, list[Recorded]] = {}
+        untold: dict[SessionId, set[int]] = {}
         parts = (memory.id, *quoted_forms(memory.text))
         for partition in range(self._log.partitions):
             reached, head = 0, 1
@@ -94,13 +101,23 @@ class EraseMemory:
                     partition, after=reached, limit=STRETCH, owner=owner, parts=parts
                 )
                 for row in page.rows:
-                    found.setdefault(row.session_id, []).append(row)
+                    if row.salt is None:
+                        untold.setdefault(row.session_id, set()).add(row.seq)
+                    elif row.type == ContentErased.TYPE:
+                        _note_told(untold, row)
+                    else:
+                        telling.setdefault(row.session_id, []).append(row)
                 if page.reached == reached:
                     break
                 reached, head = page.reached, page.head
-        return {id_: kept for id_, rows in found.items() if (kept := _of_memory(rows, memory))}
+        return _Found(
+            telling={
+                id_: kept for id_, rows in telling.items() if (kept := _of_memory(rows, memory))
+            },
+            untold={id_: seqs for id_, seqs in untold.items() if seqs},
+        )
 
-    async def _deltas_of(self, session_id: SessionId, rows: list[Recorded]) -> list[Recorded]:
+    async def _deltas_of(self, session_id: SessionId, rows: Sequence[Recorded]) -> list[Recorded]:
         """The deltas of the replies and results among the events."""
         calls = {
             event.call_id
@@ -130,6 +147,26 @@ class EraseMemory:
             await self._read_models.forget(sharing, keep_listed=True, but=WORDLESS)
             with suppress(NotFound):
                 await (await self._records.open(sharing)).execute(RecordErasure(event=erased))
+
+
+class _Found(Struct, frozen=True, kw_only=True):
+    """What the log has of a memory.
+
+    Attributes:
+        telling: the events that quote it, by session, in order.
+        untold: seqs of events that have lost their words without a ``content_erased`` that says so.
+    """
+
+    telling: Mapping[SessionId, Sequence[Recorded]]
+    untold: Mapping[SessionId, Collection[int]]
+
+
+def _note_told(untold: dict[SessionId, set[int]], row: Recorded) -> None:
+    """Take out what a ``content_erased`` tells of; in a fork it may tell of the origin's events."""
+    event = row.readable
+    if isinstance(event, ContentErased) and event.session_id == row.session_id:
+        told = untold.get(row.session_id, set())
+        told.difference_update(set(told) if isinstance(event.seqs, UnsetType) else event.seqs)
 
 
 def _of_memory(rows: list[Recorded], memory: Memory) -> list[Recorded]:
@@ -164,6 +201,6 @@ def _quotes(row: Recorded, memory: Memory, saved: list[int]) -> bool:
 _NAMED_BY_ID = frozenset(
     {
         *(MemorySaved.TYPE, MemoryRecalled.TYPE, "memory_forgotten"),
-        *("session_created", "session_renamed", ContentErased.TYPE),
+        *("session_created", "session_renamed"),
     }
 )

@@ -6,6 +6,7 @@ from navi.application.memory.erase_memory import EraseMemory
 from navi.application.memory.keep_memories import KeepMemories
 from navi.application.session.own_stream import open_own_stream
 from navi.application.session.record import Record, Records
+from navi.domain.log.erasure import same_words
 from navi.domain.memory.memory import Memory, checked_text
 from navi.domain.session.commands import RecordAside
 from navi.domain.vocabulary.errors import NotFound
@@ -54,7 +55,7 @@ class ManageMemories:
         )
 
     async def change(self, owner: Owner, memory_id: str, text: str) -> Memory:
-        """Change the text of a memory; the old text is erased.
+        """Change the text of a memory; the old text is erased, unless it has the same words.
 
         Raises:
             NotFound: the owner has no such memory.
@@ -62,11 +63,20 @@ class ManageMemories:
         """
         text = checked_text(text)
         memory = await self._find(owner, memory_id)
+        if memory.text == text:
+            return memory
+        is_other = not same_words(memory.text, text)
+        if is_other:
+            # First: where this is cut off, the old text is still listed, and the same again completes it.
+            await self._erase(owner, memory, kept=None, new=text)
         record = await self._record_of(memory, owner)
         source_seq = memory.source_seq if record.id == memory.session_id else None
         event = MemorySaved(memory_id=memory_id, text=text, source_seq=source_seq)
         [row] = await record.execute(RecordAside(events=(event,)))
-        await self._erase(owner, memory, kept=row.id, new=text)
+        await self._keeper.caught_up()
+        if is_other:
+            # From here on no turn can recall the old text; one may have meanwhile.
+            await self._erase(owner, memory, kept=row.id, new=text)
         return await self._find(owner, memory_id)
 
     async def forget(self, owner: Owner, memory_id: str) -> None:

@@ -100,7 +100,7 @@ def _blank(name: str, key: str, value: _Value, kept: frozenset[str]) -> _Value:
 
 def quotes(data: bytes, text: str) -> bool:
     """Whether a text that is long enough to be meant stands in one of the strings of a payload."""
-    wanted = " ".join(text.split()).casefold()
+    wanted = _folded(text)
     if len(wanted) < FEWEST_CHARACTERS:
         return False
     try:
@@ -109,10 +109,19 @@ def quotes(data: bytes, text: str) -> bool:
         return False
 
 
+def same_words(one: str, other: str) -> bool:
+    """Whether what quotes one text quotes the other: they differ in case and space at the most."""
+    return _folded(one) == _folded(other)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
 def _stands_in(value: _Value, wanted: str) -> bool:
     match value:
         case str():
-            return wanted in " ".join(value.split()).casefold()
+            return wanted in _folded(value)
         case list():
             return any(_stands_in(each, wanted) for each in value)
         case dict():

@@ -144,13 +144,14 @@ PRUNE = f"""{_PRUNABLE}, counted as (
         from chosen c where e.partition = $1 and e.position = c.position)
     {_COUNT_CHOSEN}"""  # noqa: S608 - constants of this module
 
-# Facts that have words; parameters: partition, after, until, owner, parts.
+# Facts that say a part, were erased, or tell of it; parameters: partition, after, until, owner, parts.
 FIND = f"""
     select {COLUMNS}
       from navi.event e join navi.session s using (session_id)
      where e.partition = $1 and e.position > $2 and e.position <= $3 and s.owner = $4
-       and e.type not in {_DELTAS} and e.salt is not null
-       and exists (select from unnest($5::text[]) p (part) where position(p.part in e.data::text) > 0)
+       and e.type not in {_DELTAS}
+       and (e.salt is null or e.type = 'content_erased'
+            or exists (select from unnest($5::text[]) p (part) where position(p.part in e.data::text) > 0))
      order by e.position"""  # noqa: S608 - constants of this module
 
 FORKS_OF = """

@@ -1,0 +1,157 @@
+"""Changing and forgetting memories erases what it must, and nothing else, wherever it is cut off."""
+
+from collections.abc import Collection
+
+import pytest
+
+from navi.adapters.in_memory.embedders import NoEmbedders
+from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.adapters.in_memory.memories import InMemoryMemories
+from navi.adapters.in_memory.read_models import InMemoryReadModels
+from navi.adapters.in_memory.text_store import InMemoryTextStore
+from navi.adapters.system import RandomIds, SystemClock
+from navi.application.audit.verify_log import verify_session
+from navi.application.followers.project import Projector
+from navi.application.memory.erase_memory import EraseMemory
+from navi.application.memory.keep_memories import KeepMemories
+from navi.application.memory.manage_memories import ManageMemories
+from navi.application.reading.read_session import read_session
+from navi.application.session.record import Records
+from navi.domain.log.secrets import Secrets
+from navi.domain.session.commands import CreateSession, ReceiveMessage
+from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.events import ContentErased
+from navi.domain.vocabulary.ids import LOCAL_OWNER, MessageId, NodeId, SessionId, owner_stream
+from navi.projections.messages import Messages
+from navi.projections.registry import PROJECTIONS
+from tests.application.sample import session, uuid
+
+A = session(1)
+TEA = "I drink tea"
+COFFEE = "I drink coffee"
+
+
+class CutReadModels(InMemoryReadModels):
+    """Postgres goes away at the nth look of an erasure."""
+
+    left = 0
+
+    async def forget(
+        self, session_id: SessionId, *, keep_listed: bool, but: Collection[str] = ()
+    ) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise LogUnavailable("Postgres does not answer")
+        await super().forget(session_id, keep_listed=keep_listed, but=but)
+
+
+class Scene:
+    """A session in which somebody says what is kept as a memory, too."""
+
+    def __init__(self) -> None:
+        self.log = InMemoryEventLog()
+        self.read_models = CutReadModels()
+        self._clock = SystemClock()
+        self._records = Records(
+            *(self.log, self.read_models, self._clock, RandomIds()),
+            *(NodeId(uuid(9)), Secrets()),
+        )
+        kept = InMemoryMemories(NoEmbedders())
+        erase = EraseMemory(self.log, InMemoryTextStore(), self._records, self.read_models)
+        self.memories = ManageMemories(
+            self._records, kept, KeepMemories(self.log, kept), erase, RandomIds()
+        )
+
+    async def say(self, text: str) -> None:
+        record = await self._records.open(A)
+        if not record.session.exists:
+            await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
+        message_id = MessageId(f"m{record.seq}")
+        await record.execute(ReceiveMessage(message_id=message_id, content=text, start=None))
+        await Projector(self.log, self.read_models, PROJECTIONS, self._clock).caught_up()
+
+    async def said(self) -> list[str]:
+        view = await read_session(self.log, self.read_models, Messages(), A)
+        return [row.content for row in view.rows]
+
+    async def kept(self) -> list[str]:
+        return [memory.text for memory in await self.memories.list(LOCAL_OWNER)]
+
+    async def erasures(self) -> list[ContentErased]:
+        return [
+            event
+            async for rows in self.log.read(A)
+            for row in rows
+            if isinstance(event := row.readable, ContentErased)
+        ]
+
+    async def problems(self) -> list[str]:
+        found = [
+            (await verify_session(self.log, session_id)).problems
+            for session_id in (A, owner_stream(LOCAL_OWNER))
+        ]
+        return [problem.reason for problems in found for problem in problems]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+async def test_a_memory_that_is_saved_as_it_was_erases_nothing(scene: Scene) -> None:
+    await scene.say(TEA)
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+
+    assert await scene.memories.change(LOCAL_OWNER, memory.id, TEA) == memory
+
+    assert (await scene.said(), await scene.erasures()) == ([TEA], [])
+
+
+@pytest.mark.parametrize("text", ["i drink tea", "I  drink\ntea"])
+async def test_a_memory_of_the_same_words_keeps_what_quotes_them(scene: Scene, text: str) -> None:
+    await scene.say(TEA)
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+
+    await scene.memories.change(LOCAL_OWNER, memory.id, text)
+
+    assert await scene.kept() == [text]
+    assert (await scene.said(), await scene.erasures()) == ([TEA], [])
+
+
+async def test_a_memory_of_other_words_takes_the_old_ones_away(scene: Scene) -> None:
+    await scene.say(TEA)
+    await scene.say(COFFEE)
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+
+    await scene.memories.change(LOCAL_OWNER, memory.id, COFFEE)
+
+    assert await scene.kept() == [COFFEE]
+    assert await scene.said() == ["[erased]", COFFEE]
+    assert await scene.problems() == []
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("new", [None, COFFEE], ids=["forgotten", "changed"])
+async def test_what_cuts_an_erasure_off_is_made_good_by_the_same_again(
+    scene: Scene, new: str | None, nth: int
+) -> None:
+    await scene.say(f"Remember: {TEA}")
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+
+    async def do() -> None:
+        if new is None:
+            await scene.memories.forget(LOCAL_OWNER, memory.id)
+        else:
+            await scene.memories.change(LOCAL_OWNER, memory.id, new)
+
+    scene.read_models.left = nth
+    with pytest.raises(LogUnavailable):
+        await do()
+    assert await scene.kept() == [TEA]
+
+    await do()
+
+    assert await scene.kept() == ([] if new is None else [new])
+    assert await scene.said() == ["[erased]"]
+    assert [erased.seqs for erased in await scene.erasures()] == [(2,)]
+    assert await scene.problems() == []
