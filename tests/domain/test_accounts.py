@@ -1,4 +1,6 @@
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -45,6 +47,26 @@ def test_a_password_has_at_least_12_characters(password: str) -> None:
         checked_password("new", password)
     assert refused.value.field == "new"
     assert "xxx" not in str(refused.value)
+
+
+# Normalised they would be short enough. To bring n such marks into order takes n² steps.
+@pytest.mark.parametrize(
+    ("refusing", "characters"),
+    [
+        (checked_name, 64),
+        (name_key, 64),
+        (hash_name, 64),
+        (partial(checked_password, "new"), 1024),
+    ],
+)
+def test_what_is_too_long_is_refused_before_it_is_normalised(
+    refusing: Callable[[str], object], characters: int
+) -> None:
+    assert refusing("e\u0301" * (characters // 2))
+
+    for text in ("e\u0301" * (characters // 2 + 1), "a" * 1_000_000):
+        with pytest.raises(BadInput, match=f"{characters} characters at the most"):
+            refusing(text)
 
 
 def test_a_token_is_read_as_it_was_written() -> None:

@@ -152,6 +152,7 @@ def checked_name(text: str) -> str:
     Raises:
         BadInput: it is empty, too long, or has characters that names have not.
     """
+    _check_length("name", text, MAX_NAME)
     name = unicodedata.normalize("NFC", text)
     if _NAME.fullmatch(name) is None or "  " in name:
         raise BadInput(
@@ -161,7 +162,12 @@ def checked_name(text: str) -> str:
 
 
 def name_key(name: str) -> str:
-    """What names are told apart by: neither case nor width makes another user."""
+    """What names are told apart by: neither case nor width makes another user.
+
+    Raises:
+        BadInput: it is longer than any name.
+    """
+    _check_length("name", name, MAX_NAME)
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
@@ -179,6 +185,7 @@ def checked_password(field: str, text: str) -> str:
     Raises:
         BadInput: it is too short or too long; without the password itself.
     """
+    _check_length(field, text, MAX_PASSWORD)
     password = unicodedata.normalize("NFC", text)
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise BadInput(field, f"has {MIN_PASSWORD} to {MAX_PASSWORD} characters")
@@ -204,6 +211,13 @@ def retry_after(tries: Iterable[FailedTry], name: str, now: datetime) -> int | N
         if len(at) >= most
     ]
     return max(1, math.ceil(max(waits).total_seconds())) if waits else None
+
+
+def _check_length(field: str, text: str, longest: int) -> None:
+    # Before anything is normalised: bringing n combining marks into order takes n² steps, and
+    # whoever has not signed in may send a megabyte of them.
+    if len(text) > longest:
+        raise BadInput(field, f"has {longest} characters at the most")
 
 
 def changed_user(user: User, change: UserChange) -> User:

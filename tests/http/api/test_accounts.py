@@ -167,6 +167,28 @@ async def test_a_wrong_name_and_a_wrong_password_are_answered_alike(
     assert len({answer.text for answer in answers}) == 1
 
 
+async def test_what_is_too_long_for_a_name_or_a_password_is_refused_whoever_sends_it(
+    app: RunningApp, people: People
+) -> None:
+    admin, marks = await people.cookie("admin"), "a" + "\u0301" * 1_000 + "\u0316" * 1_000
+    asked: list[tuple[str, dict[str, str], str]] = [
+        ("/auth/login", {"name": marks, "password": PASSWORD}, "name"),
+        ("/auth/login", {"name": "owner", "password": marks}, "password"),
+        ("/auth/setup", {"token": "x", "name": marks, "password": PASSWORD}, "name"),
+        ("/auth/setup", {"token": "x", "name": "Eve", "password": marks}, "password"),
+        ("/auth/password", {"old": marks, "new": PASSWORD}, "old"),
+        ("/auth/password", {"old": PASSWORD, "new": marks}, "new"),
+        ("/users", {"name": marks, "password": PASSWORD}, "name"),
+        ("/users", {"name": "Eve", "password": marks}, "password"),
+    ]
+
+    answers = [await app.client.post(path, json=body, headers=admin) for path, body, _ in asked]
+
+    assert [(a.status_code, a.json()["field"]) for a in answers] == [
+        (400, field) for _, _, field in asked
+    ]
+
+
 async def test_five_wrong_passwords_lock_out_the_guesser_and_nobody_else(
     app: RunningApp, people: People
 ) -> None:
