@@ -21,6 +21,7 @@ from navi.domain.accounts.accounts import (
     hash_secret,
     retry_after,
     secret_text,
+    typed_password,
 )
 from navi.domain.vocabulary.errors import NotSignedIn, RuleBroken, TooManyTries
 from navi.domain.vocabulary.events import (
@@ -100,9 +101,11 @@ class SignIn:
         """Sign in by name and password.
 
         Raises:
+            BadInput: the name or the password is too long for one.
             NotSignedIn: there is no such user, or not any more, or the password is another.
             TooManyTries: too many wrong ones came from this address.
         """
+        password = typed_password("password", password)
         place = address or NOWHERE
         async with self._one_at_a_time(place, name):
             user = await self._accounts.named(name)
@@ -137,13 +140,13 @@ class SignIn:
         """Change one's own password; all other logins end.
 
         Raises:
-            BadInput: the new one is none.
+            BadInput: the new one is none, or the old one too long for one.
             NotSignedIn: the old one is another.
             TooManyTries: too many wrong ones came from this address.
             RuleBroken: it was not asked with a login.
         """
         login_id = _login_of(principal)
-        new = checked_password("new", new)
+        old, new = typed_password("old", old), checked_password("new", new)
         place = address or NOWHERE
         async with self._one_at_a_time(place, principal.name):
             hashed = await self._accounts.password_of(principal.user_id)

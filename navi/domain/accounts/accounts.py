@@ -179,14 +179,23 @@ def is_spelled_alike(one: str, other: str) -> bool:
     return unicodedata.normalize("NFC", one).lower() == unicodedata.normalize("NFC", other).lower()
 
 
+def typed_password(field: str, text: str) -> str:
+    """A password as it is hashed: one keyboard gives ``é`` as one character, another as two.
+
+    Raises:
+        BadInput: it is too long for one.
+    """
+    _check_length(field, text, MAX_PASSWORD)
+    return unicodedata.normalize("NFC", text)
+
+
 def checked_password(field: str, text: str) -> str:
-    """A new password.
+    """A new password, as it is hashed.
 
     Raises:
         BadInput: it is too short or too long; without the password itself.
     """
-    _check_length(field, text, MAX_PASSWORD)
-    password = unicodedata.normalize("NFC", text)
+    password = typed_password(field, text)
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise BadInput(field, f"has {MIN_PASSWORD} to {MAX_PASSWORD} characters")
     return password

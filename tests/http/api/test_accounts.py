@@ -152,6 +152,19 @@ async def test_a_new_password_ends_all_other_logins(app: RunningApp, people: Peo
         assert (await sign_in(there, "carol", NEW_PASSWORD)).status_code == 204
 
 
+async def test_a_password_is_the_same_from_every_keyboard(app: RunningApp, people: People) -> None:
+    one, two = "pa\u0301sswort lang genug", "p\u00e1sswort lang genug"
+    three = "e\u0301ine lange Zeile"
+    body = {"name": "gustav", "password": one}
+    await app.client.post("/users", json=body, headers=await people.cookie("admin"))
+    async with browser(app, "192.0.2.9") as client:
+        signed_in = [await sign_in(client, "gustav", each) for each in (one, two)]
+        changed = await client.post("/auth/password", json={"old": one, "new": three})
+        again = await sign_in(client, "gustav", three)
+
+    assert [a.status_code for a in (*signed_in, changed, again)] == [204] * 4
+
+
 async def test_a_wrong_name_and_a_wrong_password_are_answered_alike(
     app: RunningApp, people: People
 ) -> None:
