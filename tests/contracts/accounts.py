@@ -68,6 +68,12 @@ class AccountsContract:
         assert await accounts.password_of(BOB.id) == HASH
         assert await accounts.password_of(ADA.id) is None
 
+    async def test_nobody_has_a_nul_in_a_name_or_an_id(self, accounts: Accounts) -> None:
+        await accounts.add_user(BOB, password=None)
+
+        assert await accounts.named("bob\0") is None
+        assert await accounts.user(Owner(f"{BOB.id}\0")) is None
+
     async def test_neither_a_name_nor_an_id_is_given_twice(self, accounts: Accounts) -> None:
         await accounts.add_user(BOB, password=None)
 

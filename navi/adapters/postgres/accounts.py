@@ -106,10 +106,15 @@ class PostgresAccounts:
         return [_user(row) for row in await fetch(self._pool, _USERS)]
 
     async def user(self, user_id: Owner) -> User | None:
+        if "\0" in user_id:  # no text in Postgres has it, and it refuses to look for it
+            return None
         return _first(await fetch(self._pool, _BY_ID, user_id))
 
     async def named(self, name: str) -> User | None:
-        return _first(await fetch(self._pool, _BY_NAME, name_key(name)))
+        key = name_key(name)
+        if "\0" in key:
+            return None
+        return _first(await fetch(self._pool, _BY_NAME, key))
 
     async def add_user(self, user: User, *, password: str | None) -> None:
         async with transaction(self._pool) as connection:

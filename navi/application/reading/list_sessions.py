@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec import Struct
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from navi.application.reading.catalogue import changed_since, session_in, session_now, stored_list
 from navi.domain.session.session import Session
 from navi.domain.vocabulary.errors import BadInput
-from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.ids import Owner, SessionId, is_uuid
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels
 from navi.projections.sessions import Sessions
@@ -104,6 +104,10 @@ def _format(place: _Place) -> str:
 def _parse(cursor: str) -> _Place:
     try:
         data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        return msgspec.json.decode(data, type=_Place)
+        place = msgspec.json.decode(data, type=_Place)
     except (binascii.Error, UnicodeError, ValueError) as error:
         raise BadInput("after", "is not a cursor of this list") from error
+    # One that somebody made up: Postgres refuses what is no UUID, and times beyond its calendar's ends.
+    if not is_uuid(place.id) or place.last_active.utcoffset() != timedelta(0):
+        raise BadInput("after", "is not a cursor of this list")
+    return place

@@ -1,6 +1,6 @@
 """Routes of one's own account: set up, sign in and out, password, tokens."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -200,15 +200,13 @@ async def add_token(
     wanted = await read_json(request, TokenBody)
     require_mode(services, "accounts", "proxy")
     check_session_name("name", wanted.name)
-    if wanted.expires_at is not None and wanted.expires_at.tzinfo is None:
-        raise BadInput("expires_at", "has no time zone")
     made = await services.accounts.tokens.add(
         actor,
         principal.user_id,
         role=principal.role,
         name=wanted.name,
         scopes=wanted.scopes,
-        expires_at=wanted.expires_at,
+        expires_at=None if wanted.expires_at is None else _in_utc("expires_at", wanted.expires_at),
     )
     return answer(MadeToken(id=made.id, token=made.token), status=HTTPStatus.CREATED)
 
@@ -249,6 +247,15 @@ def require_mode(services: Services, *modes: AuthMode) -> None:
     mode = services.accounts.rights.mode
     if mode not in modes:
         raise RuleBroken(f"with NAVI_AUTH={mode} there is no such thing here")
+
+
+def _in_utc(field: str, at: datetime) -> datetime:
+    if at.tzinfo is None:
+        raise BadInput(field, "has no time zone")
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:  # the last evening of the year 9999 far in the west
+        raise BadInput(field, "is outside of the calendar in UTC") from None
 
 
 def _signed_in(request: Edge, login: NewLogin, arrival: Arrival) -> Response[None]:

@@ -297,6 +297,21 @@ async def test_a_token_is_shown_once_and_does_what_its_scopes_say(
 
 
 @pytest.mark.parametrize(
+    "moment", ["2999-01-01T00:00:00", "9999-12-31T23:59:59-23:00", "0001-01-01T00:00:00+23:00"]
+)
+async def test_a_token_ends_at_a_moment_of_the_calendar(
+    app: RunningApp, people: People, moment: str
+) -> None:
+    body = {"name": "laptop", "scopes": ["read"], "expires_at": moment}
+
+    refused = await app.client.post(
+        "/auth/tokens", json=body, headers=await people.cookie("another")
+    )
+
+    assert (refused.status_code, refused.json()["field"]) == (400, "expires_at")
+
+
+@pytest.mark.parametrize(
     "value", ["Bearer", "Bearer x", "bearer navi_x_y", "Bearer navi_", "Basic eA=="]
 )
 async def test_what_is_no_token_lets_nobody_in(app: RunningApp, people: People, value: str) -> None:

@@ -1,6 +1,7 @@
 """Whatever a client sends: an answer that a person understands, and never a 500."""
 
 import asyncio
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,14 @@ BODIES: list[tuple[str, bytes, int, str | None]] = [
     ("stop", b" " * (1024 * KIB + 1), 413, None),
 ]
 
+SESSION = "01990000-0000-7000-8000-00000000000a"
+
+
+def made_up_cursor(at: str, session_id: str) -> str:
+    """What a client might send in place of a cursor that it was given."""
+    return base64.urlsafe_b64encode(json.dumps([False, at, session_id]).encode()).decode()
+
+
 QUERIES: list[tuple[str, str]] = [
     *(
         (f"{route}?{name}={value}", name)
@@ -113,6 +122,16 @@ QUERIES: list[tuple[str, str]] = [
     ("/sessions?after=%00", "after"),
     ("/sessions?after=W10", "after"),
     ("/sessions?after=bnVsbA", "after"),
+    *(
+        (f"/sessions?after={made_up_cursor(at, session_id)}", "after")
+        for at, session_id in (
+            ("2026-01-01T00:00:00Z", "x"),
+            ("2026-01-01T00:00:00Z", "\0"),
+            ("2026-01-01T00:00:00", SESSION),
+            ("0001-01-01T00:00:00+14:00", SESSION),
+            ("9999-12-31T23:59:59-14:00", SESSION),
+        )
+    ),
 ]
 
 
