@@ -18,7 +18,13 @@ from tests.support.tool_context import context_in
 
 PROGRAM = Path(__file__).with_name("mcp_program.py")
 SECONDS = 90.0  # for servers to start on a busy machine
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "NAVI_SECRET": "not for servers", "SHARED": "for one"}
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "NAVI_SECRET": "not for servers",
+    "SHARED": "for one",
+    "TICKETS_TOKEN": "t1ck3ts-0f-mine",
+    "LICENCE": "number 0815",
+}
 DELAYS = ServerDelays(first_pause=0.05, ready=SECONDS)
 
 

@@ -5,11 +5,18 @@ from typing import Literal
 
 from litestar import Response, get
 from msgspec import Struct
+from msgspec.structs import replace
 
+from navi.domain.vocabulary.principal import Principal
 from navi.http.api.tools_and_profiles import UnavailableAnswer, unavailable_tools
 from navi.http.requests.bodies import answer
+from navi.http.requests.errors import Edge
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, Readiness
+
+# What keeps the sandbox away is found and said by navi itself, and who runs many nodes looks for it here.
+WHY_IS_FOR_ALL = frozenset({"code_exec"})
+SIGN_IN = "who has signed in is told why"
 
 State = Literal["ready", "degraded", "unavailable", "draining"]
 
@@ -26,6 +33,7 @@ class Ready(Struct, frozen=True, kw_only=True):
 
     Attributes:
         unavailable: tools that are not offered here, and why; they keep the node from nothing else.
+            Who has not signed in is told why of ``code_exec`` only.
     """
 
     status: State
@@ -42,7 +50,7 @@ async def get_live(services: Given) -> Response[bytes]:
 
 
 @get("/health/ready", opt=operation(access="open", answers={200: Ready, 503: Ready}))
-async def get_ready(services: Given) -> Response[bytes]:
+async def get_ready(request: Edge, services: Given) -> Response[bytes]:
     """Whether the node takes work; 503 where it does not."""
     found = await services.check()
     state = state_of(found, draining=services.draining.begun.is_set())
@@ -53,9 +61,20 @@ async def get_ready(services: Given) -> Response[bytes]:
             postgres=found.postgres,
             nats=found.nats,
             migrations=found.migrations,
-            unavailable=unavailable_tools(services),
+            unavailable=_told_to(request.scope["user"], unavailable_tools(services)),
         ),
         status=HTTPStatus.OK if takes_work else HTTPStatus.SERVICE_UNAVAILABLE,
+    )
+
+
+def _told_to(
+    principal: Principal | None, unavailable: tuple[UnavailableAnswer, ...]
+) -> tuple[UnavailableAnswer, ...]:
+    """Without the words of programs and files of others, where nobody known asks."""
+    if principal is not None:
+        return unavailable
+    return tuple(
+        one if one.name in WHY_IS_FOR_ALL else replace(one, reason=SIGN_IN) for one in unavailable
     )
 
 

@@ -259,6 +259,21 @@ async def test_a_page_of_another_site_has_no_use_of_a_cookie(
     assert refused.value.response.status_code == 403
 
 
+async def test_why_a_tool_is_not_there_is_for_those_who_have_signed_in(
+    app: RunningApp, people: People
+) -> None:
+    """The reason may be what a program of others said."""
+    stranger = (await app.client.get("/health/ready")).json()
+    known = await app.client.get("/health/ready", headers=await people.cookie("owner"))
+    tools = await app.client.get("/tools", headers=await people.cookie("owner"))
+
+    told = tools.json()["unavailable"]
+    assert {"name": "memory", "reason": "nothing is remembered here"} in told
+    assert known.json()["unavailable"] == told
+    why = {one["name"]: one["reason"] for one in stranger["unavailable"]}
+    assert why == {one["name"]: "who has signed in is told why" for one in told}
+
+
 # --- tokens -------------------------------------------------------------------------------------
 
 

@@ -46,11 +46,13 @@ class ServerEntry(Struct, frozen=True, kw_only=True):
         trust: whether its tools may be called without asking.
         tools: names of the tools that are offered; None for all.
         timeout: seconds that a call may take.
+        variables: of navi's environment that stand anywhere in the entry, with their values.
     """
 
     name: str
     id: str
     at: StdioServer | HttpServer
+    variables: Mapping[str, str] = {}
     trust: bool = False
     tools: tuple[str, ...] | None = None
     timeout: float = TIMEOUT
@@ -138,6 +140,7 @@ def _server(
         name=name,
         id=_id_of(name),
         at=_place(fields, entry, cwd),
+        variables=fields.variables,
         trust=trust,
         tools=tools,
         timeout=float(timeout),
@@ -175,9 +178,14 @@ def _place(fields: "_Fields", entry: Mapping[str, Any], cwd: str) -> StdioServer
 
 
 class _Fields:
-    """The fields of an entry, with the variables in them looked up."""
+    """The fields of an entry, with the variables in them looked up.
+
+    Attributes:
+        variables: those that were found so far.
+    """
 
     def __init__(self, entry: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self.variables: dict[str, str] = {}
         self._entry = entry
         self._environment = environment
 
@@ -216,10 +224,12 @@ class _Fields:
             name = _NAME.fullmatch(match[1])
             if name is None:
                 raise _Wrong(f"{key}: {match[0]} is not the name of a variable")
-            value = self._environment.get(name[1]) or name[2]
-            if value is None:
+            if value := self._environment.get(name[1]):
+                self.variables[name[1]] = value
+                return value
+            if name[2] is None:
                 raise _Wrong(f"{key}: the variable {name[1]} is not set")
-            return value
+            return name[2]
 
         return _VARIABLE.sub(value_of, text)
 

@@ -25,6 +25,7 @@ from navi.adapters.tools.mcp.wire import (
     ToolsListed,
 )
 from navi.adapters.tools.worker_process import ProcessEnded, WorkerProcess
+from navi.domain.log.secrets import Secrets, secret_values
 from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import AllowedTools, ToolContext, ToolResult
 
@@ -73,12 +74,14 @@ class McpServer:
         basics: Mapping[str, str],
         delays: ServerDelays,
         allowed: AllowedTools,
+        secrets: Mapping[str, str],
     ) -> None:
         """Name the server; nothing is started yet.
 
         Args:
             basics: the variables that every program needs.
             allowed: what its tools were like when they were last allowed.
+            secrets: of navi's own environment.
         """
         self.entry = entry
         self.tools: tuple[McpTool, ...] = ()
@@ -87,6 +90,9 @@ class McpServer:
         self._basics = basics
         self._delays = delays
         self._allowed = allowed
+        # Everybody is told why it is not there, so also what is not named like a secret is masked.
+        given = {name: v for name, v in entry.variables.items() if name not in basics}
+        self._secrets = Secrets({**secrets, **given})
         self._connection: _Connection | None = None
         self._up = asyncio.Event()
         self._tried = asyncio.Event()
@@ -103,9 +109,10 @@ class McpServer:
             began = loop.time()
             lost = await self._connected()
             # What a program says may hold anything: it is for who asks, not for a log.
-            log.warning("mcp_server_lost", server=self.entry.name, reason=lost.reason)
+            reason = self._secrets.mask(lost.reason).text
+            log.warning("mcp_server_lost", server=self.entry.name, reason=reason)
             words = f"; its last words: {lost.last_words}" if lost.last_words else ""
-            self.trouble = f"{lost.reason}{words}"
+            self.trouble = f"{reason}{self._secrets.mask(words).text}"
             self._tried.set()
             if loop.time() - began >= self._delays.steady:
                 pause = self._delays.first_pause
@@ -165,7 +172,12 @@ class McpServer:
     ) -> ServerLost:
         try:
             await process.send(
-                ConnectTo(server=given, tools=self.entry.tools, timeout=self.entry.timeout)
+                ConnectTo(
+                    server=given,
+                    tools=self.entry.tools,
+                    timeout=self.entry.timeout,
+                    secrets=secret_values(self.entry.variables),
+                )
             )
             async with asyncio.timeout(self._delays.start):
                 message = await _next(process)

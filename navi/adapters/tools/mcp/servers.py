@@ -13,6 +13,7 @@ from navi.adapters.tools.mcp.config import MAX_FILE_BYTES, Problem, ServersFile,
 from navi.adapters.tools.mcp.server import McpServer, ServerDelays
 from navi.adapters.tools.mcp.tool import SOURCE, McpTool
 from navi.adapters.tools.program import clean_environment
+from navi.domain.log.secrets import secret_values
 from navi.ports.tools import AllowedTools, UnavailableTool
 
 LOOK_SECONDS = 2.0  # between two looks at the file
@@ -131,7 +132,13 @@ class McpServers:
         for entry in said.servers:
             server = kept.get(entry.name)
             if server is None:
-                server = McpServer(entry, basics=basics, delays=self._delays, allowed=self._allowed)
+                server = McpServer(
+                    entry,
+                    basics=basics,
+                    delays=self._delays,
+                    allowed=self._allowed,
+                    secrets=secret_values(self._environment),
+                )
                 task = asyncio.create_task(server.run(), name=f"mcp server {entry.name}")
             else:
                 task = self._servers[server]

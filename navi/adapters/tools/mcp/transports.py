@@ -5,6 +5,7 @@ ends the connection. Both transports read at a limited rate: a server that flood
 """
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -138,7 +139,7 @@ async def program(server: StdioServer, loss: Loss, sift: Sift) -> AsyncGenerator
             if await _read(process, to_session):
                 how = await _how_it_ended(process)
                 await asyncio.wait({listening}, timeout=EXIT_SECONDS)
-                loss.report(how, last_words=b"".join(last_words).decode(errors="replace").strip())
+                loss.report(how, last_words=_text_of(last_words))
             else:
                 loss.report(f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes")
 
@@ -202,6 +203,14 @@ async def _write(
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
+
+
+def _text_of(last_words: "deque[bytes]") -> str:
+    text = b"".join(last_words).decode(errors="replace")
+    if len(last_words) == LAST_WORDS:
+        # The first word may be the end of one, of a secret too, which nothing tells from others.
+        text = re.sub(r"\A\S*", "", text)
+    return text.strip()
 
 
 async def _listen(process: asyncio.subprocess.Process, last_words: "deque[bytes]") -> None:

@@ -1,5 +1,7 @@
 """The messages between the server and a process that speaks to an MCP server."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from navi.adapters.tools.mcp.config import HttpServer, Problem, StdioServer
@@ -15,11 +17,13 @@ class ConnectTo(Struct, frozen=True, kw_only=True, tag=True):
     Attributes:
         tools: names of the tools that are wanted; None for all.
         timeout: seconds that a call may take.
+        secrets: what is masked beside secrets of the server's environment and headers.
     """
 
     server: StdioServer | HttpServer
     tools: tuple[str, ...] | None
     timeout: float
+    secrets: Mapping[str, str]
 
 
 class CallTool(Struct, frozen=True, kw_only=True, tag=True):

@@ -108,7 +108,7 @@ class _Connection:
         self._order = order
         self._reader = reader
         self._writer = writer
-        self._secrets = Secrets(_secrets_of(order.server))
+        self._secrets = Secrets({**_secrets_of(order.server), **order.secrets})
         self._loss = Loss()
         self._changed = asyncio.Event()
         self._calls: dict[int, asyncio.Task[None]] = {}

@@ -48,10 +48,12 @@ def test_a_program_and_an_address_as_other_clients_name_them() -> None:
                     environment={"KEY": "t0p-secret"},
                     cwd="/etc/navi",
                 ),
+                variables={"HOME": "/home/me", "TOKEN": "t0p-secret"},
             ),
             ServerEntry(
                 name="web",
                 id="web",
+                variables={"TOKEN": "t0p-secret"},
                 at=HttpServer(url="https://mcp.example.com/mcp", headers={"X-Key": "t0p-secret"}),
             ),
         )

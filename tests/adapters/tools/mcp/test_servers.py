@@ -293,3 +293,38 @@ async def test_one_that_will_not_start_is_tried_again_with_growing_pauses(tmp_pa
             reason="it exited with status 7; its last words: no licence: s3***",
             source="mcp:broken",
         )
+
+
+async def test_nobody_is_told_what_stood_for_a_variable(tmp_path: Path) -> None:
+    script = 'echo "licence is $1, token is $2, not $3 in $PATH" >&2; exit 7'
+    args = ["-c", script, "sh", "${LICENCE}", "${TICKETS_TOKEN}", "not for servers"]
+    broken = {"command": "/bin/sh", "args": args, "env": {"PATH": "${PATH}"}}
+    away = {"command": "/opt/${LICENCE}/program"}
+
+    async with started(tmp_path, away=away, broken=broken) as servers:
+        await until(lambda: len(servers.unavailable()) == 2)
+        reasons = [one.reason for one in servers.unavailable()]
+
+    assert reasons == [
+        "there is no program /opt/nu***/program",
+        "it exited with status 7; its last words: "
+        "licence is nu***, token is t1***, not no*** in /usr/bin:/bin",
+    ]
+
+
+async def test_a_secret_of_the_file_is_masked_whatever_it_is_called_there(tmp_path: Path) -> None:
+    async with started(tmp_path, small=small(env={"PLAIN": "${TICKETS_TOKEN}"})) as servers:
+        said = await call(servers, "small__echo", tmp_path, text="it is t1ck3ts-0f-mine")
+
+    assert said.output == "it is t1***"
+
+
+async def test_the_end_of_a_secret_is_not_among_the_last_words(tmp_path: Path) -> None:
+    script = 'printf "%s %01990d" "$KEY" 0 >&2; exit 7'
+    entry = {"command": "/bin/sh", "args": ["-c", script], "env": {"KEY": "s3cr3t-of-mine"}}
+
+    async with started(tmp_path, broken=entry) as servers:
+        await until(lambda: bool(servers.unavailable()))
+        (problem,) = servers.unavailable()
+
+    assert problem.reason == f"it exited with status 7; its last words: {'0' * 1990}"
