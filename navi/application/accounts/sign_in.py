@@ -50,8 +50,8 @@ class NewLogin(Struct, frozen=True, kw_only=True):
 class SignIn:
     """Signs people in, by name and password.
 
-    Wrong passwords are counted in Postgres, for all nodes. Of one name and one address a node looks at
-    one password at a time, so that guesses sent at once are counted like others.
+    Wrong passwords are counted in Postgres, for all nodes. Of one address a node looks at one password
+    at a time, so that guesses sent at once are counted like others.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SignIn:
         self._audit_log = audit_log
         self._clock = clock
         self._ids = ids
-        self._at_work: WeakValueDictionary[tuple[str, bytes], asyncio.Lock] = WeakValueDictionary()
+        self._at_work: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def open_setup(self) -> str | None:
         """A token that sets navi up once; None where there is a user.
@@ -170,10 +170,9 @@ class SignIn:
 
     @asynccontextmanager
     async def _one_at_a_time(self, place: str, name: str) -> AsyncGenerator[None, None]:
-        """Look at a password of this name from this address, unless too many were wrong."""
+        """Look at a password from this address, unless too many were wrong."""
         await self._check(place, name)
-        key = (place, hash_name(name))
-        lock = self._at_work.setdefault(key, asyncio.Lock())
+        lock = self._at_work.setdefault(place, asyncio.Lock())
         async with lock:
             await self._check(place, name)
             yield

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from websockets.exceptions import InvalidStatus
 
+from navi.domain.vocabulary.errors import NotSignedIn, TooManyTries
 from navi.domain.vocabulary.ids import AUDIT_STREAM, LOCAL_OWNER
 from navi.http.server.proxies import Proxies
 from tests.support.app import TIMEOUT, RunningApp, next_frame, running_app
@@ -226,6 +227,22 @@ async def test_twenty_wrong_passwords_lock_out_an_address(app: RunningApp, peopl
         assert guesses == [401] * 20 + [429]
         assert (await sign_in(guesser, "owner")).status_code == 429
         assert (await sign_in(owner, "owner")).status_code == 204
+
+
+async def test_what_is_guessed_at_once_is_counted_like_what_is_guessed_in_turn(
+    app: RunningApp, people: People
+) -> None:
+    """Twenty are looked at, whatever their names; what comes behind them is not, were it right."""
+    after = len(await deeds(app))
+    names = [*(f"name {number}" for number in range(60)), "owner"]
+
+    ended = await asyncio.gather(
+        *(people.services.sign_in.login(name, PASSWORD, "192.0.2.10") for name in names),
+        return_exceptions=True,
+    )
+
+    assert [type(each) for each in ended] == [NotSignedIn] * 20 + [TooManyTries] * 41
+    assert [kind for kind, _ in await deeds(app, after)] == ["login_failed"] * 20
 
 
 async def test_what_was_typed_as_a_name_is_not_kept(app: RunningApp, people: People) -> None:
