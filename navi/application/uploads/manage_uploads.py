@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -22,17 +23,18 @@ from navi.domain.uploads import (
 )
 from navi.domain.vocabulary.errors import (
     BadInput,
-    FilesUnavailable,
     LogUnavailable,
     NotFound,
+    TooManyUploads,
     UploadsFull,
 )
 from navi.domain.vocabulary.events import FileUploaded
-from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.failpoints import failpoint
 from navi.ports.uploads import Digest, Draft, OpenUpload, UploadStore
 
 AT_ONCE = 16  # requests whose files are written at one time; the others wait, their bodies unread
+OWN_AT_ONCE = 6  # of them of one owner: a browser opens no more connections to a host
 WAIT_SECONDS = 30.0  # for one's turn among them
 
 
@@ -66,6 +68,7 @@ class ManageUploads:
         self.max_bytes = max_bytes
         self.refused_suffixes = refused_suffixes
         self._turn = asyncio.Semaphore(AT_ONCE)
+        self._own_turns: WeakValueDictionary[Owner, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def receive(
@@ -78,26 +81,33 @@ class ManageUploads:
 
         Raises:
             NotFound: no such session.
-            FilesUnavailable: too many uploads are under way.
+            TooManyUploads: of its owner or of this node; for too long.
         """
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                await self._turn.acquire()
-        except TimeoutError:
-            raise FilesUnavailable("too many uploads are under way") from None
-        try:
-            async with AsyncExitStack() as drafts:
-                record = await conversation(self._records, session_id)
-                yield IncomingFiles(
-                    record,
-                    self._store,
-                    self._secrets,
-                    drafts,
-                    max_bytes=self.max_bytes,
-                    replace=replace,
-                )
-        finally:
-            self._turn.release()
+        record = await conversation(self._records, session_id)
+        async with self._place(record.session.owner), AsyncExitStack() as drafts:
+            yield IncomingFiles(
+                record,
+                self._store,
+                self._secrets,
+                drafts,
+                max_bytes=self.max_bytes,
+                replace=replace,
+            )
+
+    @asynccontextmanager
+    async def _place(self, owner: Owner) -> AsyncGenerator[None, None]:
+        """One of the owner's places, and of the node's: bodies come as slowly as their senders like."""
+        own = self._own_turns.setdefault(owner, asyncio.Semaphore(OWN_AT_ONCE))
+        async with AsyncExitStack() as places:
+            try:
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await places.enter_async_context(own)
+                    await places.enter_async_context(self._turn)
+            except TimeoutError:
+                raise TooManyUploads(
+                    "too many uploads are under way; try again when some have ended"
+                ) from None
+            yield
 
     async def open(self, session_id: SessionId, name: str) -> StoredFile:
         """An upload of that name, for reading.

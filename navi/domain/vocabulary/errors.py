@@ -12,6 +12,7 @@ NaviError
 │   ├── AlreadyDecided      the tool call waited for a decision, and has one
 │   ├── MessageIdReused     the id stands for another content
 │   ├── TooManyWaiting      the session's queue of messages is full
+│   ├── TooManyUploads      too many come in at one time
 │   ├── UploadsFull         more than a session's uploads may be
 │   ├── OutOfBudget         the tokens of a turn, a session or a day are spent
 │   └── Fenced              another process has taken the turn over
@@ -103,6 +104,10 @@ class MessageIdReused(RuleBroken):
 
 class TooManyWaiting(RuleBroken):
     """The session's queue of messages is full."""
+
+
+class TooManyUploads(RuleBroken):
+    """Too many uploads are under way, of an owner or of the node."""
 
 
 class UploadsFull(RuleBroken):

@@ -15,7 +15,8 @@ from navi.domain.vocabulary.errors import BadInput
 from navi.http.requests.errors import Edge, RequestRefused
 
 FORM = "multipart/form-data"
-STALL_SECONDS = 30.0  # without a byte of the body
+STALL_SECONDS = 30.0  # in which at least so much of the body has to come:
+LEAST_BYTES = 32 * 1024  # or its end; who sends less holds a place for nothing
 BODY_SECONDS = 3600.0  # for all of it: 200 MB at 60 kB a second
 DROP_SECONDS = (
     10.0  # for a client that hangs up after its answer to send the rest, which is dropped
@@ -98,9 +99,11 @@ class FormBody:
         """What comes, without what is empty."""
         loop = asyncio.get_running_loop()
         over = loop.time() + BODY_SECONDS
+        waited, came = 0.0, 0  # of the time only what the sender took, not what writing takes
         while not self._ended:
+            began = loop.time()
             try:
-                async with asyncio.timeout_at(min(over, loop.time() + STALL_SECONDS)):
+                async with asyncio.timeout_at(min(over, began + STALL_SECONDS - waited)):
                     # What Litestar types as a request's events holds only those of HTTP.
                     message: Mapping[str, Any] = await self._request.receive()
             except TimeoutError:
@@ -110,7 +113,11 @@ class FormBody:
             self._ended = not message.get("more_body", False)
             if message["type"] != "http.request":
                 raise RequestRefused(HTTPStatus.BAD_REQUEST, "the connection ended within the body")
-            if chunk := message.get("body", b""):
+            chunk: bytes = message.get("body", b"")
+            waited, came = waited + loop.time() - began, came + len(chunk)
+            if came >= LEAST_BYTES:
+                waited, came = 0.0, 0
+            if chunk:
                 yield chunk
 
 

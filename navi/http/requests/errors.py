@@ -27,6 +27,7 @@ from navi.domain.vocabulary.errors import (
     OutOfBudget,
     RuleBroken,
     TooManyTries,
+    TooManyUploads,
     TooManyWaiting,
     Unavailable,
     UploadsFull,
@@ -132,6 +133,10 @@ def answer_of(error: Exception) -> ErrorAnswer:
         case TooManyWaiting():
             return _problem(
                 HTTPStatus.TOO_MANY_REQUESTS, "too-many-waiting", str(error), headers=_later()
+            )
+        case TooManyUploads():
+            return _problem(
+                HTTPStatus.TOO_MANY_REQUESTS, "too-many-uploads", str(error), headers=_later()
             )
         case UploadsFull():
             return _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "uploads-full", str(error))

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from navi.application.uploads import manage_uploads
 from navi.http.api import form_files
 from tests.support.agent_node import MAX_UPLOAD_BYTES, World
 from tests.support.app import RunningApp, SwitchedLog, running_app
+from tests.support.people import People
 
 BOUNDARY = "b0und"
 FORM = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
@@ -459,6 +461,65 @@ async def test_a_client_that_sends_nothing_more_is_answered(
     go_on.set()
 
     assert (await sending).status_code == 408
+
+
+async def test_a_client_that_sends_a_byte_now_and_then_is_answered(
+    app: RunningApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = await app.session()
+    monkeypatch.setattr(form_files, "STALL_SECONDS", 1.0)
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        yield BEGIN
+        for _ in range(40):  # four seconds, of which none is without a byte
+            yield b"x"
+            await asyncio.sleep(0.1)
+        yield END
+
+    answer = await app.client.post(f"/sessions/{session_id}/files", content=pieces(), headers=FORM)
+
+    assert (answer.status_code, answer.json()["detail"]) == (408, "the body came too slowly")
+
+
+async def test_nobody_holds_all_places_for_uploads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manage_uploads, "WAIT_SECONDS", 0.1)
+    go_on = asyncio.Event()
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        yield BEGIN
+        await go_on.wait()
+        yield END
+
+    async with running_app(tmp_path, auth="accounts") as app:
+        people = await People(app.node.accounts, app.world.accounts).move_in()
+        owner, another = await people.cookie("owner"), await people.cookie("another")
+        paths = [
+            f"/sessions/{(await app.client.post('/sessions', headers=one)).json()['id']}/files"
+            for one in (owner, another)
+        ]
+        slow = [
+            asyncio.create_task(
+                app.client.post(paths[0], content=pieces(), headers={**FORM, **owner})
+            )
+            for _ in range(manage_uploads.AT_ONCE)
+        ]
+        await until(lambda: len(drafts(app)) >= manage_uploads.OWN_AT_ONCE)
+
+        quick = await app.client.post(paths[1], files={"f": ("b.txt", b"x")}, headers=another)
+        refused = await app.client.post(paths[0], files={"f": ("c.txt", b"x")}, headers=owner)
+        go_on.set()
+        answers = await asyncio.gather(*slow, return_exceptions=True)
+
+    assert quick.status_code == 201
+    assert (refused.status_code, problem(refused)["type"]) == (
+        429,
+        "urn:navi:problem:too-many-uploads",
+    )
+    assert "too many uploads" in problem(refused)["detail"]
+    taken = [a for a in answers if not isinstance(a, BaseException) and a.status_code == 201]
+    assert len(taken) == manage_uploads.OWN_AT_ONCE
 
 
 async def test_without_postgres_the_answer_is_503_and_the_draft_waits(tmp_path: Path) -> None:
