@@ -1,12 +1,14 @@
 // A message of a person: its receipt, its files, and saying it otherwise.
 
-import { html, memo, useEffect, useRef, useState } from "../html.js";
+import { html, memo, useRef, useState } from "../html.js";
 import { ForkIcon, PencilIcon, RetryIcon } from "../icons.js";
-import { isComposed } from "../shell/keys.js";
+import { lazy } from "../lazy.js";
 import { t } from "../strings.js";
 import { CopyButton } from "./copy_button.js";
 import { Files } from "./pictures.js";
 import { focus } from "./reading.js";
+
+const Change = lazy(() => import("./change.js").then((module) => module.Change), { isQuiet: true });
 
 const LONG = 2500; // characters from which a message is clipped until somebody wants all of it
 const LONG_LINES = 25;
@@ -59,35 +61,4 @@ export const UserMessage = memo(({ item, session }) => {
 
 function isLong(text) {
   return text.length > LONG || text.split("\n", LONG_LINES + 1).length > LONG_LINES;
-}
-
-/** Saying it otherwise: in a fork, so that nothing of this conversation is lost. */
-function Change({ content, onSay, onEnd }) {
-  const [words, setWords] = useState(content);
-  const field = useRef();
-  useEffect(() => {
-    field.current.focus();
-    field.current.setSelectionRange(content.length, content.length);
-  }, []);
-  const say = async (event) => {
-    event.preventDefault();
-    if (words.trim() && (await onSay(words.trim()))) onEnd();
-  };
-  const onKeyDown = (event) => {
-    if (isComposed(event)) return;
-    if (event.key === "Escape") {
-      event.stopPropagation();
-      onEnd();
-    } else if (event.key === "Enter" && !event.shiftKey && !event.altKey) say(event);
-  };
-  return html`
-    <form class="change" onSubmit=${say}>
-      <textarea aria-label=${t("new-wording")} dir="auto" rows="2" value=${words} ref=${field} onInput=${({ target }) => setWords(target.value)} onKeyDown=${onKeyDown}></textarea>
-      <div class="actions">
-        <button class="primary">${t("say-in-fork")}</button>
-        <button type="button" onClick=${onEnd}>${t("cancel")}</button>
-        <span class="fine">${t("say-in-fork-explained")}</span>
-      </div>
-    </form>
-  `;
 }
