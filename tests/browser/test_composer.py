@@ -1,5 +1,6 @@
 """The input: keys, drafts, files, commands, profiles, and what becomes of a message afterwards."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -221,3 +222,35 @@ async def test_what_is_said_without_a_connection_arrives_once(page: Page) -> Non
     await expect(yours).to_contain_text("delivered")
     await expect(log.get_by_role("article", name="Assistant").last).to_contain_text("And there.")
     await expect(log.get_by_role("article")).to_have_count(4)
+
+
+def note(name: str = "a.txt") -> FilePayload:
+    return FilePayload(name=name, mimeType="text/plain", buffer=b"Sencha")
+
+
+async def test_a_file_goes_on_coming_while_one_looks_at_another_view(
+    page: Page, navi: NaviProcess
+) -> None:
+    await open_session(page, navi, "assistant")
+    held: asyncio.Future[Route] = asyncio.get_running_loop().create_future()
+
+    async def hold(route: Route) -> None:
+        if route.request.method == "POST":
+            held.set_result(route)
+        else:
+            await route.fallback()
+
+    await page.route("**/files", hold)
+    await page.locator("input[type=file]").set_input_files(note())
+    route = await held
+    await page.get_by_role("tab", name="Timeline").press("Enter")
+    await expect(page.get_by_role("textbox", name="Message")).to_have_count(0)
+    await page.get_by_role("tab", name="Chat").press("Enter")
+    await expect(page.get_by_role("progressbar", name="a.txt")).to_be_visible()
+    await say(page, "!say Seen.")
+    await expect(page.get_by_role("alert")).to_contain_text("not all there yet")
+    await route.continue_()
+    await expect(page.get_by_role("button", name="Take away a.txt")).to_be_visible()
+    await page.get_by_role("button", name="Send", exact=True).click()
+    yours = page.get_by_role("article", name="You")
+    await expect(yours.get_by_role("link", name="a.txt")).to_be_visible()

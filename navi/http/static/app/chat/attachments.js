@@ -1,77 +1,132 @@
 // Files on their way into a session: by button, drop or paste, with progress, cancelled or refused.
 
-import { pathOf, signedOut } from "../api.js";
-import { html, useRef, useState } from "../html.js";
+import { Problem, get, pathOf, post } from "../api.js";
+import { html, signal } from "../html.js";
 import { newId } from "../ids.js";
 import { CrossIcon, FileIcon } from "../icons.js";
 import { keep, kept } from "../kept.js";
+import { profiles } from "../session/profiles.js";
 import { t } from "../strings.js";
 import { focusInput } from "./reading.js";
 
-/**
- * The files of a message that is being written.
- *
- * `sessionFor()` gives the id of the session that they go to; what is there already is kept under `name`.
- */
-export function useAttachments(name, sessionFor) {
-  const [files, setFiles] = useState(() => kept(name, []).map((file) => ({ key: file, name: file, state: "there" })));
-  const here = useRef(files);
-  const queue = useRef(Promise.resolve());
+const NEW = "new";
 
-  const set = (change) => {
-    here.current = change(here.current);
-    setFiles(here.current);
-    const there = here.current.filter((file) => file.state === "there").map((file) => file.name);
-    keep(name, there.length ? there : null);
-  };
-  const change = (key, values) => set((all) => all.map((file) => (file.key === key ? { ...file, ...values } : file)));
+const places = new Map(); // the name that what is there is kept under: its `Attached`
 
-  const upload = async (file, key) => {
-    if (!here.current.some((other) => other.key === key)) return; // taken away while it waited
-    try {
-      const sessionId = await sessionFor();
-      const sending = send(sessionId, file, (progress) => change(key, { progress }));
-      change(key, { cancel: sending.cancel });
-      const given = await sending.name;
-      change(key, { state: "there", name: given, progress: 1 });
-    } catch (error) {
-      change(key, { state: "refused", why: error.message });
+/** The files of the message that is written in a session, or, at "new", of the first one of one to come. */
+export function attachedAt(place) {
+  const name = `files.${place}`;
+  if (!places.has(name)) places.set(name, new Attached(place, name));
+  return places.get(name);
+}
+
+// They outlive the input: what is under way goes on while one looks at something else.
+class Attached {
+  constructor(place, name) {
+    this._place = place;
+    this._name = name;
+    this._queue = Promise.resolve();
+    /** `{key, name, state: "coming" | "there" | "refused", progress, why}` each. */
+    this.files = signal(kept(name, []).map(asThere));
+  }
+
+  get names() {
+    return this.files.value.filter(isThere).map((file) => file.name);
+  }
+
+  get isBusy() {
+    return this.files.value.some((file) => file.state === "coming");
+  }
+
+  /** Take in files of a button, a drop or a paste; one after the other. */
+  add(list) {
+    for (const file of list) {
+      const key = newId();
+      this._set([...this.files.value, { key, name: file.name || t("unnamed-file"), state: "coming", progress: 0 }]);
+      this._queue = this._queue.then(() => this._upload(file, key));
     }
-  };
+  }
 
-  return {
-    files,
-    names: files.filter((file) => file.state === "there").map((file) => file.name),
-    isBusy: files.some((file) => file.state === "coming"),
-    /** Take in files of a button, a drop or a paste; one after the other. */
-    add(list) {
-      for (const file of list) {
-        const key = newId();
-        set((all) => [...all, { key, name: file.name || t("unnamed-file"), state: "coming", progress: 0 }]);
-        queue.current = queue.current.then(() => upload(file, key));
-      }
-    },
-    /** Name files that the session has already. */
-    put(names) {
-      const more = names.filter((other) => !here.current.some((file) => file.name === other && file.state === "there"));
-      set((all) => [...all, ...more.map((other) => ({ key: newId(), name: other, state: "there" }))]);
-    },
-    remove(key) {
-      here.current.find((file) => file.key === key)?.cancel?.();
-      set((all) => all.filter((file) => file.key !== key));
-    },
-    clear() {
-      set(() => []);
-    },
-  };
+  /** Name files that the session has already. */
+  put(names) {
+    const there = this.names;
+    const more = names.filter((name) => !there.includes(name));
+    this._set([...this.files.value, ...more.map(asThere)]);
+  }
+
+  remove(key) {
+    this._find(key)?.cancel?.();
+    this._set(this.files.value.filter((file) => file.key !== key));
+  }
+
+  clear() {
+    this._set([]);
+  }
+
+  _find(key) {
+    return this.files.value.find((file) => file.key === key);
+  }
+
+  _set(files) {
+    this.files.value = files;
+    keep(this._name, this.names.length ? this.names : null);
+  }
+
+  _change(key, values) {
+    this._set(this.files.value.map((file) => (file.key === key ? { ...file, ...values } : file)));
+  }
+
+  async _upload(file, key) {
+    if (!this._find(key)) return; // taken away while it waited
+    try {
+      const { send } = await import("./upload.js").catch(() => {
+        throw new Error(t("not-loaded"));
+      });
+      const sessionId = this._place === NEW ? await sessionToCome() : this._place;
+      if (!this._find(key)) return;
+      const sending = send(sessionId, file, (progress) => this._change(key, { progress }));
+      this._change(key, { cancel: sending.cancel });
+      this._change(key, { name: await sending.name, state: "there" });
+    } catch (error) {
+      this._change(key, { state: "refused", why: error.message });
+    }
+  }
+}
+
+const isThere = (file) => file.state === "there";
+const asThere = (name) => ({ key: newId(), name, state: "there" });
+
+/** The session that was made for files of a first message, if there is one. */
+export async function madeAhead() {
+  const made = kept("made");
+  if (made === null) return null;
+  try {
+    await get(pathOf(made));
+    return made;
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 404) throw error;
+    keep("made", null);
+    return null;
+  }
+}
+
+/** Where files of a session that is not there yet go: it is made, and waits for its first message. */
+async function sessionToCome() {
+  const made = await madeAhead();
+  if (made) return made;
+  const profile = kept("profile");
+  const { id } = await post("/sessions", profiles.value.has(profile) ? { profile_id: profile } : {});
+  keep("made", id);
+  return id;
 }
 
 /** What is attached, each with a way to take it away. */
 export function Attachments({ attachments }) {
-  if (!attachments.files.length) return null;
+  const files = attachments.files.value;
+  if (!files.length) return null;
   return html`
     <ul class="attachments">
-      ${attachments.files.map(
+      ${files.map(
         (file) => html`
           <li key=${file.key} data-state=${file.state}>
             <${FileIcon} /> <span class="file-name" dir="auto">${file.name}</span>
@@ -94,26 +149,4 @@ export function Attachments({ attachments }) {
       )}
     </ul>
   `;
-}
-
-// By XMLHttpRequest, because `fetch` does not tell how much was sent.
-function send(sessionId, file, onProgress) {
-  const request = new XMLHttpRequest();
-  const name = new Promise((resolve, reject) => {
-    const fail = (why) => reject(new Error(why));
-    request.open("POST", pathOf(sessionId, "files"));
-    request.responseType = "json";
-    request.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
-    request.onload = () => {
-      if (request.status === 401) signedOut.value = true;
-      if (request.status === 201) resolve(request.response.files[0].name);
-      else fail(request.response?.detail ?? t("answered-with", { status: request.status }));
-    };
-    request.onerror = () => fail(t("no-answer"));
-    request.onabort = () => fail(t("cancelled"));
-    const form = new FormData();
-    form.append("file", file, file.name || t("unnamed-file"));
-    request.send(form);
-  });
-  return { name, cancel: () => request.abort() };
 }

@@ -1,6 +1,6 @@
 // The input below a conversation.
 
-import { Problem, get, patch, pathOf, post } from "../api.js";
+import { patch, pathOf } from "../api.js";
 import { complain } from "../announce.js";
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../html.js";
 import { PaperclipIcon } from "../icons.js";
@@ -10,7 +10,7 @@ import { doing } from "../session/open_session.js";
 import { profiles } from "../session/profiles.js";
 import { isComposed } from "../shell/keys.js";
 import { t } from "../strings.js";
-import { Attachments, useAttachments } from "./attachments.js";
+import { Attachments, attachedAt, madeAhead } from "./attachments.js";
 import { commandIn, obey } from "./commands.js";
 import { Offers, useCompletion } from "./completion.js";
 import { DropZone } from "./drop_zone.js";
@@ -34,7 +34,7 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
   const picker = useRef();
   const listId = useId();
   const at = session?.moment.value ?? null;
-  const attachments = useAttachments(`files.${place}`, () => sessionFor(session, newProfile));
+  const attachments = attachedAt(place);
 
   useEffect(() => {
     // Who has just deleted a session stands on its "Undo"; who renames or looks for one goes on writing.
@@ -140,7 +140,7 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
         submit("queue");
       }}
     >
-      <${DropZone} onFiles=${attachments.add} />
+      <${DropZone} onFiles=${(files) => attachments.add(files)} />
       <${Offers} id=${listId} completion=${completion} />
       ${at !== null && html`<p class="fine past">${t("goes-on-from-here")}</p>`}
       <${Attachments} attachments=${attachments} />
@@ -206,30 +206,6 @@ function useDraft(name) {
     keep(name, text || null);
   };
   return [draft, change];
-}
-
-/** Where files of a session that is not there yet go: it is made, and waits for its first message. */
-async function sessionFor(session, profileId) {
-  if (session) return session.id;
-  const made = await madeAhead();
-  if (made) return made;
-  const { id } = await post("/sessions", profiles.value.has(profileId) ? { profile_id: profileId } : {});
-  keep("made", id);
-  return id;
-}
-
-/** The session that was made for files of a first message, if there is one. */
-async function madeAhead() {
-  const made = kept("made");
-  if (made === null) return null;
-  try {
-    await get(pathOf(made));
-    return made;
-  } catch (error) {
-    if (!(error instanceof Problem) || error.status !== 404) throw error;
-    keep("made", null);
-    return null;
-  }
 }
 
 /** Take back a message that navi refused. */
