@@ -57,6 +57,23 @@ async def test_what_is_said_from_a_moment_arrives_though_nobody_answers_at_first
     assert await outcome("says_from_a_moment") == {"said": [["fork", "Otherwise."]]}
 
 
+async def test_files_wait_for_a_first_message_only_where_nothing_was_said() -> None:
+    gone: dict[str, Any] = {"made": None, "kept": None, "names": []}
+    assert await outcome("files_ahead_of_a_message") == {
+        "nothing_said": {"made": "ahead", "kept": "ahead", "names": ["a.txt"]},
+        "said": gone,
+        "deleted": gone,
+        "away": {"made": 503, "kept": "ahead", "names": ["a.txt"]},
+    }
+
+
+async def test_what_is_attached_is_the_same_in_all_tabs() -> None:
+    assert await outcome("files_of_another_tab") == {
+        "names": [["a.txt", "b.txt"], []],
+        "isKept": None,
+    }
+
+
 async def test_what_went_wrong_is_told_in_words() -> None:
     assert await outcome("what_went_wrong") == {
         "/proxy": "navi answered with an error (502).",

@@ -169,6 +169,38 @@ const CASES = {
     return { said };
   },
 
+  async files_ahead_of_a_message() {
+    begin();
+    const { keep, kept } = await load("kept.js");
+    const { attachedAt, madeAhead } = await load("chat/attachments.js");
+    const after = {};
+    const answers = { nothing_said: { messages: [] }, said: { messages: [{}] }, deleted: refusal(404), away: refusal(503) };
+    for (const [name, answer] of Object.entries(answers)) {
+      answerBy((_, path) => (path.startsWith("/sessions/ahead/messages") ? answer : undefined));
+      keep("made", "ahead");
+      attachedAt("new").put(["a.txt"]);
+      const made = await madeAhead().catch((error) => error.status);
+      after[name] = { made, kept: kept("made"), names: attachedAt("new").names };
+      attachedAt("new").clear();
+    }
+    return after;
+  },
+
+  async files_of_another_tab() {
+    begin();
+    const { keep, kept } = await load("kept.js");
+    const { attachedAt } = await load("chat/attachments.js");
+    const attached = attachedAt("tea");
+    attached.put(["a.txt"]);
+    const names = [];
+    for (const there of [["a.txt", "b.txt"], null]) {
+      keep("files.tea", there);
+      dispatchEvent(Object.assign(new Event("storage"), { key: "navi.files.tea" }));
+      names.push(attached.names);
+    }
+    return { names, isKept: kept("files.tea") };
+  },
+
   async what_went_wrong() {
     begin();
     const { get } = await load("api.js");

@@ -94,6 +94,7 @@ export function begin(address = "/", languages = ["en-GB"]) {
     ...{ document, localStorage: new Storage(), location: place, history: place, navigator: { languages, onLine: true, platform: "" } },
     ...{ fetch: fetched, WebSocket: Socket, requestAnimationFrame: (draw) => setTimeout(draw), cancelAnimationFrame: clearTimeout },
     ...{ addEventListener: window.addEventListener.bind(window), removeEventListener: window.removeEventListener.bind(window) },
+    ...{ dispatchEvent: window.dispatchEvent.bind(window) },
     ...{ matchMedia: () => Object.assign(new EventTarget(), { matches: false }) },
   };
   for (const [name, value] of Object.entries(had)) Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });

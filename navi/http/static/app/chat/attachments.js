@@ -4,7 +4,7 @@ import { Problem, get, pathOf, post } from "../api.js";
 import { html, signal } from "../html.js";
 import { newId } from "../ids.js";
 import { CrossIcon, FileIcon } from "../icons.js";
-import { keep, kept } from "../kept.js";
+import { keep, kept, onKeptElsewhere } from "../kept.js";
 import { profiles } from "../session/profiles.js";
 import { t } from "../strings.js";
 import { focusInput } from "./reading.js";
@@ -27,7 +27,8 @@ class Attached {
     this._name = name;
     this._queue = Promise.resolve();
     /** `{key, name, state: "coming" | "there" | "refused", progress, why}` each. */
-    this.files = signal(kept(name, []).map(asThere));
+    this.files = signal([]);
+    this.follow();
   }
 
   get names() {
@@ -59,8 +60,14 @@ class Attached {
     this._set(this.files.value.filter((file) => file.key !== key));
   }
 
+  /** Forget them, but for those that still come. */
   clear() {
-    this._set([]);
+    this._set(this.files.value.filter((file) => file.state === "coming"));
+  }
+
+  /** Take what is there from what is kept: another tab has changed it. */
+  follow() {
+    this.files.value = [...kept(this._name, []).map(asThere), ...this.files.value.filter((file) => !isThere(file))];
   }
 
   _find(key) {
@@ -93,21 +100,25 @@ class Attached {
   }
 }
 
+onKeptElsewhere((name) => places.get(name)?.follow());
+
 const isThere = (file) => file.state === "there";
 const asThere = (name) => ({ key: newId(), name, state: "there" });
 
-/** The session that was made for files of a first message, if there is one. */
+/**
+ * The session that was made for files of a first message, or null: where there is none any more, or
+ * something was said in it meanwhile, what was attached is forgotten with it.
+ */
 export async function madeAhead() {
   const made = kept("made");
-  if (made === null) return null;
   try {
-    await get(pathOf(made));
-    return made;
+    if (made && !(await get(`${pathOf(made, "messages")}?limit=1`)).messages.length) return made;
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 404) throw error;
-    keep("made", null);
-    return null;
   }
+  keep("made", null);
+  attachedAt(NEW).clear();
+  return null;
 }
 
 /** Where files of a session that is not there yet go: it is made, and waits for its first message. */

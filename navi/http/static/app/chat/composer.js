@@ -39,6 +39,8 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
   useEffect(() => {
     // Who has just deleted a session stands on its "Undo"; who renames or looks for one goes on writing.
     if (!document.activeElement?.closest(".leaving, .sidebar input")) input.current.focus();
+    // What went into a session that was talked in since is no file of a new one; asked again with the message.
+    if (!session) madeAhead().catch(() => {});
   }, []);
   useGrowing(input, draft);
   useReturned(session, (message) => {
@@ -69,6 +71,10 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
     const message = { content, files: attachments.names };
     if (!session) {
       const made = await madeAhead();
+      if (!made && message.files.length) {
+        complain(t("files-gone"));
+        return false;
+      }
       const profileId = profiles.value.has(newProfile) ? newProfile : null;
       if (made && profileId && !(await doing(() => patch(pathOf(made), { profile_id: profileId })))) return false;
       if (!(await onBegin({ ...message, profileId, sessionId: made }))) return false;
