@@ -24,8 +24,8 @@ async def guarded(
         yield running
 
 
-async def sign_in(page: Page, password: str = PASSWORD) -> None:
-    await page.get_by_label("Name").fill("Ada")
+async def sign_in(page: Page, password: str = PASSWORD, name: str = "Ada") -> None:
+    await page.get_by_label("Name").fill(name)
     await page.get_by_label("Password").fill(password)
     await page.get_by_role("button", name="Sign in").click()
 
@@ -85,7 +85,22 @@ async def test_people_come_in_stay_where_they_are_and_go(
     await bobs.goto("/?show=audit")
     await expect(bobs.get_by_role("main").get_by_role("alert")).to_contain_text("for admins")
     await other.close()
+
+    # Whoever signs in after somebody else finds nothing of theirs.
+    await page.goto("/")
+    await message.fill("whole thought")
+    await context.request.post("/auth/logout")
+    await expect(button).to_be_visible()
+    await sign_in(page, name="Bob")
+    await expect(page.get_by_role("button", name="Bob")).to_be_visible()
+    await expect(message).to_have_value("")
+    assert " thou" not in str(await page.evaluate("JSON.stringify(localStorage)"))
+    await context.request.post("/auth/logout")
+    await expect(button).to_be_visible()
+    await sign_in(page)
+    await expect(page.get_by_role("button", name="Ada")).to_be_visible()
     await page.goto(here)
+    await message.fill("half a thou")
 
     # Signing out leaves nothing behind, and too many guesses are told how long to wait.
     await page.get_by_role("button", name="Ada").click()

@@ -74,6 +74,19 @@ async def test_what_is_attached_is_the_same_in_all_tabs() -> None:
     }
 
 
+async def test_who_signs_in_again_has_the_draft_and_another_person_does_not() -> None:
+    assert await outcome("somebody_signs_in") == {
+        "ada": {
+            "out": False,
+            "who": "ada",
+            "draft": "half a thou",
+            "seen": "ada",
+            "theme": "dark",
+        },
+        "bob": {"out": True, "who": "ada", "draft": None, "seen": None, "theme": "dark"},
+    }
+
+
 async def test_what_went_wrong_is_told_in_words() -> None:
     assert await outcome("what_went_wrong") == {
         "/proxy": "navi answered with an error (502).",

@@ -201,6 +201,28 @@ const CASES = {
     return { names, isKept: kept("files.tea") };
   },
 
+  async somebody_signs_in() {
+    const found = {};
+    begin();
+    const person = { id: "ada", name: "Ada", role: "user", auth_kind: "login" };
+    naviWith(longTurn(5), (_, path) => (path === "/auth/me" ? { ...person } : undefined));
+    const { keep, kept } = await load("kept.js");
+    const { me, signedIn } = await load("session/me.js");
+    const { signedOut } = await load("api.js");
+    await until(() => me.value !== null);
+    keep("draft.new", "half a thou");
+    keep("theme", "dark");
+    for (const id of ["ada", "bob"]) {
+      signedOut.value = true;
+      person.id = id;
+      signedIn();
+      await until(() => (id === "ada" ? !signedOut.value : location.reloads));
+      keep("seen", id); // the page still has in memory what it is about
+      found[id] = { out: signedOut.value, who: me.value.id, draft: kept("draft.new"), seen: kept("seen"), theme: kept("theme") };
+    }
+    return found;
+  },
+
   async what_went_wrong() {
     begin();
     const { get } = await load("api.js");

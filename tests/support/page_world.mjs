@@ -83,6 +83,12 @@ class Place {
   }
 
   replaceState = this.pushState;
+
+  reloads = 0;
+
+  reload() {
+    this.reloads += 1;
+  }
 }
 
 /** Have all of it at an address, for somebody of some languages. */

@@ -6,6 +6,7 @@ const PREFIX = "navi.";
 const OF_DEVICE = new Set(["theme", "language", "shortcuts", "enter-sends"]);
 
 const refused = new Map(); // name: the JSON that the browser did not take
+let isForgotten = false;
 
 /** What was kept under a name; `otherwise` where there is nothing, or nothing readable. */
 export function kept(name, otherwise = null) {
@@ -37,6 +38,7 @@ export function onKeptElsewhere(listener) {
 
 /** Keep a value under a name; null forgets it. */
 export function keep(name, value) {
+  if (isForgotten) return;
   refused.delete(name);
   try {
     if (value === null) localStorage.removeItem(PREFIX + name);
@@ -46,8 +48,12 @@ export function keep(name, value) {
   }
 }
 
-/** Forget all that was kept but what is of the device and not of a person. */
+/**
+ * Forget all that was kept but what is of the device and not of a person. The page is to be loaded anew: what
+ * it has in memory is that person's, and is not kept any more.
+ */
 export function forgetPerson() {
+  isForgotten = true;
   for (const name of refused.keys()) if (!OF_DEVICE.has(name)) refused.delete(name);
   try {
     for (const key of Object.keys(localStorage)) {

@@ -2,7 +2,7 @@
 
 import { get, keepAsking, post, signedOut } from "../api.js";
 import { batch, computed, signal } from "../html.js";
-import { forgetPerson } from "../kept.js";
+import { forgetPerson, keep, kept } from "../kept.js";
 import { go } from "../router.js";
 import { doing, reopen } from "./open_session.js";
 
@@ -14,8 +14,13 @@ export const hasAccounts = computed(() => (me.value?.auth_kind ?? "none") !== "n
 /** Whether one can sign out. */
 export const hasLogin = computed(() => me.value?.auth_kind === "login");
 
-/** Somebody signed in: all is read anew, at the same place. */
-export function signedIn() {
+/**
+ * Somebody signed in: all is read anew, at the same place.
+ *
+ * @throws {Problem} it could not be read who it is.
+ */
+export async function signedIn() {
+  await readMe(); // first, so that nobody is shown what another one has written
   batch(() => {
     signedOut.value = false;
     reopen();
@@ -30,6 +35,16 @@ export async function signOut() {
   location.reload();
 }
 
-keepAsking(async () => {
-  me.value = await get("/auth/me");
-});
+async function readMe() {
+  const person = await get("/auth/me");
+  if (kept("person", person.id) !== person.id) {
+    // Whose login has ended left drafts behind, and more in the page's memory.
+    forgetPerson();
+    location.reload();
+    return new Promise(() => {}); // it ends here
+  }
+  keep("person", person.id);
+  me.value = person;
+}
+
+keepAsking(readMe);

@@ -34,7 +34,7 @@ export function SignIn() {
       if (isSetup) await post("/auth/setup", { token: token ?? "", ...who });
       else await post("/auth/login", who);
       if (isSetup) go({});
-      signedIn();
+      await signedIn();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (error.status === TOO_MANY && error.retryAfter) wait.begin(error.retryAfter);

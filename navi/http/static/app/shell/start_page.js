@@ -1,6 +1,7 @@
 // Where a session begins: an input, and nothing yet above it.
 
 import { doing } from "../session/open_session.js";
+import { me } from "../session/me.js";
 import { Outbox } from "../session/outbox.js";
 import { post } from "../api.js";
 import { html } from "../html.js";
@@ -27,7 +28,7 @@ export function StartPage() {
     <main class="session start">
       <${PageHeader} title="" />
       <${Notice} title=${t("start-title")} text=${t("start-hint")} />
-      <${Composer} onBegin=${begin} />
+      ${me.value && html`<${Composer} onBegin=${begin} />`}
     </main>
   `;
 }
