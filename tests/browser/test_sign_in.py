@@ -86,6 +86,14 @@ async def test_people_come_in_stay_where_they_are_and_go(
     await expect(bobs.get_by_role("main").get_by_role("alert")).to_contain_text("for admins")
     await other.close()
 
+    # An old password that is wrong is told, and ends no login.
+    await page.goto("/?show=users")
+    await page.get_by_label("Old password").fill("not the password")
+    await page.get_by_label("New password").fill(PASSWORD)
+    await page.get_by_role("button", name="Change password").click()
+    await expect(page.get_by_role("alert")).to_contain_text("password")
+    await expect(page.get_by_label("Old password")).to_have_value("not the password")
+
     # Whoever signs in after somebody else finds nothing of theirs.
     await page.goto("/")
     await message.fill("whole thought")

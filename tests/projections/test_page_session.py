@@ -87,6 +87,10 @@ async def test_who_signs_in_again_has_the_draft_and_another_person_does_not() ->
     }
 
 
+async def test_a_password_that_is_wrong_ends_no_login() -> None:
+    assert await outcome("a_password_that_is_wrong") == {"isOut": [False, True]}
+
+
 async def test_what_went_wrong_is_told_in_words() -> None:
     assert await outcome("what_went_wrong") == {
         "/proxy": "navi answered with an error (502).",

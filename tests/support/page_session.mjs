@@ -223,6 +223,16 @@ const CASES = {
     return found;
   },
 
+  async a_password_that_is_wrong() {
+    begin();
+    answerBy((_, path) => (path.startsWith("/auth") ? refusal(401) : undefined));
+    const { get, post, signedOut } = await load("api.js");
+    await post("/auth/password", {}, { hasPassword: true }).catch(() => {});
+    const before = signedOut.value;
+    await get("/auth/me").catch(() => {});
+    return { isOut: [before, signedOut.value] };
+  },
+
   async what_went_wrong() {
     begin();
     const { get } = await load("api.js");

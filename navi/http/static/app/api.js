@@ -31,7 +31,8 @@ export class Problem extends Error {
 }
 
 /**
- * Ask navi; gives the JSON of the answer, null where it has none.
+ * Ask navi; gives the JSON of the answer, null where it has none. With `hasPassword` a 401 is about the password
+ * in the body, and says nothing of who asks.
  *
  * @throws {Problem} it was refused, or there was no answer.
  */
@@ -51,7 +52,7 @@ export async function getChanged(path, tag) {
   return { tag: response.headers.get("etag"), answer: await read(response) };
 }
 
-async function request(method, path, { body, form, headers = {}, seconds = SECONDS, signal: stop } = {}) {
+async function request(method, path, { body, form, headers = {}, seconds = SECONDS, signal: stop, hasPassword } = {}) {
   const limit = AbortSignal.timeout(seconds * 1000);
   const options = { method, signal: stop ? AbortSignal.any([stop, limit]) : limit, headers: { ...headers } };
   if (form) options.body = form;
@@ -66,6 +67,7 @@ async function request(method, path, { body, form, headers = {}, seconds = SECON
   });
   heardAt(response.headers.get("date"), askedAt);
   if (response.ok || response.status === UNCHANGED) return response;
+  if (response.status === 401 && !hasPassword) signedOut.value = true;
   throw await problemOf(response);
 }
 
@@ -96,7 +98,6 @@ export const patch = (path, body) => ask("PATCH", path, { body });
 export const remove = (path) => ask("DELETE", path);
 
 async function problemOf(response) {
-  if (response.status === 401) signedOut.value = true;
   // What stands between the page and navi has no words for people.
   const detail = (await response.json().catch(() => null))?.detail;
   const text = detail ? detail.charAt(0).toUpperCase() + detail.slice(1) : t("answered-with", { status: response.status });

@@ -1,6 +1,6 @@
 // Who may use this navi, for admins; and everybody's own tokens and password.
 
-import { ask, patch, post, remove } from "../api.js";
+import { patch, post, remove } from "../api.js";
 import { focusBeside } from "../focus.js";
 import { html, useState } from "../html.js";
 import { isAdmin, me } from "../session/me.js";
@@ -157,7 +157,7 @@ function Password() {
     event.preventDefault();
     const form = event.target;
     const { old, new: next } = Object.fromEntries(new FormData(form));
-    const done = await doing(() => ask("POST", "/auth/password", { body: { old, new: next } }));
+    const done = await doing(() => post("/auth/password", { old, new: next }, { hasPassword: true }));
     if (done) form.reset();
     setDone(Boolean(done));
   };
