@@ -278,3 +278,24 @@ async def test_a_new_session_takes_no_files_of_one_that_was_talked_in(page: Page
     await page.goto(f"/s/{ahead}")
     await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Assam")
     await expect(log.get_by_role("article")).to_have_count(2)
+
+
+async def test_a_second_click_says_nothing_twice(page: Page) -> None:
+    await page.goto("/")
+    await say(page, "!fail http 400")
+    log = page.get_by_role("log", name="Conversation")
+    retry = log.get_by_role("button", name="Retry")
+    await expect(retry).to_have_count(1)
+    held = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    await page.route("**/messages?wait=false", hold)
+    await retry.click()
+    await expect(log.get_by_role("article", name="You")).to_have_count(2)
+    await expect(retry).to_have_count(0)
+    held.set()
+    await expect(log.get_by_role("article", name="You").last).to_contain_text("delivered")
+    await expect(retry).to_have_count(1)

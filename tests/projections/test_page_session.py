@@ -91,6 +91,14 @@ async def test_a_password_that_is_wrong_ends_no_login() -> None:
     assert await outcome("a_password_that_is_wrong") == {"isOut": [False, True]}
 
 
+async def test_a_second_click_makes_no_second_fork() -> None:
+    assert await outcome("forks_once") == {"done": [True, False, False], "forks": 1}
+
+
+async def test_a_turn_goes_on_once() -> None:
+    assert await outcome("goes_on_once") == {"can": [False, True, False, False]}
+
+
 async def test_what_went_wrong_is_told_in_words() -> None:
     assert await outcome("what_went_wrong") == {
         "/proxy": "navi answered with an error (502).",

@@ -164,7 +164,7 @@ const CASES = {
     });
     const { session } = await opened();
     await until(() => session.state.value === "here");
-    await session.sayFrom(3, { content: "Otherwise.", files: [] });
+    await session.fork(3, { content: "Otherwise.", files: [] });
     await until(() => said.length);
     return { said };
   },
@@ -231,6 +231,33 @@ const CASES = {
     const before = signedOut.value;
     await get("/auth/me").catch(() => {});
     return { isOut: [before, signedOut.value] };
+  },
+
+  async forks_once() {
+    const late = held();
+    naviWith(longTurn(5), (method, path) => (path.endsWith("/fork") ? late.promise : undefined));
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const done = [session.sayAgain({ seq: 2, files: [] }, "Again."), session.sayAgain({ seq: 2, files: [] }, "Again."), session.fork(4)];
+    late.resolve(row({ id: "fork" }));
+    return { done: await Promise.all(done), forks: asked.filter(([, path]) => path === `/sessions/${ID}/fork`).length };
+  },
+
+  async goes_on_once() {
+    const FAILED = [event(1, "turn_started"), event(2, "turn_failed", { kind: "http", error: "away" })];
+    const late = held();
+    naviWith(FAILED, (_, path) => (path.includes("/messages") ? late.promise : undefined));
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const { canGoOn } = await load("chat/turn_end.js");
+    const can = [canGoOn(session, false), canGoOn(session, true)];
+    session.outbox.send({ content: "Again." });
+    can.push(canGoOn(session, true));
+    const [{ message_id }] = session.outbox.messages.value;
+    sockets.at(-1).take(event(3, "user_message_received", { message_id, content: "Again." }, null));
+    await until(() => session.outbox.messages.value.length === 0 && session.conversation.value.waiting.length);
+    can.push(canGoOn(session, true)); // no turn has it yet
+    return { can };
   },
 
   async what_went_wrong() {

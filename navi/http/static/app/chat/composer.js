@@ -80,7 +80,7 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
       if (!(await onBegin({ ...message, profileId, sessionId: made }))) return false;
       keep("made", null);
     } else if (at !== null) {
-      if (!(await session.sayFrom(at, message))) return false;
+      if (!(await session.fork(at, message))) return false;
     } else session.outbox.send({ ...message, mode });
     attachments.clear();
     return true;

@@ -24,6 +24,12 @@ const CUT_SHORT = [
   { is: (turn) => turn.isTruncated, words: "answer-cut" },
 ];
 
+/** Whether one may go on from the end of a turn: it is the last one, and nothing was said since. */
+export function canGoOn(session, isLast) {
+  const isNow = isLast && session.moment.value === null;
+  return isNow && !session.outbox.messages.value.length && !session.conversation.value.waiting.length;
+}
+
 /** Say it; what was clicked goes with that, and the focus to where one says more. */
 function say(session, { content, files = [] }) {
   session.outbox.send({ content, files });
@@ -31,11 +37,10 @@ function say(session, { content, files = [] }) {
 }
 
 function CutShort({ words, session, isLast }) {
-  const canGoOn = isLast && session.moment.value === null && session.outbox.messages.value.length === 0;
   return html`
     <div class="turn-end fine">
       <p>${t(words)}</p>
-      ${canGoOn && html`<button onClick=${() => say(session, { content: t("go-on-said") })}>${t("go-on")}</button>`}
+      ${canGoOn(session, isLast) && html`<button onClick=${() => say(session, { content: t("go-on-said") })}>${t("go-on")}</button>`}
     </div>
   `;
 }
@@ -43,12 +48,12 @@ function CutShort({ words, session, isLast }) {
 function Failed({ turn, session, isLast }) {
   const message = turn.items.findLast((item) => item.kind === "user");
   const { kind, error } = turn.failure;
-  const canRetry = isLast && message && session.moment.value === null;
   return html`
     <div class="turn-end failed" role=${isLast ? "alert" : undefined}>
       <p><${AlertIcon} /> <strong>${t(`failed-${KINDS.has(kind) ? kind : "other"}`)}</strong></p>
       <p class="fine" dir="auto">${error}</p>
-      ${canRetry &&
+      ${message &&
+      canGoOn(session, isLast) &&
       html`<button onClick=${() => say(session, message)}><${RetryIcon} /> ${t("retry")}</button>`}
     </div>
   `;

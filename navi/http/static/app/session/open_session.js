@@ -187,27 +187,22 @@ export class OpenSession {
     return doing(() => post(pathOf(this.id, "compress", "undo"), { compression_seq: seq }));
   }
 
-  /** Go on from a moment in a session of its own. */
-  fork(at) {
+  /** Go on from a moment in a session of its own, with a message if there is one; one such at a time. */
+  async fork(at, message = null) {
+    if (this._isForking) return false;
+    this._isForking = true;
     return doing(async () => {
       const made = await post(pathOf(this.id, "fork"), { at });
+      if (message) await Outbox.send(made.id, message);
       go({ sessionId: made.id });
-      return made;
-    });
-  }
-
-  /** Say something in a fork from a moment. */
-  sayFrom(at, message) {
-    return doing(async () => {
-      const made = await post(pathOf(this.id, "fork"), { at });
-      await Outbox.send(made.id, message);
-      go({ sessionId: made.id });
+    }).finally(() => {
+      this._isForking = false;
     });
   }
 
   /** Say a message otherwise: in a fork from before it. */
   sayAgain({ seq, files }, content) {
-    return this.sayFrom(seq - 1, { content, files });
+    return this.fork(seq - 1, { content, files });
   }
 
   /** Summarise what was said so far. */
