@@ -110,12 +110,22 @@ async def test_people_come_in_stay_where_they_are_and_go(
     await page.goto(here)
     await message.fill("half a thou")
 
-    # Signing out leaves nothing behind, and too many guesses are told how long to wait.
+    # Signing out leaves nothing behind, not even what was deleted at last, and too many guesses
+    # are told how long to wait.
+    made = await context.request.post("/auth/tokens", data={"name": "it", "scopes": ["read"]})
+    token = (await made.json())["token"]
+    sessions = page.get_by_role("navigation", name="Sessions")
+    await sessions.locator("[aria-current=page]").press("Delete")
+    await expect(sessions.get_by_role("button", name="Undo")).to_be_visible()
     await page.get_by_role("button", name="Ada").click()
     await expect(page.get_by_role("link", name="Audit log")).to_be_visible()
     await page.get_by_role("button", name="Sign out").click()
     await expect(button).to_be_visible()
     assert "half a thou" not in str(await page.evaluate("JSON.stringify(localStorage)"))
+    gone = await context.request.get(
+        here.replace("/s/", "/sessions/"), headers={"Authorization": f"Bearer {token}"}
+    )
+    assert gone.status == 404
     wait = page.get_by_text(re.compile(r"Again in \d+ s\."))
     refused = page.get_by_role("alert")
     for _ in range(10):

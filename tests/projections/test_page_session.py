@@ -99,6 +99,13 @@ async def test_a_turn_goes_on_once() -> None:
     assert await outcome("goes_on_once") == {"can": [False, True, False, False]}
 
 
+async def test_what_is_to_be_deleted_is_before_its_owner_signs_out() -> None:
+    session_id = "01990000-0000-7000-8000-000000000001"
+    assert await outcome("departs_before_it_signs_out") == {
+        "asked": [["DELETE", f"/sessions/{session_id}"], ["POST", "/auth/logout"]]
+    }
+
+
 async def test_what_went_wrong_is_told_in_words() -> None:
     assert await outcome("what_went_wrong") == {
         "/proxy": "navi answered with an error (502).",

@@ -260,6 +260,24 @@ const CASES = {
     return { can };
   },
 
+  async departs_before_it_signs_out() {
+    const late = held();
+    naviWith(longTurn(5), (method, path) => {
+      if (method === "DELETE") return late.promise;
+      return path === "/auth/logout" ? {} : undefined;
+    });
+    begin();
+    const { signOut } = await load("session/me.js");
+    const { deleteSession } = await load("session/session_list.js");
+    deleteSession(ID);
+    signOut();
+    await until(() => asked.some(([method]) => method === "DELETE"));
+    await new Promise((sent) => setTimeout(sent, 50)); // whatever does not wait for it is sent by then
+    late.resolve({});
+    await until(() => location.reloads);
+    return { asked: asked.filter(([method]) => method !== "GET") };
+  },
+
   async what_went_wrong() {
     begin();
     const { get } = await load("api.js");

@@ -5,6 +5,7 @@ import { batch, computed, signal } from "../html.js";
 import { forgetPerson, keep, kept } from "../kept.js";
 import { go } from "../router.js";
 import { doing, reopen } from "./open_session.js";
+import { departNow } from "./session_list.js";
 
 /** What `GET /auth/me` gives: `{id, name, role, limits, auth_kind}`; null before the answer. */
 export const me = signal(null);
@@ -29,6 +30,7 @@ export async function signedIn() {
 
 /** End the login; nothing of a person stays in this browser. */
 export async function signOut() {
+  await departNow(); // afterwards nobody is there who may
   if (!(await doing(() => post("/auth/logout")))) return;
   go({});
   forgetPerson();

@@ -115,7 +115,13 @@ export function keepSession(id) {
   leaving.value = new Set(departures.keys());
 }
 
+/** Delete at once what is to be deleted in a moment. */
+export function departNow() {
+  return Promise.all([...departures.keys()].map(depart));
+}
+
 async function depart(id) {
+  clearTimeout(departures.get(id));
   try {
     await remove(pathOf(id));
   } catch (error) {
