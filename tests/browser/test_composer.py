@@ -228,6 +228,30 @@ def note(name: str = "a.txt") -> FilePayload:
     return FilePayload(name=name, mimeType="text/plain", buffer=b"Sencha")
 
 
+async def test_a_new_session_takes_no_files_of_one_that_was_talked_in(page: Page) -> None:
+    await page.goto("/")
+    async with page.expect_response(re.compile(r"/files$")) as uploaded:
+        await page.locator("input[type=file]").set_input_files(note())
+    await expect(page.get_by_role("button", name="Take away a.txt")).to_be_visible()
+    ahead = (await uploaded.value).url.split("/")[-2]
+    # By another way than its first message.
+    await page.goto(f"/s/{ahead}")
+    await say(page, "!say Assam")
+    log = page.get_by_role("log", name="Conversation")
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Assam")
+
+    await page.get_by_role("button", name="New session").first.click()
+    await expect(page).not_to_have_url(re.compile("/s/"))
+    await expect(page.get_by_role("button", name="Take away a.txt")).to_have_count(0)
+    await say(page, "!say Sencha")
+    await expect(log.get_by_role("article", name="Assistant")).to_have_text(re.compile("Sencha"))
+    await expect(log.get_by_role("article")).to_have_count(2)
+    assert ahead not in page.url
+    await page.goto(f"/s/{ahead}")
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Assam")
+    await expect(log.get_by_role("article")).to_have_count(2)
+
+
 async def test_a_file_goes_on_coming_while_one_looks_at_another_view(
     page: Page, navi: NaviProcess
 ) -> None:
@@ -254,30 +278,6 @@ async def test_a_file_goes_on_coming_while_one_looks_at_another_view(
     await page.get_by_role("button", name="Send", exact=True).click()
     yours = page.get_by_role("article", name="You")
     await expect(yours.get_by_role("link", name="a.txt")).to_be_visible()
-
-
-async def test_a_new_session_takes_no_files_of_one_that_was_talked_in(page: Page) -> None:
-    await page.goto("/")
-    async with page.expect_response(re.compile(r"/files$")) as uploaded:
-        await page.locator("input[type=file]").set_input_files(note())
-    await expect(page.get_by_role("button", name="Take away a.txt")).to_be_visible()
-    ahead = (await uploaded.value).url.split("/")[-2]
-    # By another way than its first message.
-    await page.goto(f"/s/{ahead}")
-    await say(page, "!say Assam")
-    log = page.get_by_role("log", name="Conversation")
-    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Assam")
-
-    await page.get_by_role("button", name="New session").first.click()
-    await expect(page).not_to_have_url(re.compile("/s/"))
-    await expect(page.get_by_role("button", name="Take away a.txt")).to_have_count(0)
-    await say(page, "!say Sencha")
-    await expect(log.get_by_role("article", name="Assistant")).to_have_text(re.compile("Sencha"))
-    await expect(log.get_by_role("article")).to_have_count(2)
-    assert ahead not in page.url
-    await page.goto(f"/s/{ahead}")
-    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Assam")
-    await expect(log.get_by_role("article")).to_have_count(2)
 
 
 async def test_a_second_click_says_nothing_twice(page: Page) -> None:

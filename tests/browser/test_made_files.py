@@ -46,6 +46,26 @@ async def test_files_and_pictures_that_tools_made_are_in_their_cards(
     await expect(opens).to_be_focused()
 
 
+async def test_links_of_an_answer_lead_to_what_tools_made_and_to_uploads(
+    page: Page, navi: NaviProcess
+) -> None:
+    session = await navi.new_session()
+    async with navi.client() as client:
+        sent = await client.post(f"/sessions/{session}/files", files={"file": ("data.csv", b"1,2")})
+        assert sent.status_code == 201
+    write = json.dumps({"action": "write", "path": "report.md", "content": "Sencha"})
+    links = "[report](report.md) and [data](uploads/data.csv)"
+    await navi.say(session, f"!tool filesystem {write}\n!then\n!say {links}")
+    await page.goto(f"/s/{session}")
+    answer = page.get_by_role("log").get_by_role("article", name="Assistant").last
+    found: dict[str, str] = {}
+    for name in ("report", "data"):
+        address = await answer.get_by_role("link", name=name).get_attribute("href")
+        response = await page.request.get(str(address))
+        found[name] = await response.text()
+    assert found == {"report": "Sencha", "data": "1,2"}
+
+
 async def test_an_answer_that_was_stopped_or_cut_goes_on(page: Page) -> None:
     await page.goto("/")
     await say(page, "!pace 0.2\n!repeat 1000 word")

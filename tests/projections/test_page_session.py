@@ -57,6 +57,38 @@ async def test_what_is_said_from_a_moment_arrives_though_nobody_answers_at_first
     assert await outcome("says_from_a_moment") == {"said": [["fork", "Otherwise."]]}
 
 
+async def test_a_second_click_makes_no_second_fork() -> None:
+    assert await outcome("forks_once") == {"done": [True, False, False], "forks": 1}
+
+
+async def test_a_turn_goes_on_once() -> None:
+    assert await outcome("goes_on_once") == {"can": [False, True, False, False]}
+
+
+async def test_a_password_that_is_wrong_ends_no_login() -> None:
+    assert await outcome("a_password_that_is_wrong") == {"isOut": [False, True]}
+
+
+async def test_who_signs_in_again_has_the_draft_and_another_person_does_not() -> None:
+    assert await outcome("somebody_signs_in") == {
+        "ada": {
+            "out": False,
+            "who": "ada",
+            "draft": "half a thou",
+            "seen": "ada",
+            "theme": "dark",
+        },
+        "bob": {"out": True, "who": "ada", "draft": None, "seen": None, "theme": "dark"},
+    }
+
+
+async def test_what_is_to_be_deleted_is_before_its_owner_signs_out() -> None:
+    session_id = "01990000-0000-7000-8000-000000000001"
+    assert await outcome("departs_before_it_signs_out") == {
+        "asked": [["DELETE", f"/sessions/{session_id}"], ["POST", "/auth/logout"]]
+    }
+
+
 async def test_files_wait_for_a_first_message_only_where_nothing_was_said() -> None:
     gone: dict[str, Any] = {"made": None, "kept": None, "names": []}
     assert await outcome("files_ahead_of_a_message") == {
@@ -74,36 +106,21 @@ async def test_what_is_attached_is_the_same_in_all_tabs() -> None:
     }
 
 
-async def test_who_signs_in_again_has_the_draft_and_another_person_does_not() -> None:
-    assert await outcome("somebody_signs_in") == {
-        "ada": {
-            "out": False,
-            "who": "ada",
-            "draft": "half a thou",
-            "seen": "ada",
-            "theme": "dark",
+async def test_links_lead_to_what_tools_made_and_to_uploads() -> None:
+    files = "/sessions/01990000-0000-7000-8000-000000000001"
+    assert await outcome("links_to_files") == {
+        "links": {
+            "report.md": f"{files}/workspace/report.md",
+            "./report.md": f"{files}/workspace/report.md",
+            "plan.md": f"{files}/files/plan.md",
+            "uploads/data 1.csv": f"{files}/files/data%201.csv",
+            "../x.md": None,
+            "uploads/../x.md": None,
         },
-        "bob": {"out": True, "who": "ada", "draft": None, "seen": None, "theme": "dark"},
+        "picture": f"{files}/workspace/plot.png",
+        "outside": None,
     }
-
-
-async def test_a_password_that_is_wrong_ends_no_login() -> None:
-    assert await outcome("a_password_that_is_wrong") == {"isOut": [False, True]}
-
-
-async def test_a_second_click_makes_no_second_fork() -> None:
-    assert await outcome("forks_once") == {"done": [True, False, False], "forks": 1}
-
-
-async def test_a_turn_goes_on_once() -> None:
-    assert await outcome("goes_on_once") == {"can": [False, True, False, False]}
-
-
-async def test_what_is_to_be_deleted_is_before_its_owner_signs_out() -> None:
-    session_id = "01990000-0000-7000-8000-000000000001"
-    assert await outcome("departs_before_it_signs_out") == {
-        "asked": [["DELETE", f"/sessions/{session_id}"], ["POST", "/auth/logout"]]
-    }
+    assert await outcome("knows_its_uploads") == {"has": [True, False]}
 
 
 async def test_what_went_wrong_is_told_in_words() -> None:

@@ -169,6 +169,83 @@ const CASES = {
     return { said };
   },
 
+  async forks_once() {
+    const late = held();
+    naviWith(longTurn(5), (method, path) => (path.endsWith("/fork") ? late.promise : undefined));
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const done = [session.sayAgain({ seq: 2, files: [] }, "Again."), session.sayAgain({ seq: 2, files: [] }, "Again."), session.fork(4)];
+    late.resolve(row({ id: "fork" }));
+    return { done: await Promise.all(done), forks: asked.filter(([, path]) => path === `/sessions/${ID}/fork`).length };
+  },
+
+  async goes_on_once() {
+    const FAILED = [event(1, "turn_started"), event(2, "turn_failed", { kind: "http", error: "away" })];
+    const late = held();
+    naviWith(FAILED, (_, path) => (path.includes("/messages") ? late.promise : undefined));
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const { canGoOn } = await load("chat/turn_end.js");
+    const can = [canGoOn(session, false), canGoOn(session, true)];
+    session.outbox.send({ content: "Again." });
+    can.push(canGoOn(session, true));
+    const [{ message_id }] = session.outbox.messages.value;
+    sockets.at(-1).take(event(3, "user_message_received", { message_id, content: "Again." }, null));
+    await until(() => session.outbox.messages.value.length === 0 && session.conversation.value.waiting.length);
+    can.push(canGoOn(session, true)); // no turn has it yet
+    return { can };
+  },
+
+  async a_password_that_is_wrong() {
+    begin();
+    answerBy((_, path) => (path.startsWith("/auth") ? refusal(401) : undefined));
+    const { get, post, signedOut } = await load("api.js");
+    await post("/auth/password", {}, { hasPassword: true }).catch(() => {});
+    const before = signedOut.value;
+    await get("/auth/me").catch(() => {});
+    return { isOut: [before, signedOut.value] };
+  },
+
+  async somebody_signs_in() {
+    const found = {};
+    begin();
+    const person = { id: "ada", name: "Ada", role: "user", auth_kind: "login" };
+    naviWith(longTurn(5), (_, path) => (path === "/auth/me" ? { ...person } : undefined));
+    const { keep, kept } = await load("kept.js");
+    const { me, signedIn } = await load("session/me.js");
+    const { signedOut } = await load("api.js");
+    await until(() => me.value !== null);
+    keep("draft.new", "half a thou");
+    keep("theme", "dark");
+    for (const id of ["ada", "bob"]) {
+      signedOut.value = true;
+      person.id = id;
+      signedIn();
+      await until(() => (id === "ada" ? !signedOut.value : location.reloads));
+      keep("seen", id); // the page still has in memory what it is about
+      found[id] = { out: signedOut.value, who: me.value.id, draft: kept("draft.new"), seen: kept("seen"), theme: kept("theme") };
+    }
+    return found;
+  },
+
+  async departs_before_it_signs_out() {
+    const late = held();
+    naviWith(longTurn(5), (method, path) => {
+      if (method === "DELETE") return late.promise;
+      return path === "/auth/logout" ? {} : undefined;
+    });
+    begin();
+    const { signOut } = await load("session/me.js");
+    const { deleteSession } = await load("session/session_list.js");
+    deleteSession(ID);
+    signOut();
+    await until(() => asked.some(([method]) => method === "DELETE"));
+    await new Promise((sent) => setTimeout(sent, 50)); // whatever does not wait for it is sent by then
+    late.resolve({});
+    await until(() => location.reloads);
+    return { asked: asked.filter(([method]) => method !== "GET") };
+  },
+
   async files_ahead_of_a_message() {
     begin();
     const { keep, kept } = await load("kept.js");
@@ -201,81 +278,21 @@ const CASES = {
     return { names, isKept: kept("files.tea") };
   },
 
-  async somebody_signs_in() {
-    const found = {};
+  async links_to_files() {
     begin();
-    const person = { id: "ada", name: "Ada", role: "user", auth_kind: "login" };
-    naviWith(longTurn(5), (_, path) => (path === "/auth/me" ? { ...person } : undefined));
-    const { keep, kept } = await load("kept.js");
-    const { me, signedIn } = await load("session/me.js");
-    const { signedOut } = await load("api.js");
-    await until(() => me.value !== null);
-    keep("draft.new", "half a thou");
-    keep("theme", "dark");
-    for (const id of ["ada", "bob"]) {
-      signedOut.value = true;
-      person.id = id;
-      signedIn();
-      await until(() => (id === "ada" ? !signedOut.value : location.reloads));
-      keep("seen", id); // the page still has in memory what it is about
-      found[id] = { out: signedOut.value, who: me.value.id, draft: kept("draft.new"), seen: kept("seen"), theme: kept("theme") };
-    }
-    return found;
+    const { linkOf, pictureOf } = await load("markdown/addresses.js");
+    const session = { id: ID, hasUpload: (name) => name === "plan.md" };
+    const addresses = ["report.md", "./report.md", "plan.md", "uploads/data 1.csv", "../x.md", "uploads/../x.md"];
+    const links = Object.fromEntries(addresses.map((address) => [address, linkOf(address, "it", session)?.href ?? null]));
+    return { links, picture: pictureOf("plot.png", session).href, outside: linkOf("report.md", "it") };
   },
 
-  async a_password_that_is_wrong() {
-    begin();
-    answerBy((_, path) => (path.startsWith("/auth") ? refusal(401) : undefined));
-    const { get, post, signedOut } = await load("api.js");
-    await post("/auth/password", {}, { hasPassword: true }).catch(() => {});
-    const before = signedOut.value;
-    await get("/auth/me").catch(() => {});
-    return { isOut: [before, signedOut.value] };
-  },
-
-  async forks_once() {
-    const late = held();
-    naviWith(longTurn(5), (method, path) => (path.endsWith("/fork") ? late.promise : undefined));
+  async knows_its_uploads() {
+    const said = event(3, "user_message_received", { message_id: "m", content: "Look", files: ["plan.md"], mode: "queue" });
+    naviWith([...longTurn(2), said, event(4, "message_delivered", { message_seq: 3 })]);
     const { session } = await opened();
     await until(() => session.state.value === "here");
-    const done = [session.sayAgain({ seq: 2, files: [] }, "Again."), session.sayAgain({ seq: 2, files: [] }, "Again."), session.fork(4)];
-    late.resolve(row({ id: "fork" }));
-    return { done: await Promise.all(done), forks: asked.filter(([, path]) => path === `/sessions/${ID}/fork`).length };
-  },
-
-  async goes_on_once() {
-    const FAILED = [event(1, "turn_started"), event(2, "turn_failed", { kind: "http", error: "away" })];
-    const late = held();
-    naviWith(FAILED, (_, path) => (path.includes("/messages") ? late.promise : undefined));
-    const { session } = await opened();
-    await until(() => session.state.value === "here");
-    const { canGoOn } = await load("chat/turn_end.js");
-    const can = [canGoOn(session, false), canGoOn(session, true)];
-    session.outbox.send({ content: "Again." });
-    can.push(canGoOn(session, true));
-    const [{ message_id }] = session.outbox.messages.value;
-    sockets.at(-1).take(event(3, "user_message_received", { message_id, content: "Again." }, null));
-    await until(() => session.outbox.messages.value.length === 0 && session.conversation.value.waiting.length);
-    can.push(canGoOn(session, true)); // no turn has it yet
-    return { can };
-  },
-
-  async departs_before_it_signs_out() {
-    const late = held();
-    naviWith(longTurn(5), (method, path) => {
-      if (method === "DELETE") return late.promise;
-      return path === "/auth/logout" ? {} : undefined;
-    });
-    begin();
-    const { signOut } = await load("session/me.js");
-    const { deleteSession } = await load("session/session_list.js");
-    deleteSession(ID);
-    signOut();
-    await until(() => asked.some(([method]) => method === "DELETE"));
-    await new Promise((sent) => setTimeout(sent, 50)); // whatever does not wait for it is sent by then
-    late.resolve({});
-    await until(() => location.reloads);
-    return { asked: asked.filter(([method]) => method !== "GET") };
+    return { has: ["plan.md", "report.md"].map((name) => session.hasUpload(name)) };
   },
 
   async what_went_wrong() {

@@ -1,12 +1,13 @@
 // Where links and pictures lead, and what of it is let through: a model may have been told to lie.
 
+import { pathOf } from "../api.js";
 import { decoded } from "./lex.js";
 
 const SCHEMES = new Set(["http:", "https:", "mailto:"]);
 // A picture that carries itself; SVG may run, and stays outside.
 const PICTURE = /^data:image\/(?:png|jpeg|webp|gif);base64,[\w+/=\s-]*$/i;
-// A file of the session by its name alone, as tools write of it.
-const FILE = /^(?:\.\/)?([\w][\w .()+-]{0,120}\.\w{1,8})$/;
+// A file of the session by its name alone, or as an upload, as tools write of it.
+const FILE = /^(?:\.\/)?(uploads\/)?([\w][\w .()+-]{0,120}\.\w{1,8})$/;
 const ADDRESS = /(?:[a-z][a-z0-9+.-]*:\/\/|www\.)[^\s/?#]+|^[^\s/?#@]+\.[a-z]{2,}(?=[/?#:]|$)/i;
 
 // They turn the direction of text around, or are not seen.
@@ -20,11 +21,11 @@ export function honest(text) {
 
 /**
  * Where a link leads: `{href, host}`, or null where it may lead nowhere. `host` is given where the text of
- * the link does not say, or says otherwise, whom one asks; else it is null.
+ * the link does not say, or says otherwise, whom one asks; else it is null. `session`: the one whose files are meant.
  */
-export function linkOf(address, text, sessionId = null) {
+export function linkOf(address, text, session = null) {
   const written = decoded(address).trim();
-  const file = fileOf(written, sessionId);
+  const file = fileOf(written, session);
   if (file) return { href: file, host: null };
   const url = parsed(written);
   if (!url || !SCHEMES.has(url.protocol)) return null;
@@ -33,19 +34,19 @@ export function linkOf(address, text, sessionId = null) {
 }
 
 /** What a picture is: `{kind: "here" | "remote", href, host}`, or null where it can be neither shown nor asked for. */
-export function pictureOf(address, sessionId = null) {
+export function pictureOf(address, session = null) {
   const written = decoded(address).trim();
   if (PICTURE.test(written)) return { kind: "here", href: written };
-  const file = fileOf(written, sessionId);
+  const file = fileOf(written, session);
   if (file) return { kind: "file", href: file };
   const url = parsed(written);
   if (!url || (url.protocol !== "http:" && url.protocol !== "https:")) return null;
   return { kind: "remote", href: url.href, host: url.host };
 }
 
-function fileOf(written, sessionId) {
-  const name = sessionId && FILE.exec(written)?.[1];
-  return name ? `/sessions/${encodeURIComponent(sessionId)}/files/${encodeURIComponent(name)}` : null;
+function fileOf(written, session) {
+  const [, uploads, name] = (session && FILE.exec(written)) ?? [];
+  return name ? pathOf(session.id, uploads || session.hasUpload(name) ? "files" : "workspace", name) : null;
 }
 
 function parsed(written) {

@@ -2,7 +2,7 @@
 
 import { OutsideIcon, PictureIcon } from "../icons.js";
 import { html, memo } from "../html.js";
-import { route } from "../router.js";
+import { current } from "../session/open_session.js";
 import { t } from "../strings.js";
 import { honest, linkOf, pictureOf } from "./addresses.js";
 import { decoded, lexInline } from "./lex.js";
@@ -43,7 +43,7 @@ const DRAWN = {
 
 function Link({ token }) {
   const text = textOf(token.tokens);
-  const leads = linkOf(token.href, text, route.value.sessionId);
+  const leads = linkOf(token.href, text, current.value);
   const label = drawn(token.tokens, false, true);
   const pictures = picturesIn(token.tokens).map((picture, index) => html`<${Picture} key=${index} token=${picture} />`);
   if (!leads) return html`<span class="no-link">${label} <span class="address" dir="ltr">(${shortened(token.href)})</span></span>${pictures}`;
@@ -54,7 +54,7 @@ function Link({ token }) {
 
 function Picture({ token }) {
   const alt = honest(decoded(token.text));
-  const picture = pictureOf(token.href, route.value.sessionId);
+  const picture = pictureOf(token.href, current.value);
   if (picture?.kind === "here") return html`<img src=${picture.href} alt=${alt} title=${token.title ? decoded(token.title) : undefined} />`;
   if (picture?.kind === "file") return html`<a href=${picture.href} target="_blank" rel="noopener noreferrer nofollow">${alt || picture.href}</a>`;
   if (!picture) return html`<span class="no-link">${alt} <span class="address" dir="ltr">(${shortened(token.href)})</span></span>`;

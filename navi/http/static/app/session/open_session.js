@@ -167,6 +167,12 @@ export class OpenSession {
     stoppedAt.value = (delta && (!fact || delta.seq > fact.seq) ? delta : fact)?.at ?? null;
   }
 
+  /** Whether a message that is here brought a file of a name. */
+  hasUpload(name) {
+    const { turns } = untracked(() => this.conversation.value);
+    return turns.some(({ items }) => items.some(({ files }) => files?.includes(name)));
+  }
+
   // What people do. Each gives whether it was done; what went wrong is shown.
 
   stop() {
