@@ -252,6 +252,23 @@ async def test_a_new_session_takes_no_files_of_one_that_was_talked_in(page: Page
     await expect(log.get_by_role("article")).to_have_count(2)
 
 
+async def test_a_file_goes_with_the_message_of_one_tab(page: Page) -> None:
+    await page.goto("/")
+    await page.locator("input[type=file]").set_input_files(note())
+    here = page.get_by_role("button", name="Take away a.txt")
+    await expect(here).to_be_visible()
+    other = await page.context.new_page()
+    await other.goto("/")
+    await expect(other.get_by_role("button", name="Take away a.txt")).to_be_visible()
+    await say(other, "!say Assam")
+    await expect(other.get_by_role("article", name="You")).to_contain_text("a.txt")
+    await expect(here).to_have_count(0)
+    await say(page, "!say Sencha")
+    await expect(page.get_by_role("article", name="You")).to_contain_text("delivered")
+    assert page.url != other.url
+    await expect(page.get_by_role("article", name="You")).not_to_contain_text("a.txt")
+
+
 async def test_a_file_goes_on_coming_while_one_looks_at_another_view(
     page: Page, navi: NaviProcess
 ) -> None:
