@@ -406,3 +406,45 @@ async def test_a_browser_that_keeps_nothing_is_enough(page: Page, navi: NaviProc
         assert (await client.delete(f"/sessions/{session_id}")).status_code == 204
     said = page.get_by_role("main").get_by_role("alert")
     await expect(said).to_contain_text("no such session")
+
+
+async def test_an_answer_about_the_login_before_does_not_end_the_new_one(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("late") / "data"
+    async with (
+        running_navi(place, NAVI_LLM="demo", NAVI_AUTH="accounts") as navi,
+        navi.client() as client,
+        tab(browser, navi.url) as page,
+    ):
+        body = {"token": await navi.setup_token(), "name": "Ada", "password": PASSWORD}
+        assert (await client.post("/auth/setup", json=body)).status_code == 204
+        asked, late = asyncio.Event(), asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            asked.set()
+            await late.wait()
+            problem = {"status": 401, "detail": "sign in"}
+            await route.fulfill(status=401, json=problem)
+
+        await page.goto("/")
+        await sign_in(page)
+        message = page.get_by_role("textbox", name="Message")
+        await expect(message).to_be_visible()
+        await page.route("**/sessions?limit=*", hold, times=1)
+        async with asyncio.timeout(60):
+            await asked.wait()
+        await page.context.request.post("/auth/logout")
+        await message.fill("!say Still here.")
+        await message.press("Enter")
+        await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+        await sign_in(page)
+        await expect(message).to_have_value("!say Still here.")
+
+        async with page.expect_response(
+            lambda answer: "/sessions?limit=" in answer.url and answer.ok
+        ):
+            late.set()
+
+        await message.press("Enter")
+        await expect(page.get_by_role("log").get_by_role("article")).to_have_count(2)

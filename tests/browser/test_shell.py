@@ -253,3 +253,27 @@ async def test_a_narrow_screen_has_a_drawer_and_a_lost_connection_is_told(
     await page.goto("/s/01990000-0000-7000-8000-000000000bad")
     await page.get_by_role("button", name="Begin another").click()
     await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+
+
+async def test_who_opens_the_list_while_a_session_loads_keeps_the_focus(
+    page: Page, navi: NaviProcess
+) -> None:
+    session_id = await begin(navi, "Slow", "hello")
+    loaded = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await loaded.wait()
+        await route.continue_()
+
+    await page.route(f"**/sessions/{session_id}", hold)
+    await page.set_viewport_size({"width": 320, "height": 640})
+    await page.goto(f"/s/{session_id}")
+    button = page.get_by_role("button", name="Sessions")
+    await button.click()
+    await page.keyboard.press("Escape")
+    await expect(button).to_be_focused()
+
+    loaded.set()
+
+    await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+    await expect(button).to_be_focused()

@@ -6,6 +6,9 @@ import { t } from "./strings.js";
 
 /** Whether navi wants to know who asks; the page then shows the form to sign in. */
 export const signedOut = signal(false);
+/** How often somebody has signed in. */
+export let logins = 0;
+export const loginBegan = () => logins++;
 
 const SECONDS = 30;
 const AGAIN_AFTER = 2; // seconds before another try, unless navi says otherwise
@@ -52,7 +55,8 @@ export async function getChanged(path, tag) {
   return { tag: response.headers.get("etag"), answer: await read(response) };
 }
 
-async function request(method, path, { body, form, headers = {}, seconds = SECONDS, signal: stop, hasPassword } = {}) {
+async function request(method, path, asked = {}) {
+  const { body, form, headers = {}, seconds = SECONDS, signal: stop, hasPassword } = asked;
   const limit = AbortSignal.timeout(seconds * 1000);
   const options = { method, signal: stop ? AbortSignal.any([stop, limit]) : limit, headers: { ...headers } };
   if (form) options.body = form;
@@ -60,14 +64,17 @@ async function request(method, path, { body, form, headers = {}, seconds = SECON
     options.body = JSON.stringify(body);
     options.headers["Content-Type"] = "application/json";
   }
-  const askedAt = Date.now();
+  const [askedAt, login] = [Date.now(), logins];
   const response = await fetch(path, options).catch((error) => {
     if (stop?.aborted) throw error;
     throw new Problem(0, t("no-answer"));
   });
   heardAt(response.headers.get("date"), askedAt);
   if (response.ok || response.status === UNCHANGED) return response;
-  if (response.status === 401 && !hasPassword) signedOut.value = true;
+  if (response.status === 401 && !hasPassword) {
+    if (login !== logins) return request(method, path, asked); // that was about the login before
+    signedOut.value = true;
+  }
   throw await problemOf(response);
 }
 

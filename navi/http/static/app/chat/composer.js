@@ -37,8 +37,9 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
   const attachments = attachedAt(place);
 
   useEffect(() => {
-    // Who has just deleted a session stands on its "Undo"; who renames or looks for one goes on writing.
-    if (!document.activeElement?.closest(".leaving, .sidebar input")) input.current.focus();
+    // Who has just deleted a session stands on its "Undo"; who renames or looks for one goes on writing; and
+    // who went to the line above while it loaded stays there.
+    if (!document.activeElement?.closest(".leaving, .sidebar input, .page-header")) input.current.focus();
     // What went into a session that was talked in since is no file of a new one; asked again with the message.
     if (!session) madeAhead().catch(() => {});
   }, []);

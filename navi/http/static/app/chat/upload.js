@@ -1,6 +1,6 @@
 // One file on its way into a session.
 
-import { pathOf, signedOut } from "../api.js";
+import { logins, pathOf, signedOut } from "../api.js";
 import { t } from "../strings.js";
 
 /**
@@ -11,13 +11,14 @@ import { t } from "../strings.js";
  */
 export function send(sessionId, file, onProgress) {
   const request = new XMLHttpRequest();
+  const login = logins;
   const name = new Promise((resolve, reject) => {
     const fail = (why) => reject(new Error(why));
     request.open("POST", pathOf(sessionId, "files"));
     request.responseType = "json";
     request.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
     request.onload = () => {
-      if (request.status === 401) signedOut.value = true;
+      if (request.status === 401 && login === logins) signedOut.value = true;
       if (request.status === 201) resolve(request.response.files[0].name);
       else fail(request.response?.detail ?? t("answered-with", { status: request.status }));
     };

@@ -1,6 +1,6 @@
 // Who looks.
 
-import { get, keepAsking, post, signedOut } from "../api.js";
+import { get, keepAsking, loginBegan, post, signedOut } from "../api.js";
 import { batch, computed, signal } from "../html.js";
 import { forgetPerson, keep, kept } from "../kept.js";
 import { go } from "../router.js";
@@ -21,6 +21,7 @@ export const hasLogin = computed(() => me.value?.auth_kind === "login");
  * @throws {Problem} it could not be read who it is.
  */
 export async function signedIn() {
+  loginBegan();
   await readMe(); // first, so that nobody is shown what another one has written
   batch(() => {
     signedOut.value = false;
