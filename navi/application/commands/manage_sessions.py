@@ -131,8 +131,8 @@ class ManageSessions:
     async def begin(self, session_id: SessionId, *, profile_id: str, owner: Owner) -> None:
         """Begin the session that is kept under an id that somebody else has made; once only."""
         record = await self._records.open(session_id)
-        while record.session.created_at is None:
-            with suppress(ConcurrentAppend):  # another request was faster
+        if record.session.created_at is None:
+            with suppress(RuleBroken):  # another request was faster, here or on another node
                 await record.execute(CreateSession(profile_id=profile_id, owner=owner))
 
     async def was_begun(self, session_id: SessionId) -> bool:
