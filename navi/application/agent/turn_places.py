@@ -78,8 +78,10 @@ class TurnPlaces:
                 await self._locks.unlock(owner, number)
                 with suppress(Unavailable):  # those who wait look again
                     await self._serve(owner, line)
-                if not (line.held or line.waiting or line.asking):
-                    self._lines.pop(owner, None)
+                # Another one who left has dropped it, where there is a newer one by now.
+                last = self._lines.get(owner) is line
+                if last and not (line.held or line.waiting or line.asking):
+                    del self._lines[owner]
 
     def waits(self, session_id: SessionId) -> bool:
         """Whether the session is in line, and will be given a place."""

@@ -14,7 +14,7 @@ from navi.application.commands.manage_sessions import Received
 from navi.domain.vocabulary.events import ModelWaiting
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.domain.vocabulary.principal import NO_LIMITS, Limits
-from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.agent_node import TIMEOUT, AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall
 
@@ -277,3 +277,45 @@ async def test_what_goes_on_does_so_without_a_place_as_well() -> None:
     await places.take_if_free(ALICE, SessionId("b"))
 
     assert not places.waits(SessionId("b"))
+
+
+class SlowToUnlock(InMemoryPlaceLocks):
+    """Gives places back when it is told to, each in its turn, as a database that is slow.
+
+    Attributes:
+        asked: released for each that is to be given back.
+        go_on: to be released for each that may be.
+    """
+
+    def __init__(self, taken: set[tuple[Owner, int]]) -> None:
+        super().__init__(taken)
+        self.asked = asyncio.Semaphore(0)
+        self.go_on = asyncio.Semaphore(0)
+
+    async def unlock(self, owner: Owner, number: int) -> None:
+        self.asked.release()
+        await self.go_on.acquire()
+        await super().unlock(owner, number)
+
+
+async def test_a_place_that_was_taken_while_others_left_is_given_back() -> None:
+    taken = set[tuple[Owner, int]]()
+    locks = SlowToUnlock(taken)
+    places = TurnPlaces(at_most(3), locks)
+    one, other, next_one = SessionId("a"), SessionId("b"), SessionId("c")
+    for session_id in (one, other):
+        await places.take(ALICE, session_id)
+
+    async with asyncio.TaskGroup() as leaving, asyncio.timeout(TIMEOUT):
+        first = leaving.create_task(places.leave(one))
+        leaving.create_task(places.leave(other))
+        for _ in range(2):
+            await locks.asked.acquire()
+        locks.go_on.release()
+        await first
+        await places.take(ALICE, next_one)
+        locks.go_on.release()
+    locks.go_on.release()
+    await places.leave(next_one)
+
+    assert taken == set()
