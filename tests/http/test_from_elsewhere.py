@@ -88,7 +88,7 @@ async def test_what_reads_prints_what_the_routes_say(
         command(there, here, "replay", session_id, "--at", "3", "--json"),
         command(there, here, "request", session_id, call, "--json"),
         command(there, here, "diff", session_id, "1", head, "--json"),
-        command(there, here, "trace", session_id, "--format", "otlp"),
+        command(there, here, "trace", session_id, "--format", "otlp", "--json"),
         command(there, here, "usage", "--by", "purpose", "--json"),
     )
 

@@ -41,6 +41,7 @@ Format = Literal["otlp", "chrome"]
     show_default=True,
     help="OTLP/JSON, or the Trace Event Format that Perfetto opens.",
 )
+@click.option("--json", is_flag=True, expose_value=False, help="JSON, as both formats are anyway.")
 @data_dir_option
 def trace(session: str, turn: str | None, as_format: Format, data_dir: str | None) -> None:
     """Print the traces of SESSION, the same as those that are sent to OpenTelemetry.
