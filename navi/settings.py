@@ -142,6 +142,17 @@ class Settings(Struct, frozen=True, kw_only=True):
         """Where the key that signs is, and the public keys that are trusted."""
         return self.data_dir / "keys"
 
+    def require_here(self) -> None:
+        """Refuse what works on the log itself where the settings name a navi elsewhere.
+
+        Raises:
+            BadInput: they do.
+        """
+        if self.navi_url is not None:
+            raise BadInput(
+                "NAVI_URL", "is set, and this command works only on the machine where navi runs"
+            )
+
     @property
     def sandbox_proof(self) -> Path:
         """What is kept of the attacks that the sandbox has stood."""

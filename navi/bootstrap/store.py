@@ -22,7 +22,7 @@ from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.postgres.read_models.reads import PostgresReads
 from navi.adapters.postgres.reader_role import PoolsOfOwners, open_owner_pools
 from navi.bootstrap.servers import addresses_of, log_is_elsewhere
-from navi.domain.vocabulary.errors import BadInput, StoreRefused
+from navi.domain.vocabulary.errors import StoreRefused
 from navi.domain.vocabulary.ids import Owner
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_model_admin import ReadModelBackend
@@ -169,10 +169,7 @@ async def attached_servers(settings: Settings, *, nats: bool) -> AsyncGenerator[
         BadInput: the settings name a navi elsewhere, of which there is no log here.
         EmbeddedServerError: they cannot be had.
     """
-    if settings.navi_url is not None:
-        raise BadInput(
-            "NAVI_URL", "is set, and this command works only on the machine where navi runs"
-        )
+    settings.require_here()
     if settings.database_url is not None and (settings.nats_url is not None or not nats):
         yield Attached(
             database_url=settings.database_url,

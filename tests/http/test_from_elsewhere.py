@@ -200,6 +200,10 @@ async def test_nobody_there_is_one_clear_line(here: Path) -> None:
         ("prune", "--deltas", "--older-than", "7d"),
         ("projections", "status"),
         ("doctor",),
+        ("keys",),
+        ("export", "--all"),
+        ("backup", "/nowhere/copy"),
+        ("restore", "."),
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -210,6 +214,7 @@ async def test_what_works_on_the_log_itself_says_that_it_is_elsewhere(
 
     line = "navi: NAVI_URL: is set, and this command works only on the machine where navi runs\n"
     assert (ended.status, ended.stdout, ended.stderr) == (2, "", line)
+    assert not here.exists()  # no key was made, of a navi that is not here
 
 
 @pytest.mark.parametrize(

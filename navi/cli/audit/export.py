@@ -78,6 +78,7 @@ async def _export(
     output: Path | None,
     as_json: bool,
 ) -> int:
+    settings.require_here()  # before a key is made
     session_ids = None if sessions is None else [session_of(session) for session in sessions]
     signer = await asyncio.to_thread(open_signer, settings.keys_dir)
     async with attached_store(settings) as store:

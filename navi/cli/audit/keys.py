@@ -39,6 +39,7 @@ def keys(data_dir: str | None, as_json: bool) -> None:
 
 
 async def _print_keys(settings: Settings, *, as_json: bool) -> int:
+    settings.require_here()
     found = await asyncio.to_thread(_keys, settings)
     if as_json:
         print_json(found)

@@ -64,6 +64,7 @@ def backup(directory: Path, data_dir: str | None, as_json: bool) -> None:
 
 
 async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
+    settings.require_here()
     end_as_at_ctrl_c()  # the draft goes with it: it has the key, and may be large
     beginning = asyncio.ensure_future(asyncio.to_thread(backup_folder.begin, directory))
     try:

@@ -53,6 +53,7 @@ def restore(directory: Path, data_dir: str | None, as_json: bool) -> None:
 
 
 async def _restore(settings: Settings, directory: Path, *, as_json: bool) -> int:
+    settings.require_here()
     end_as_at_ctrl_c()  # pg_restore and psql go with it
     running = await asyncio.to_thread(read_run, settings.data_dir)
     if running is not None:
