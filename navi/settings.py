@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import platformdirs
 from msgspec import Struct
@@ -24,6 +24,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Backend = Literal["auto", "ollama", "openai", "demo"]
 T = TypeVar("T")
 
+_NAME = re.compile(r"[a-z0-9_.-]{1,253}")  # as browsers and programs put it into Host
 _NO_HOST = re.compile(r"[^\w.:%-]")
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -413,7 +414,13 @@ def _variables(text: str) -> tuple[str, ...]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
+    names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
+    for name in names:
+        if _NAME.fullmatch(name) is None and not _is_address(name.strip("[]")):
+            raise ValueError(
+                f"{name!r} is neither a host name nor an address, alone and without a port"
+            )
+    return names
 
 
 def _url(*schemes: str) -> Callable[[str], str]:
@@ -431,6 +438,13 @@ def _navi_url(text: str) -> str:
     url = _url("http", "https")(text).rstrip("/")
     if "@" in url.partition("://")[2].partition("/")[0]:
         raise ValueError("holds a name or password; the token goes into NAVI_TOKEN")
+    try:
+        place = urlsplit(url)
+        can_be = _host(place.hostname or "") and place.port != 0
+    except ValueError:  # whose words repeat the value
+        can_be = False
+    if not can_be:
+        raise ValueError("names a host or a port that cannot be one")
     return url
 
 

@@ -38,6 +38,16 @@ from navi.settings import read_settings
         ("NAVI_CONTEXT_WINDOW", "4k", "'4k' is not a whole number"),
         ("NAVI_MODEL_SLOTS", "0", "0 is not between 1 and 10000"),
         ("NAVI_WEB_ALLOW", "a.lan *.lan", "'*.lan' is neither a host, a host:port nor a network"),
+        (
+            "NAVI_ALLOWED_HOSTS",
+            "localhost, https://navi.example",
+            "'https://navi.example' is neither a host name nor an address, alone and without a port",
+        ),
+        (
+            "NAVI_ALLOWED_HOSTS",
+            "navi.example:8443",
+            "'navi.example:8443' is neither a host name nor an address, alone and without a port",
+        ),
         ("SEARXNG_URL", "searx", "is not a URL that begins with http or https://"),
         ("NAVI_FAILPOINTS", "nowhere=kill", "no failpoint is called 'nowhere'"),
     ],
@@ -57,6 +67,8 @@ from navi.settings import read_settings
         "not tokens",
         "no slot",
         "no host",
+        "a URL for a name",
+        "a name with a port",
         "no URL",
         "no such failpoint",
     ],
@@ -65,6 +77,26 @@ def test_a_bad_value_is_one_line_that_names_the_setting(name: str, value: str, c
     result = CliRunner().invoke(main, ["serve"], env={name: value})
 
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"navi: {name}: {cause}\n")
+
+
+def test_names_and_addresses_by_which_navi_may_be_called_are_taken_as_they_are_written() -> None:
+    environment = {"NAVI_ALLOWED_HOSTS": "Navi.example, my_box.,::1,[2001:db8::1],192.0.2.1"}
+
+    settings = read_settings(environment)
+
+    assert settings.allowed_hosts == (
+        *("navi.example", "my_box.", "::1", "[2001:db8::1]", "192.0.2.1"),
+    )
+
+
+def test_an_address_that_is_none_is_told_where_it_is_an_option_too() -> None:
+    result = CliRunner().invoke(main, ["chat", "--url", "http://navi:80a", "hello"])
+
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        2,
+        "",
+        "navi: NAVI_URL: names a host or a port that cannot be one\n",
+    )
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])

@@ -222,6 +222,10 @@ async def test_what_works_on_the_log_itself_says_that_it_is_elsewhere(
     [
         ("NAVI_URL", "navi.example", "is not a URL that begins with http or https://"),
         ("NAVI_URL", "https://me:secret@navi", "holds a name or password"),
+        ("NAVI_URL", "http://navi:80secret", "names a host or a port that cannot be one"),
+        ("NAVI_URL", "http://[::1", "names a host or a port that cannot be one"),
+        ("NAVI_URL", "http://:80", "names a host or a port that cannot be one"),
+        ("NAVI_URL", "http://na vi", "names a host or a port that cannot be one"),
         ("NAVI_TOKEN", "se cret", "is not a token"),
     ],
 )

@@ -67,7 +67,7 @@ def chat(
 
     While the agent works Ctrl-C stops it; at the prompt Ctrl-C clears the line and Ctrl-D leaves.
     """
-    settings = settings_of(data_dir=data_dir)
+    settings = settings_of(data_dir=data_dir, url=url)
     log_to_stderr(settings, level="warning")
     if message is None and not sys.stdin.isatty():
         message = sys.stdin.read(MAX_STDIN_CHARACTERS)
@@ -76,7 +76,7 @@ def chat(
     if message is None and as_json:
         raise WrongUsage("--json needs a MESSAGE")
     choice = ChatTarget(session_id=session, profile_id=profile)
-    run(settings, _chat(settings, message, choice, url=url, as_json=as_json))
+    run(settings, _chat(settings, message, choice, as_json=as_json))
 
 
 class ChatTarget(Struct, frozen=True, kw_only=True):
@@ -87,10 +87,10 @@ class ChatTarget(Struct, frozen=True, kw_only=True):
 
 
 async def _chat(
-    settings: Settings, message: str | None, choice: ChatTarget, *, url: str | None, as_json: bool
+    settings: Settings, message: str | None, choice: ChatTarget, *, as_json: bool
 ) -> int:
-    url = url or settings.navi_url
-    locate = locator(settings, url)
+    url = settings.navi_url
+    locate = locator(settings)
     address = await locate()
     if address is None:
         raise CommandFailed(
@@ -109,13 +109,13 @@ async def _chat(
         return await _ask_once(navi, session, locate, message, as_json=as_json)
 
 
-def locator(settings: Settings, url: str | None) -> Locate:
-    """Find navi's address: the given one, or that of the running navi."""
+def locator(settings: Settings) -> Locate:
+    """Find navi's address: the one of the settings, or that of the running navi."""
 
     async def locate() -> str | None:
-        if url is not None:
-            address = url.rstrip("/")
-            return address if await version_at(address) is not None else None
+        if settings.navi_url is not None:
+            there = await version_at(settings.navi_url)
+            return None if there is None else settings.navi_url
         running = await find_running(settings)
         return None if running is None else running.http_url
 
