@@ -9,10 +9,15 @@ from navi.client.errors import NaviError, NotSignedIn, Refused, Unavailable
 from navi.client.retry import Retry
 
 ANSWER_SECONDS = 30.0
-SIGNED_OUT, LIMITED, AWAY = 401, 429, 503
-BUSY = (LIMITED, AWAY)  # asked again, after what `Retry-After` says
-# Errors and answers after which navi has surely done nothing. A 503 is none of them: Postgres may have
-# committed before it went away.
+SIGNED_OUT, LIMITED = 401, 429
+AWAY = (
+    502,
+    503,
+    504,
+)  # of navi where Postgres is away, and of a proxy before it where navi itself is
+BUSY = (LIMITED, *AWAY)  # asked again, after what `Retry-After` says
+# Errors after which navi has surely done nothing, as after LIMITED. AWAY says no such thing: Postgres may have
+# committed before it went away, and navi may have done it before it left the proxy without an answer.
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 # What a route answers: an object of the contract.
@@ -102,4 +107,8 @@ def _object(answer: httpx.Response) -> Json:
 
 
 def _detail(answer: httpx.Response) -> str:
-    return str(_object(answer).get("detail", answer.reason_phrase))
+    """What navi says of it; the name of the status where it is another that answers, such as a proxy."""
+    try:
+        return str(_object(answer).get("detail", answer.reason_phrase))
+    except NaviError:
+        return answer.reason_phrase

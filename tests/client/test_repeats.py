@@ -66,6 +66,10 @@ LOST = [
     pytest.param(lambda: httpx.ReadError(""), id="cut"),
     pytest.param(lambda: httpx.RemoteProtocolError(""), id="closed"),
     pytest.param(lambda: busy(503), id="503"),
+    # Of a proxy before a navi that starts anew.
+    pytest.param(lambda: httpx.Response(502), id="502 without words"),
+    pytest.param(lambda: httpx.Response(503, text="<h1>Sorry</h1>"), id="503 of HTML"),
+    pytest.param(lambda: httpx.Response(504, json="Sorry"), id="504 of other JSON"),
 ]
 
 
@@ -160,6 +164,13 @@ async def test_a_decision_is_refused_where_somebody_else_has_decided_otherwise(
         await navi.session(session_id).approve(call_id, "allow")
 
     assert await _decisions(navi, session_id) == [("allow", None)]
+
+
+async def test_what_a_proxy_refuses_is_told_by_its_status(navi: Navi, wire: Wire) -> None:
+    wire.before = [httpx.Response(413, text="<h1>Too large</h1>")]
+
+    with pytest.raises(Refused, match="413: Request Entity Too Large"):
+        await navi.create_session()
 
 
 async def test_all_sessions_are_given_unless_the_first_are_wanted(
