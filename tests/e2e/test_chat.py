@@ -9,6 +9,8 @@ from tests.support.navi_process import NaviProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+NOBODY = "01970000-0000-7000-8000-000000000000"  # no session's id
+
 
 async def test_only_the_answer_is_on_standard_output(navi: NaviProcess) -> None:
     ended = await navi.command("chat", "!think hm\n!say **Hello** there.")
@@ -50,11 +52,9 @@ async def test_an_empty_message_is_wrong_usage(navi: NaviProcess) -> None:
 
 
 async def test_a_session_that_does_not_exist_is_not_made(navi: NaviProcess) -> None:
-    nobody = "01970000-0000-7000-8000-000000000000"
+    ended = await navi.command("chat", "hello", "--session", NOBODY)
 
-    ended = await navi.command("chat", "hello", "--session", nobody)
-
-    assert (ended.status, ended.stdout, ended.stderr) == (1, "", f"navi: no session {nobody}\n")
+    assert (ended.status, ended.stdout, ended.stderr) == (1, "", f"navi: no session {NOBODY}\n")
 
 
 async def test_a_profile_that_does_not_exist_is_refused(navi: NaviProcess) -> None:
@@ -79,6 +79,9 @@ async def test_a_person_chats_stops_a_turn_and_leaves(navi: NaviProcess) -> None
         await terminal.sees("assistant >")
         terminal.type("/bogus\r")
         await terminal.sees("there is no command /bogus; /help lists them")
+        await terminal.sees("assistant >")
+        terminal.type(f"/open {NOBODY}\r")
+        await terminal.sees(f"no session {NOBODY}")
         await terminal.sees("assistant >")
         terminal.type("\x04")
 
@@ -149,3 +152,26 @@ async def test_a_second_ctrl_c_leaves_and_says_how_to_come_back(navi: NaviProces
             navi.signal(signal.SIGCONT)
 
     assert status == INTERRUPTED
+
+
+async def test_a_session_that_was_deleted_elsewhere_does_not_end_the_chat(
+    navi: NaviProcess,
+) -> None:
+    session = (await navi.command("chat", "!say begun", "--json")).json["session_id"]
+
+    async with navi.on_terminal("chat", "--session", session) as terminal:
+        await terminal.sees("assistant >")
+        async with navi.client() as client:
+            await client.delete(f"/sessions/{session}")
+        for line in ("/think", "!say anything"):
+            terminal.type(f"{line}\r")
+            await terminal.sees(f"no session {session}")
+            await terminal.sees("assistant >")
+        terminal.type("/new\r")
+        await terminal.sees("assistant >")
+        terminal.type("!say **Hello** again.\r")
+        await terminal.sees("Hello again.")
+        await terminal.sees("assistant >")
+        terminal.type("\x04")
+
+        assert await terminal.ended() == 0

@@ -162,16 +162,14 @@ async def _ask_once(
     watched = sys.stdout.isatty() and not as_json
     console = Console() if watched else Console(stderr=True, quiet=True)
     conversation = Conversation(session.id, locate, token=navi.token, after=None)
-    async with aclosing(conversation.updates()) as updates:
-        lost = None if watched else _Waiting()
-        dialogue = Dialogue(
-            conversation,
-            updates,
-            console,
-            lost=lost,
-            person=at_terminal() if watched and sys.stdin.isatty() else None,
-            waits=None if watched else _tell_what_waits,
-        )
+    dialogue = Dialogue(
+        conversation,
+        console,
+        lost=None if watched else _Waiting(),
+        person=at_terminal() if watched and sys.stdin.isatty() else None,
+        waits=None if watched else _tell_what_waits,
+    )
+    async with aclosing(dialogue):
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
         try:
             outcome = await dialogue.ask(message)

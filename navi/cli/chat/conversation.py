@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Raw, Struct
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.remote import bearer
@@ -133,6 +133,11 @@ class Conversation:
         self._stop_wanted = not unseen
         return self._stop_wanted
 
+    def forget_unconfirmed(self) -> None:
+        """Send no more what has no receipt, nor a stop: whoever wanted it was told that it was given up."""
+        self._unconfirmed.clear()
+        self._stop_wanted = False
+
     async def updates(self) -> AsyncGenerator[Update, None]:
         """What happens, without end.
 
@@ -147,13 +152,15 @@ class Conversation:
                 url = await self._locate()
                 if url is not None:
                     async with self._connected(url) as socket:
-                        async for data in socket:
-                            update = await self._take(data)
-                            if isinstance(update, Connected):
-                                pause, told = FIRST_PAUSE, False
-                            if update is not None:
-                                yield update
-                            lost_at = time.monotonic()
+                        # Raised for all codes but those of a usual end, 4404 too: `_ended` tells them apart.
+                        with contextlib.suppress(ConnectionClosed):
+                            async for data in socket:
+                                update = await self._take(data)
+                                if isinstance(update, Connected):
+                                    pause, told = FIRST_PAUSE, False
+                                if update is not None:
+                                    yield update
+                                lost_at = time.monotonic()
                     reason = self._ended(socket)
             except InvalidStatus as error:
                 status = error.response.status_code

@@ -53,14 +53,13 @@ class Dialogue:
     def __init__(
         self,
         conversation: Conversation,
-        updates: AsyncGenerator[Update, None],
         console: Console,
         *,
         lost: Callable[[str], None] | None = None,
         person: Person | None = None,
         waits: Callable[[ApprovalRequested], None] | None = None,
     ) -> None:
-        """A dialogue in which nothing was said yet.
+        """A dialogue in which nothing was said yet; to be closed (`aclose`).
 
         Args:
             person: asked about tool calls that wait for a decision; None where nobody is there.
@@ -69,7 +68,7 @@ class Dialogue:
         """
         self.conversation = conversation
         self.progress = TurnProgress(time.monotonic)
-        self._updates = updates
+        self._updates = conversation.updates()
         self._view = LiveView(console, self.progress)
         self._lost = lost or self._show_lost
         self._person = person
@@ -85,6 +84,11 @@ class Dialogue:
         self._taken_back = False
         self._ids = RandomIds()
 
+    async def aclose(self) -> None:
+        """End the connection; whoever asks next makes another one."""
+        await self._updates.aclose()
+        self._updates = self.conversation.updates()
+
     async def ask(self, content: str) -> TurnOutcome:
         """Send a message and show events until its turn has ended.
 
@@ -95,9 +99,9 @@ class Dialogue:
         self.progress.wait()
         awaited: AwaitedTurn | None = None
         others = False  # whether somebody else was answered since the question was typed
-        async with self._view.live(), self._stopping_at_ctrl_c():
+        async with self._view.live(), self._stopping_at_ctrl_c(), self._following() as updates:
             await self.conversation.say(content, message_id=message_id)
-            async for update in self._updates:
+            async for update in updates:
                 self._show(update)
                 match update:
                     case MessageRefused(message=message):
@@ -122,8 +126,8 @@ class Dialogue:
     async def follow_open_turn(self) -> None:
         """Show the turn that is already running, if any, until it ends."""
         self.progress.wait()
-        async with self._view.live(), self._stopping_at_ctrl_c():
-            async for update in self._updates:
+        async with self._view.live(), self._stopping_at_ctrl_c(), self._following() as updates:
+            async for update in updates:
                 self._show(update)
                 match update:
                     case Connected(running=False):
@@ -134,6 +138,17 @@ class Dialogue:
                         return
                     case _:
                         pass
+
+    @asynccontextmanager
+    async def _following(self) -> AsyncGenerator[AsyncGenerator[Update, None], None]:
+        """What happens. Where it was given up, none of it is left to whoever asks next."""
+        try:
+            yield self._updates
+        except (CommandFailed, asyncio.CancelledError):
+            # A generator that an exception has left is at its end, and so would be the next question.
+            self.conversation.forget_unconfirmed()
+            await self.aclose()
+            raise
 
     def _show(self, update: Update) -> None:
         match update:
@@ -246,6 +261,7 @@ class Dialogue:
         except asyncio.CancelledError:
             if self._taken_back:
                 self._taken_back = False
+                main.uncancel()  # the chat goes on
                 raise CommandFailed("the message was not sent: there was no connection") from None
             if asked.is_set():
                 raise KeyboardInterrupt from None

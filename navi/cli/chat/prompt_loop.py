@@ -104,8 +104,7 @@ async def _talk_in(
 ) -> Next:
     """Chat in one session until another one is wanted."""
     conversation = Conversation(session.id, locate, token=navi.token, after=None)
-    async with aclosing(conversation.updates()) as updates:
-        dialogue = Dialogue(conversation, updates, console, person=at_terminal())
+    async with aclosing(Dialogue(conversation, console, person=at_terminal())) as dialogue:
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
         await dialogue.follow_open_turn()
         profile_id = session.profile_id
@@ -128,8 +127,8 @@ async def _talk_in(
                         profile_id = session.profile_id
                     case other:
                         return other
-            except CommandFailed as error:
-                console.print(Text(printable(error.message), style="yellow"))
+            except (CommandFailed, NotFound) as error:
+                console.print(Text(printable(str(error)), style="yellow"))
 
 
 async def run_slash_command(
@@ -143,6 +142,7 @@ async def run_slash_command(
 
     Raises:
         CommandFailed: it cannot be done.
+        NotFound: what it names, or the session itself, is not there.
     """
     command, _, argument = line.partition(" ")
     argument = argument.strip()

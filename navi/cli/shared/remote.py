@@ -97,7 +97,7 @@ class _Problem(Struct, frozen=True):
 
 
 class RemoteNavi:
-    """A running navi. Every method raises `CommandFailed` with a sentence where it cannot be done."""
+    """A running navi. Every method raises what `ask` does, with a sentence where it cannot be done."""
 
     def __init__(self, client: httpx.AsyncClient, *, token: str | None) -> None:
         self._client = client
