@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
@@ -72,6 +72,31 @@ async def test_a_message_that_no_server_saw_is_taken_back_by_a_stop() -> None:
 
     assert not stopping
     assert server.taken == ["message"]  # the later one
+
+
+async def test_a_message_into_a_connection_that_had_ended_is_taken_back_by_a_stop() -> None:
+    server = Server()
+    there = asyncio.Event()
+    there.set()
+
+    async with AsyncExitStack() as running:
+        address = await running.enter_async_context(server.running())
+
+        async def locate() -> str | None:
+            return address if there.is_set() else None
+
+        conversation = Conversation(SESSION, locate, token=None, after=None)
+        async with aclosing(conversation.updates()) as updates:
+            await next_of(updates, lambda it: isinstance(it, Connected))
+            there.clear()
+            await running.aclose()  # nobody looks at the connection meanwhile
+            await conversation.say("hello", message_id=MESSAGE)
+            await next_of(updates, lambda it: isinstance(it, Disconnected))
+
+            stopping = await conversation.stop()
+
+    assert not stopping
+    assert server.taken == []
 
 
 async def test_a_stop_without_a_connection_is_sent_with_the_next_one() -> None:

@@ -175,3 +175,25 @@ async def test_a_session_that_was_deleted_elsewhere_does_not_end_the_chat(
         terminal.type("\x04")
 
         assert await terminal.ended() == 0
+
+
+async def test_a_message_that_was_taken_back_while_navi_was_away_does_not_end_the_chat(
+    navi: NaviProcess,
+) -> None:
+    async with navi.on_terminal("chat") as terminal:
+        await terminal.sees("assistant >")
+        await navi.stop()
+        try:
+            terminal.type("!say never\r")
+            await terminal.sees("connecting again")
+            terminal.type("\x03")
+            await terminal.sees("the message was not sent: there was no connection")
+            await terminal.sees("assistant >")
+        finally:
+            await navi.start()
+        terminal.type("!say **Here** again.\r")
+        await terminal.sees("Here again.")
+        await terminal.sees("assistant >")
+        terminal.type("\x04")
+
+        assert await terminal.ended() == 0

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.protocol import State
 
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.remote import bearer
@@ -249,7 +250,8 @@ class Conversation:
 
     async def _send_unconfirmed(self) -> None:
         for message_id, frame in tuple(self._unconfirmed.items()):
-            if self._socket is not None:
+            # One that has ended while nobody looked takes nothing.
+            if self._socket is not None and self._socket.state is State.OPEN:
                 self._sent.add(message_id)
             await self._send(frame)
 
