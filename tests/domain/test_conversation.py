@@ -1,9 +1,14 @@
 """By what a conversation that another program keeps is known again, and where it goes on."""
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from navi.domain.reading.conversation import (
+    WAITING,
     Continuation,
     KnownConversation,
     beginning,
@@ -117,3 +122,51 @@ def test_what_a_chat_page_keeps_around_an_answer_does_not_count(kept: str) -> No
 
 def test_of_a_user_only_blanks_do_not_count() -> None:
     assert plain_words(Said(role="user", content=" <think>x</think>\n y")) == "<think>x</think> y"
+
+
+# The rule as it was first told: marks are stored, so what is left out is the same for ever.
+THINKING = re.compile(
+    r"<details type=\"(?:reasoning|tool_calls)\".*?</details>|<think>.*?</think>", re.DOTALL
+)
+NOTICE = re.compile(rf"\s*{re.escape(WAITING)}.*", re.DOTALL)
+KEPT = st.lists(
+    st.sampled_from(
+        [
+            *"ab< \n\u2003\x1f",
+            "<think>",
+            "</think>",
+            '<details type="reasoning"',
+            WAITING,
+            WAITING[:5],
+            '<details type="tool_calls"',
+            "<details>",
+            "</details>",
+        ]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(kept=KEPT)
+def test_what_does_not_count_stays_the_same_for_ever(kept: str) -> None:
+    first_told = " ".join(NOTICE.sub("", THINKING.sub(" ", kept)).split())
+
+    assert plain_words(Said(role="assistant", content=kept)) == first_told
+
+
+@pytest.mark.timeout(60)  # minutes where each beginning, or blank, has all behind it looked through
+@pytest.mark.parametrize(
+    ("kept", "plain"),
+    [
+        ("<think>" * 300_000, "<think>" * 300_000),
+        ("<think>" * 300_000 + "</details></think>a", "a"),
+        (
+            '<details type="reasoning"\n' * 100_000,
+            " ".join(['<details type="reasoning"'] * 100_000),
+        ),
+        (f"a{' ' * 1_000_000}b", "a b"),
+    ],
+    ids=["begun", "ended", "details", "blanks"],
+)
+def test_a_long_text_is_gone_through_once(kept: str, plain: str) -> None:
+    assert plain_words(Said(role="assistant", content=kept)) == plain

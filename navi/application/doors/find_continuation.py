@@ -46,7 +46,8 @@ async def find_continuation(
         for session_id in await _changed(log, partition, positions.get(partition, 0), owner):
             changed[session_id] = None
     stored = await read_models.find_marks(Conversation.version, owner=owner, marks=marks)
-    furthest = max((marks.index(mark) for _, mark in stored), default=0)
+    numbers = {mark: number for number, mark in enumerate(marks)}
+    furthest = max((numbers[mark] for _, mark in stored), default=0)
     nearest = sorted({id_ for id_, mark in stored if mark == marks[furthest]}, reverse=True)
     sessions: list[KnownConversation] = []
     for session_id in dict.fromkeys((*changed, *nearest[:MAX_LOOKED_AT])):

@@ -20,11 +20,14 @@ Mark = str  # SHA-256, in hexadecimal
 BETWEEN_REPLIES = "\n\n"  # where an answer has several, because tools were called between them
 WAITING = "⏸ navi waits for your decision"  # with which the notice of a waiting turn begins
 
-# As chat pages keep the thinking of an answer within its text, and some send it back.
-_THINKING = re.compile(
-    r"<details type=\"(?:reasoning|tool_calls)\".*?</details>|<think>.*?</think>", re.DOTALL
-)
-_NOTICE = re.compile(rf"\s*{re.escape(WAITING)}.*", re.DOTALL)
+# As chat pages keep the thinking of an answer within its text, and some send it back: with what it
+# begins, and what ends it.
+_THINKING = {
+    '<details type="reasoning"': "</details>",
+    '<details type="tool_calls"': "</details>",
+    "<think>": "</think>",
+}
+_THINKING_BEGINS = re.compile("|".join(map(re.escape, _THINKING)))
 
 
 def beginning(owner: Owner, conversation_id: str | None) -> Mark:
@@ -49,7 +52,7 @@ def plain_words(said: Said) -> str:
     """What was said, without blanks that mean nothing; of an answer without what is not its text."""
     text = said.content
     if said.role == "assistant":
-        text = _NOTICE.sub("", _THINKING.sub(" ", text))
+        text, _, _ = _without_thinking(text).partition(WAITING)
     return " ".join(text.split())
 
 
@@ -60,6 +63,23 @@ def notice_of_waiting(names: Sequence[str], link: str) -> str:
         f"{WAITING}: may the agent call {asked}? Decide at {link} or with `navi approvals`; "
         "the turn goes on as soon as you have."
     )
+
+
+def _without_thinking(text: str) -> str:
+    """The text with a blank in place of all thinking that has an end."""
+    # Not with an expression for the whole of it: that looks for an end anew behind every beginning.
+    parts, at, without_end = list[str](), 0, set[str]()
+    for begins in _THINKING_BEGINS.finditer(text):
+        end = _THINKING[begins[0]]
+        if begins.start() < at or end in without_end:
+            continue
+        ends = text.find(end, begins.end())
+        if ends < 0:
+            without_end.add(end)
+            continue
+        parts.append(text[at : begins.start()])
+        at = ends + len(end)
+    return " ".join((*parts, text[at:]))
 
 
 def _mark(*parts: str) -> Mark:
