@@ -1,15 +1,18 @@
 """What is taken for a secret, what is not, and that a text cut into pieces is masked like the whole."""
 
 import random
+import re
+from itertools import accumulate
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from navi.domain.log.secrets import (
     CONTEXT,
     KINDS,
     MASK,
+    Masked,
     Secrets,
     masked_event,
     password_in,
@@ -223,6 +226,68 @@ def test_a_text_that_comes_in_pieces_is_masked_like_the_whole(pieces: list[str],
     shown += KNOWN.mask(held, before=before).text
 
     assert shown == KNOWN.mask(whole).text
+
+
+# As their forms are told at greatest length: with every way to part a text tried.
+AT_LENGTH = {
+    "sk-": r"(?<![A-Za-z0-9])sk-(?=[\w\-]{0,512}?\d)[\w\-]{20,512}",
+    "eyJ": r"(?<![A-Za-z0-9])eyJ[\w\-]{10,2048}\.[\w\-]{10,1536}\.[\w\-]{10,500}",
+}
+WITHIN_EACH_OTHER = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [
+                *(k.anchor for k in KINDS),
+                *"aA1-_. @:\u00e9",
+                "a" * 16,
+                "1" * 43,
+                "Bearer ",
+                *PEM.split("\n"),
+            ]
+        ),
+        st.sampled_from([1, 2, 7, 40, 512, 700]),
+    ),
+    max_size=9,
+)
+
+
+def masked_one_by_one(text: str) -> Masked:
+    """As ``mask`` with every token looked at, wherever it begins."""
+    found: list[tuple[int, int, str]] = []
+    for kind in KINDS:
+        form = re.compile(AT_LENGTH.get(kind.anchor, kind.form.pattern), kind.form.flags)
+        for match in filter(None, (form.match(text, at) for at in range(len(text)))):
+            own = "secret" in form.groupindex
+            start = match.start("secret") if own else match.start() + len(kind.anchor)
+            found.append((start, match.end("secret") if own else match.end(), kind.name))
+    found.sort()
+    furthest = accumulate((end for _, end, _ in found), max, initial=0)
+    begin = {start for (start, _, _), end in zip(found, furthest, strict=False) if start >= end}
+    hidden = {at for start, end, _ in found for at in range(start, end)}
+    shown = "".join(
+        MASK if at in begin else "" if at in hidden else char for at, char in enumerate(text)
+    )
+    return Masked(text=shown, names=tuple(dict.fromkeys(name for _, _, name in found)))
+
+
+@given(parts=WITHIN_EACH_OTHER)
+@example([("sk-", 170), ("a1-", 1), ("sk-", 700), ("1", 20)])
+@example([("sk-", 1), ("ask-", 160), ("1-sk-", 2), ("ask-", 400)])
+@example([("-eyJaaaaaaaaaa.", 5), ("-eyJ", 400), (".", 1), ("-eyJ", 400)])
+@example([(f"{PEM[:32]}BEGIN PRIVATE KEY-----", 3), ("A", 40)])
+def test_of_tokens_within_each_other_all_is_masked(parts: list[tuple[str, int]]) -> None:
+    text = "".join(part * times for part, times in parts)
+
+    assert Secrets().mask(text) == masked_one_by_one(text)
+
+
+@pytest.mark.timeout(
+    60
+)  # many minutes where each token is looked at for itself, and their names added
+def test_a_text_in_which_tokens_begin_everywhere_is_masked_in_one_pass() -> None:
+    text = ("sk-" * 50 + "1-") * 7000
+
+    assert Secrets().mask(text) == Masked(text=f"sk-{MASK}", names=("API key",))
 
 
 ODD = Secrets({"QUOTED_KEY": 'a"b\\c\u00e9 d\n3', "DEPLOY_TOKEN": "hunter2hunter2"})

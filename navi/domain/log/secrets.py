@@ -47,7 +47,8 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     Attributes:
         anchor: what such a token begins with; it is no secret itself and stays.
-        form: of a whole token; of it the group ``secret`` is masked, or all behind the anchor.
+        form: of a whole token; of it the group ``secret`` is masked, or all behind the anchor. Of two
+            that overlap the one that begins later does not end earlier.
         open: of a token that the end of a text cuts off; ``secret`` likewise.
         follow: what stands behind the anchor of every whole token, also in UTF-8 and in JSON's quotes.
     """
@@ -61,7 +62,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 
 def _kind(name: str, anchor: str, form: str, *, follow: str, longest: int = 512) -> Kind:
     """A kind whose tokens go on with up to ``longest`` characters like ``follow``."""
-    cut_off = rf"{re.escape(anchor)}{follow}{{0,{longest}}}\Z"
+    cut_off = rf"{re.escape(anchor)}{follow}{{0,{longest}}}+\Z"
     return Kind(
         name=name,
         anchor=anchor,
@@ -75,7 +76,8 @@ def _token(name: str, anchor: str, rest: str, *, follow: str = r"[\w\-]") -> Kin
     return _kind(name, anchor, rf"(?<![A-Za-z0-9]){re.escape(anchor)}{rest}", follow=follow)
 
 
-_WITH_DIGIT = r"(?=[\w\-]{0,512}?\d)"
+# All that is no digit is passed at once and for good: to try every character takes ten times as long.
+_WITH_DIGIT = r"(?=[A-Za-z_\-]{0,512}+\d)"
 _PEM = r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY-----"
 _PEM_END = r"-----END (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY-----"
 _URL_USER, _URL_PASSWORD = r"""[^\s/:@"'<>]{0,128}""", r"""[^\s/@"'<>]"""
@@ -98,7 +100,7 @@ KINDS: tuple[Kind, ...] = (
     _kind(
         "JSON web token",
         "eyJ",
-        r"(?<![A-Za-z0-9])eyJ[\w\-]{10,2048}\.[\w\-]{10,1536}\.[\w\-]{10,500}",
+        r"(?<![A-Za-z0-9])eyJ[\w\-]{10,2048}+\.[\w\-]{10,1536}+\.[\w\-]{10,500}",
         follow=r"[\w\-.]",
         longest=4096,
     ),
@@ -185,15 +187,15 @@ class Secrets:
             before: what stands before it, where the text is a part of another one: the last
                 ``CONTEXT`` characters are enough.
         """
-        spans = self._spans(before + text)
-        if not spans:
-            return Masked(text=text)
         whole, at, parts = before + text, len(before), list[str]()
-        for start, end, _ in spans:
+        found = sorted(self._found(whole))
+        if not found:
+            return Masked(text=text)
+        for start, end in _joined(found):
             if end > at:
                 parts += (whole[at:start], MASK)
                 at = end
-        names = dict.fromkeys(name for _, _, found in spans for name in found)
+        names = dict.fromkeys(each.name for each in found)
         return Masked(text="".join((*parts, whole[at:])), names=tuple(names))
 
     def open_at(self, text: str, *, before: str = "") -> int:
@@ -234,19 +236,8 @@ class Secrets:
                 cut_off_at = min(cut_off_at, at + SHOWN)
         return cut_off_at
 
-    def _spans(self, text: str) -> list[tuple[int, int, tuple[str, ...]]]:
-        """Where secrets stand, in order, those that overlap as one."""
-        merged: list[tuple[int, int, tuple[str, ...]]] = []
-        for found in sorted(self._found(text)):
-            if merged and found.start < merged[-1][1]:
-                start, end, names = merged[-1]
-                merged[-1] = (start, max(end, found.end), (*names, found.name))
-            else:
-                merged.append((found.start, found.end, (found.name,)))
-        return merged
-
     def _found(self, text: str) -> Iterator["_Found"]:
-        """Every secret, also one that begins within another."""
+        """The secrets, also those that begin within another, but for what two others cover together."""
         for name, value in self._values:
             at = text.find(value)
             while at >= 0:
@@ -256,7 +247,7 @@ class Secrets:
             match = kind.form.search(text)
             while match is not None:
                 yield _Found(*_secret_in(kind, match), kind.name)
-                match = kind.form.search(text, match.start() + 1)
+                match = _last_within(kind, text, match) or _next_behind(kind, text, match)
 
 
 def _in_json(texts: Iterable[str]) -> Iterator[bytes]:
@@ -276,6 +267,36 @@ class _Found(NamedTuple):
     start: int
     end: int
     name: str
+
+
+def _joined(found: Iterable[_Found]) -> list[tuple[int, int]]:
+    """Where secrets stand that are given in order; those that overlap as one."""
+    joined: list[tuple[int, int]] = []
+    for start, end, _ in found:
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _last_within(kind: Kind, text: str, token: re.Match[str]) -> re.Match[str] | None:
+    """The last token whose secret begins within another one; what begins between ends no later.
+
+    A text may begin a token with every third character: to look at each would take a whole token's
+    length of time for every one of them.
+    """
+    end = token.end() - 1
+    while (at := text.rfind(kind.anchor, token.start() + 1, end)) >= 0:
+        if (found := kind.form.match(text, at)) is not None:
+            return found
+        end = at + len(kind.anchor) - 1
+    return None
+
+
+def _next_behind(kind: Kind, text: str, token: re.Match[str]) -> re.Match[str] | None:
+    """The next token whose secret does not begin within another one."""
+    return kind.form.search(text, max(token.start() + 1, token.end() - len(kind.anchor)))
 
 
 def _secret_in(kind: Kind, match: re.Match[str]) -> tuple[int, int]:
