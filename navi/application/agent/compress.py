@@ -11,6 +11,7 @@ from navi.application.agent.model_calls.ask_model import AskModelOnce
 from navi.application.agent.model_calls.ask_until_answered import ask_until_answered
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.model_call import CallEvent, SessionRecorder
+from navi.application.agent.model_calls.model_queue import any_set
 from navi.application.agent.model_calls.question import NoModel, Question
 from navi.domain.agent.naming import without_thinking
 from navi.domain.agent.profile import Profile
@@ -133,8 +134,8 @@ class CompressContext:
         """Compress, or record why not; whether the context was compressed.
 
         Nothing is recorded where nothing can be taken away, or somebody else is at it: that is waited
-        for, and the context is another one then. What a person waits for does not wait for what follows
-        a turn: that gives way, or comes to nothing.
+        for, until the actor is to halt, and the context is another one then. What a person waits for
+        does not wait for what follows a turn: that gives way, or comes to nothing.
 
         Args:
             begun: composes what every call of the actor begins with, of this context as it is then.
@@ -148,7 +149,7 @@ class CompressContext:
         for follows in ahead:
             under_way = self._under_way.get((record.session_id, follows))
             if under_way is not None:
-                await under_way.wait()
+                await any_set(under_way, record.halt)
                 return False
         own = (record.session_id, record.follows)
         over = self._under_way[own] = asyncio.Event()

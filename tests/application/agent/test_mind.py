@@ -38,7 +38,7 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, SessionId
 from navi.projections.context import Context
-from tests.support.agent_node import WORLDS, AgentNode, World, agent_node
+from tests.support.agent_node import TIMEOUT, WORLDS, AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall, calls
 
@@ -440,6 +440,39 @@ async def test_one_compression_at_a_time(server: ModelServer, tmp_path: Path) ->
         assert (await first).compressed
         assert not (await second).compressed
         assert purposes(server).count("compression") == 1
+
+
+async def test_who_waits_for_another_compression_is_stopped_at_once(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    async with agent_node(World(), tmp_path, [server.url], keep_recent=1) as node:
+        session_id = await spoken(node, server, 2)
+        held = asyncio.Event()
+        server.answer(Stall(held), Say("- of the first question"), Done())
+        by_hand = asyncio.create_task(node.contexts.compress(session_id))
+        await server.chat(3)
+        record = await node.records.open(session_id)
+        context, halt = await record.context(), asyncio.Event()
+        profile = await profile_of(record, node.agent.profiles)
+        waiting = asyncio.create_task(
+            node.agent.compress(
+                BesideTurns(record, node.id, halt, follows=False),
+                context,
+                profile,
+                "pre_turn",
+                lambda: compose_request(record, context, profile, node.tools),
+                overflowed=False,
+            )
+        )
+        await asyncio.sleep(0)  # it has begun
+
+        halt.set()
+
+        async with asyncio.timeout(TIMEOUT):
+            assert not await waiting
+        assert not by_hand.done()
+        held.set()
+        assert (await by_hand).compressed
 
 
 async def test_a_person_does_not_wait_for_a_compression_that_follows_a_turn(
