@@ -109,7 +109,7 @@ class Record:
             LogUnavailable: Postgres does not answer.
         """
         async with self._locked():
-            if self._context is None:
+            while self._context is None:  # what the refresh brings may make it good no more
                 self._context = await open_fold(self._log, self._read_models, Context(), self.id)
                 await self._refresh()
             return self._context
@@ -139,7 +139,7 @@ class Record:
             LogUnavailable: Postgres does not answer.
         """
         async with self._locked():
-            if self._todo is None:
+            while self._todo is None:  # as the context
                 self._todo = await open_fold(self._log, self._read_models, Todo(), self.id)
                 await self._refresh()
             return self._todo

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 
 import pytest
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.read_models import InMemoryReadModels
@@ -12,7 +12,7 @@ from navi.application.session.record import Records
 from navi.domain.log.secrets import Secrets
 from navi.domain.session.commands import CreateSession, RenameSession
 from navi.domain.vocabulary.errors import RuleBroken
-from navi.domain.vocabulary.events import UnknownEvent
+from navi.domain.vocabulary.events import AgentEvent, CompressionUndone, ContentErased, UnknownEvent
 from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, NodeId, Owner, SessionId
 from navi.ports.event_log import ALL_TYPES, Append, NewEvent, Recorded, Types
 
@@ -41,6 +41,18 @@ class CountedLog(InMemoryEventLog):
 def records(log: CountedLog, node: str) -> Records:
     models = InMemoryReadModels()
     return Records(log, models, SystemClock(), RandomIds(), NodeId(node), Secrets())
+
+
+async def append(log: CountedLog, event: AgentEvent) -> None:
+    """Append a second event without any record."""
+    new = NewEvent(
+        id=EventId("0199b0a0-0000-7000-8000-0000000000aa"),
+        at=SystemClock().now(),
+        turn_id=None,
+        subagent_id=None,
+        event=event,
+    )
+    await log.append(Append(session_id=SESSION, owner=LOCAL_OWNER, expected=1, events=(new,)))
 
 
 async def test_what_this_process_appended_is_not_read_again() -> None:
@@ -84,14 +96,7 @@ async def test_what_a_newer_navi_wrote_can_be_read_here_and_not_gone_on_with() -
     record = await theirs.open(SESSION)
     await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
     ended = UnknownEvent(name="turn_completed", version=2, data=Raw(b'{"how": "well"}'))
-    event = NewEvent(
-        id=EventId("0199b0a0-0000-7000-8000-0000000000aa"),
-        at=SystemClock().now(),
-        turn_id=None,
-        subagent_id=None,
-        event=ended,
-    )
-    await log.append(Append(session_id=SESSION, owner=LOCAL_OWNER, expected=1, events=(event,)))
+    await append(log, ended)
     own = await records(log, "b").open(SESSION)
 
     with pytest.raises(RuleBroken, match="event 2 of the session is a turn_completed of version 2"):
@@ -113,3 +118,25 @@ async def test_the_buffers_of_a_session_that_begins_here_are_never_read() -> Non
 
     assert log.reads == before
     assert context.seq == todo.seq == record.seq == 2
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ContentErased(session_id=SESSION, events=1, why="session", seqs=UNSET),
+        CompressionUndone(compression_seq=1),
+    ],
+)
+async def test_what_makes_a_fold_good_no_more_while_it_is_opened_has_it_opened_anew(
+    event: AgentEvent,
+) -> None:
+    log = CountedLog()
+    creator = await records(log, "a").open(SESSION)
+    await creator.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
+    talking = await records(log, "b").open(SESSION)
+    planning = await records(log, "c").open(SESSION)
+    await append(log, event)
+
+    context, todo = await talking.context(), await planning.todo()
+
+    assert context.seq == todo.seq == 2
