@@ -1,6 +1,7 @@
 """Judge tool calls by the rules of the profiles, and show people what a call would do."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -9,6 +10,7 @@ import structlog
 from navi.application.agent.actor_profile import ServedProfiles, profile_of, profile_of_actor
 from navi.application.session.record import Record
 from navi.domain.agent.approvals import (
+    CHANGED,
     DENIED_FOR_SESSION,
     Allow,
     Ask,
@@ -24,7 +26,7 @@ from navi.domain.agent.profile import Profile
 from navi.domain.session.session import Session
 from navi.domain.session.turn import ToolRun
 from navi.domain.vocabulary.events import JsonObject
-from navi.domain.vocabulary.ids import SubagentId
+from navi.domain.vocabulary.ids import Owner, SubagentId
 from navi.ports.tools import AsksByItself, Previewed, Tool
 
 log = structlog.get_logger()
@@ -62,19 +64,13 @@ class ProfilePolicy:
         self, record: Record, subagent_id: SubagentId | None, tool: Tool, run: ToolRun
     ) -> Verdict:
         """What becomes of a call: by the rules, by the tool itself, by what a person has decided."""
-        name, arguments = tool.description.name, run.call.arguments
-        default: Ask | None = None
-        if isinstance(tool, AsksByItself):
-            default = await tool.asks(arguments, record.session.owner)
-        profiles = await self._profiles_of(record, subagent_id)
-        # In a thread: to look for an expression may take its time.
-        verdicts = await asyncio.to_thread(
-            lambda: [
-                judge(profile.approvals, name, arguments, default=default, search=self._search)
-                for profile in profiles
-            ]
-        )
-        return strictest([_as_decided(record.session, verdict) for verdict in verdicts])
+        profiles, owner = await self._profiles_of(record, subagent_id), record.session.owner
+        verdicts = await self._judge(profiles, tool, run.call.arguments, owner)
+        verdict = strictest([_as_decided(record.session, verdict) for verdict in verdicts])
+        decided = isinstance(verdict, Ask) and run.decided is not None
+        if decided and await self._has_changed(profiles, tool, run, owner):
+            return Deny(reason=CHANGED)
+        return verdict
 
     async def preview(self, tool: Tool, arguments: JsonObject, workspace: Path) -> str:
         """What the tool says of the call, else its arguments."""
@@ -84,6 +80,41 @@ class ProfilePolicy:
             except Exception as error:  # noqa: BLE001 - a border: a tool may raise anything
                 log.warning("no_preview", tool=tool.description.name, error=type(error).__name__)
         return shown_preview(as_readable_json(arguments), arguments)
+
+    async def _has_changed(
+        self, profiles: Sequence[Profile], tool: Tool, run: ToolRun, owner: Owner
+    ) -> bool:
+        """Whether what a person was asked about is not what is asked about by now.
+
+        A tool may be another one since, or a host have another address. What the person has changed
+        themselves does not count: of such a call, what it was before is looked at.
+        """
+        asked = run.asked
+        if asked is None or not asked.rule:
+            return False
+        told = asked.replaced if run.edited else run.call.arguments
+        if told is None:
+            return False
+        if tool.check(told) is not None:
+            return True
+        verdicts = await self._judge(profiles, tool, told, owner)
+        return not any(isinstance(each, Ask) and each.rule == asked.rule for each in verdicts)
+
+    async def _judge(
+        self, profiles: Sequence[Profile], tool: Tool, arguments: JsonObject, owner: Owner
+    ) -> list[Verdict]:
+        """What the rules of each profile say of a call, and the tool itself where none fits."""
+        default: Ask | None = None
+        if isinstance(tool, AsksByItself):
+            default = await tool.asks(arguments, owner)
+        name = tool.description.name
+        # In a thread: to look for an expression may take its time.
+        return await asyncio.to_thread(
+            lambda: [
+                judge(profile.approvals, name, arguments, default=default, search=self._search)
+                for profile in profiles
+            ]
+        )
 
     async def _profiles_of(
         self, record: Record, subagent_id: SubagentId | None

@@ -18,6 +18,10 @@ MOST_BESIDE_PREVIEW = 512 * 1024  # bytes of arguments
 MAX_TOLD = 4_000  # characters of edited arguments that the model is told
 DENIED = "The user has denied this call."
 DENIED_FOR_SESSION = "The user has denied such calls for the whole session."
+CHANGED = (
+    "This call was not run: what it would do has changed since it was asked about. "
+    "Call it again to have it asked about as it is now."
+)
 
 # Whether an expression is found in a text; None where that cannot be told in time.
 Search = Callable[[str, str], bool | None]

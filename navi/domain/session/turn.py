@@ -22,6 +22,7 @@ from navi.domain.vocabulary.events import (
     Decision,
     Envelope,
     GuidanceGiven,
+    JsonObject,
     MemoryRecalled,
     MessageDelivered,
     ModelCalled,
@@ -89,11 +90,16 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """A person was asked about a tool call; ``seq`` and ``at`` are of the request."""
+    """A person was asked about a tool call; ``seq`` and ``at`` are of the request.
+
+    Attributes:
+        replaced: the arguments that it was asked with, where the person has given others.
+    """
 
     seq: int
     at: datetime
     rule: str
+    replaced: JsonObject | None = None
 
 
 class ToolRun(Struct, frozen=True, kw_only=True):
@@ -333,7 +339,8 @@ def _decided(turn: Turn, event: ApprovalDecided, *, at: datetime) -> Turn:
         return turn
     edited = event.arguments is not None
     call = run.call if event.arguments is None else replace(run.call, arguments=event.arguments)
-    after = replace(run, call=call, decided=event.decision, edited=edited)
+    asked = replace(run.asked, replaced=run.call.arguments) if edited and run.asked else run.asked
+    after = replace(run, call=call, asked=asked, decided=event.decision, edited=edited)
     actor = turn.actors[name]
     tools = tuple(after if r is run else r for r in actor.tools)
     if any(r.undecided for r in tools):
