@@ -100,6 +100,8 @@ def test_nothing_is_guessed(written: dict[str, Any]) -> None:
         "{'action': 'it's'}",
         '{"action": "list"} and more',
         "[" * 999,
+        '{"limit": ' + "1" * 5_000 + "}",
+        "{limit: " + "1" * 5_000 + "}",
     ],
 )
 def test_text_that_is_no_object_is_left(raw: str) -> None:
@@ -143,3 +145,10 @@ def test_a_tool_takes_what_was_mended_for_it() -> None:
     assert mended is not None
     assert mended == {"action": "read", "path": "a", "lines": 3}
     assert tool.check(mended) is None
+
+
+@pytest.mark.timeout(60)  # for ever where the expression is looked for
+def test_an_expression_of_a_schema_is_left_to_the_tool() -> None:
+    slow = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+
+    assert mend({"a": "a" * 100 + "b"}, "", slow) is None

@@ -79,7 +79,7 @@ def read_value(text: str, at: int, depth: int = 0) -> tuple[Json, int]:
     if begins in "\"'":
         return _string(text, at)
     if number := _NUMBER.match(text, at):
-        return json.loads(number[0]), number.end()
+        return read_strict(number[0]), number.end()
     if (word := _BARE.match(text, at)) and word[0] in _CONSTANTS:
         return _CONSTANTS[word[0]], word.end()
     raise NotJson(f"no value at {at}")
