@@ -44,15 +44,16 @@ _TOO_LONG = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-# In order: a number that is of the prompt alone comes before one of prompt and answer.
+# In order: a number that is of the prompt alone comes before one of prompt and answer. A number is read
+# from its first digit, once: one of many digits takes the square of its length else.
 _PROMPT = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"request \((\d+) tokens\)",
-        r"(\d+) in (?:the messages|your prompt|the prompt)",
-        r"(\d+) of text input",
-        r"(\d+) tokens from the input",
-        r"(\d+) (?:input|prompt) tokens",
+        r"(?<!\d)(\d++) in (?:the messages|your prompt|the prompt)",
+        r"(?<!\d)(\d++) of text input",
+        r"(?<!\d)(\d++) tokens from the input",
+        r"(?<!\d)(\d++) (?:input|prompt) tokens",
         r"resulted in (\d+) tokens",
         r"input \((\d+) tokens\)",
         r"keep the first (\d+) tokens",

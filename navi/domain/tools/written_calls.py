@@ -101,8 +101,7 @@ class HeldCalls:
 
     def _goes_on(self, character: str) -> bool:
         if self._head is not None:
-            self._head += character
-            begins = self._head.lstrip()
+            begins = self._head = (self._head + character).lstrip()
             known = _begins(begins, self._offered)
             if known is None:
                 return len(begins) <= MAX_HEAD

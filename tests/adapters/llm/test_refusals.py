@@ -239,3 +239,10 @@ async def test_an_address_where_nobody_listens_is_refused(server: ModelServer) -
 
     assert (failure.kind, failure.refused, failure.loading) == ("connection", True, False)
     assert state == "away"
+
+
+@pytest.mark.timeout(60)  # minutes where it is read anew from each digit
+def test_a_number_of_many_digits_in_a_refusal_is_read_once() -> None:
+    said = openai_error("prompt too long: " + "1" * 300_000)
+
+    assert refusal(said, "", status=400).kind == "overflow"

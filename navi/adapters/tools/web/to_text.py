@@ -58,10 +58,13 @@ AROUND = (
     *(".headerlink", ".site-header", ".site-footer", ".site-nav", "#masthead"),
 )
 
+MAX_HEADING = 4_000  # characters that are looked at; a title has 1,000
 _TITLE = re.compile(r"<title[^>]{0,200}>(.{0,1000}?)</title", re.IGNORECASE | re.DOTALL)
 _HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
+# A comment ends at the first "-->" for good: to try each later one takes time without bound.
 _HTML = re.compile(
-    rb"\s*(?:<!--.{0,500}?-->\s*)*<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+    rb"\s*+(?:(?><!--.{0,500}?-->)\s*+)*+<(?:!doctype html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 _AS_TEXT = re.compile(
     r"text/.+|.+[/+](?:json|xml|yaml)|application/(?:x-)?(?:ndjson|javascript|yaml|toml|sql|x-sh)"
@@ -119,7 +122,11 @@ def _page(page: str, url: str) -> Text:
         text = whole
     title = " ".join(html.unescape(match[1]).split()) if (match := _TITLE.search(page)) else ""
     heading = _HEADING.search(text)
-    if title and not (heading and _bare(heading[1]) in title) and not text.startswith(title):
+    if (
+        title
+        and not (heading and _bare(heading[1][:MAX_HEADING]) in title)
+        and not text.startswith(title)
+    ):
         text = f"# {title}\n\n{text}"
     if heading is None and text in ("", f"# {title}\n\n") and "<script" in page.lower():
         return Text(

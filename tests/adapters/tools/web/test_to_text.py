@@ -138,6 +138,19 @@ def test_a_page_without_a_type_is_known_by_its_beginning() -> None:
     assert got == Text(text="hello", kind="page")
 
 
+@pytest.mark.timeout(60)  # for ever where each comment may end at any later one's end
+def test_what_begins_with_many_comments_and_is_no_page_is_known_at_once() -> None:
+    comments = b"<!---->" * 10_000
+
+    assert to_text(comments + b"x", "", URL).kind == "text"
+    assert to_text(comments + b"<html><p>hello", "", URL).kind == "page"
+
+
+@pytest.mark.timeout(60)  # minutes where a link is looked for in all of it
+def test_a_heading_without_end_is_no_title() -> None:
+    assert html(f"<title>A</title><h1>{'[' * 200_000}</h1>").startswith("# A\n\n# ")
+
+
 @pytest.mark.parametrize(
     ("body", "content_type", "why"),
     [
