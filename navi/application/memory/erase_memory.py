@@ -12,6 +12,7 @@ from navi.domain.log.erasure import (
     marks_of_memory,
     quoted_forms,
     quotes,
+    same_words,
     tells_a_short_text,
     without_words,
 )
@@ -82,18 +83,28 @@ class EraseMemory:
                 session_id, {row.seq: without_words(row.type, row.data) for row in chosen}
             )
             await self._tell(session_id, tuple(sorted(row.seq for row in chosen)))
-        for marks in marks_of_memory(memory.text):
-            await self._texts.forget(*marks)
+        for spelling in found.spellings:
+            for marks in marks_of_memory(spelling):
+                await self._texts.forget(*marks)
 
     async def _find(self, owner: Owner, memory: Memory) -> "_Found":
-        """What quotes the memory, and what was erased without a word.
+        """What quotes the memory, however it was spelled, and what was erased without a word."""
+        spellings = (memory.text,)
+        while True:
+            found = await self._search(owner, memory, spellings)
+            if found.spellings == spellings:
+                return found
+            spellings = found.spellings
+
+    async def _search(self, owner: Owner, memory: Memory, spellings: tuple[str, ...]) -> "_Found":
+        """What says one of the spellings; with those that its own events have besides.
 
         The log is searched where it is, stretch by stretch: people forget seldom, and an index
         would hold what is to be forgotten.
         """
         telling: dict[SessionId, list[Recorded]] = {}
         untold: dict[SessionId, set[int]] = {}
-        parts = (memory.id, *quoted_forms(memory.text))
+        parts = (memory.id, *(form for each in spellings for form in quoted_forms(each)))
         for partition in range(self._log.partitions):
             reached, head = 0, 1
             while reached < head:
@@ -110,7 +121,14 @@ class EraseMemory:
                 if page.reached == reached:
                     break
                 reached, head = page.reached, page.head
+        saves = [row.readable for rows in telling.values() for row in rows if _saves(row, memory)]
+        others = [
+            event.text
+            for event in saves
+            if isinstance(event, MemorySaved) and same_words(event.text, memory.text)
+        ]
         return _Found(
+            spellings=tuple(dict.fromkeys((*spellings, *others))),
             telling={
                 id_: kept for id_, rows in telling.items() if (kept := _of_memory(rows, memory))
             },
@@ -153,10 +171,12 @@ class _Found(Struct, frozen=True, kw_only=True):
     """What the log has of a memory.
 
     Attributes:
+        spellings: its text, and earlier ones of the same words.
         telling: the events that quote it, by session, in order.
         untold: seqs of events that have lost their words without a ``content_erased`` that says so.
     """
 
+    spellings: tuple[str, ...]
     telling: Mapping[SessionId, Sequence[Recorded]]
     untold: Mapping[SessionId, Collection[int]]
 

@@ -18,6 +18,7 @@ from navi.application.memory.manage_memories import ManageMemories
 from navi.application.reading.read_session import read_session
 from navi.application.session.record import Records
 from navi.domain.log.secrets import Secrets
+from navi.domain.memory.memory import HEADING, recall_line
 from navi.domain.session.commands import CreateSession, ReceiveMessage
 from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.events import ContentErased
@@ -57,7 +58,8 @@ class Scene:
             *(NodeId(uuid(9)), Secrets()),
         )
         kept = InMemoryMemories(NoEmbedders())
-        erase = EraseMemory(self.log, InMemoryTextStore(), self._records, self.read_models)
+        self.texts = InMemoryTextStore()
+        erase = EraseMemory(self.log, self.texts, self._records, self.read_models)
         self.memories = ManageMemories(
             self._records, kept, KeepMemories(self.log, kept), erase, RandomIds()
         )
@@ -116,6 +118,21 @@ async def test_a_memory_of_the_same_words_keeps_what_quotes_them(scene: Scene, t
 
     assert await scene.kept() == [text]
     assert (await scene.said(), await scene.erasures()) == ([TEA], [])
+
+
+@pytest.mark.parametrize("text", ["i drink tea", "I  drink\ntea"])
+async def test_a_memory_is_forgotten_in_every_spelling_that_it_had(scene: Scene, text: str) -> None:
+    await scene.say(TEA)
+    await scene.say(text)
+    sha256 = await scene.texts.put(f"{HEADING}\n{recall_line(TEA)}")
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+    await scene.memories.change(LOCAL_OWNER, memory.id, text)
+
+    await scene.memories.forget(LOCAL_OWNER, memory.id)
+
+    assert await scene.said() == ["[erased]", "[erased]"]
+    assert await scene.texts.get(sha256) is None
+    assert await scene.problems() == []
 
 
 async def test_a_memory_of_other_words_takes_the_old_ones_away(scene: Scene) -> None:
