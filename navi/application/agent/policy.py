@@ -18,6 +18,7 @@ from navi.domain.agent.approvals import (
     Search,
     Verdict,
     as_readable_json,
+    is_of_profile,
     judge,
     shown_preview,
     strictest,
@@ -68,7 +69,7 @@ class ProfilePolicy:
         verdicts = await self._judge(profiles, tool, run.call.arguments, owner)
         verdict = strictest([_as_decided(record.session, verdict) for verdict in verdicts])
         decided = isinstance(verdict, Ask) and run.decided is not None
-        if decided and await self._has_changed(profiles, tool, run, owner):
+        if decided and await self._has_changed(tool, run, owner):
             return Deny(reason=CHANGED)
         return verdict
 
@@ -81,24 +82,23 @@ class ProfilePolicy:
                 log.warning("no_preview", tool=tool.description.name, error=type(error).__name__)
         return shown_preview(as_readable_json(arguments), arguments)
 
-    async def _has_changed(
-        self, profiles: Sequence[Profile], tool: Tool, run: ToolRun, owner: Owner
-    ) -> bool:
-        """Whether what a person was asked about is not what is asked about by now.
+    async def _has_changed(self, tool: Tool, run: ToolRun, owner: Owner) -> bool:
+        """Whether a tool that has asked by itself would not ask the same by now.
 
-        A tool may be another one since, or a host have another address. What the person has changed
-        themselves does not count: of such a call, what it was before is looked at.
+        It may be another one since, or a host have another address. What the person has changed
+        themselves does not count: of such a call, what it was before is looked at. Nor does it count
+        where a profile's rule has asked: the call is what the person saw, whatever the rule is by now.
         """
         asked = run.asked
-        if asked is None or not asked.rule:
+        if asked is None or not asked.rule or is_of_profile(asked.rule):
             return False
         told = asked.replaced if run.edited else run.call.arguments
         if told is None:
             return False
         if tool.check(told) is not None:
             return True
-        verdicts = await self._judge(profiles, tool, told, owner)
-        return not any(isinstance(each, Ask) and each.rule == asked.rule for each in verdicts)
+        asks = await tool.asks(told, owner) if isinstance(tool, AsksByItself) else None
+        return asks is not None and asks.rule != asked.rule
 
     async def _judge(
         self, profiles: Sequence[Profile], tool: Tool, arguments: JsonObject, owner: Owner

@@ -148,5 +148,10 @@ def _matches(rule: ApprovalRule, arguments: JsonObject, key: str, search: Search
     return rule.then != "allow" if found is None else found
 
 
+def is_of_profile(rule: str) -> bool:
+    """Whether what has asked is a rule of a profile; what a tool asks by begins with its name."""
+    return rule.startswith("{")
+
+
 def _key(rule: ApprovalRule) -> str:
     return as_json({"tool": rule.tool, "match": rule.match})

@@ -139,7 +139,7 @@ async def node(server: ModelServer, tmp_path: Path) -> AsyncGenerator[AgentNode,
 
 def profiles(folder: Path, **found: dict[str, Any]) -> Path:
     for profile_id, config in found.items():
-        (folder / "profiles" / profile_id).mkdir(parents=True)
+        (folder / "profiles" / profile_id).mkdir(parents=True, exist_ok=True)
         (folder / "profiles" / profile_id / "config.json").write_text(json.dumps(config))
     return folder / "profiles"
 
@@ -298,6 +298,25 @@ async def test_a_call_that_a_rule_forbids_is_denied_at_once(
             "A rule of the profile forbids this call: file* with content matching 'h[io]'."
         )
         assert await events_of(node, session_id, ToolStarted) == []
+
+
+async def test_a_rule_that_is_written_anew_while_its_call_waits_leaves_the_call_as_it_was(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    folder = profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
+        server.answer(calls(WRITE), Done())
+        server.answer(Say("ok"), Done())
+        session_id = await node.session()
+        receipt = await node.say(session_id, "write it")
+        [call_id] = await waiting(node, session_id)
+
+        profiles(tmp_path, assistant={"approvals": [{"tool": "filesystem", "then": "ask"}]})
+        await decide(node, session_id, call_id)
+
+        await node.outcome(session_id, receipt)
+        [finished] = await events_of(node, session_id, ToolFinished)
+        assert finished.outcome == "ok"
 
 
 async def test_a_decision_is_made_once_and_on_what_was_asked(
