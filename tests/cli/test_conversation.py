@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
 
+import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from navi.cli.chat.conversation import Connected, Conversation, Disconnected, Update
@@ -127,3 +128,27 @@ async def test_a_stop_without_a_connection_is_sent_with_the_next_one() -> None:
 
     assert stopping
     assert server.taken == ["message", "message", "stop"]
+
+
+async def test_a_connection_that_was_silent_for_long_is_waited_for_like_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("navi.cli.chat.conversation.TIMEOUT", 1.0)
+    server = Server()
+    there = asyncio.Event()
+    there.set()
+
+    async with AsyncExitStack() as running:
+        address = await running.enter_async_context(server.running())
+
+        async def locate() -> str | None:
+            return address if there.is_set() else None
+
+        conversation = Conversation(SESSION, locate, token=None, after=None)
+        async with aclosing(conversation.updates()) as updates:
+            await next_of(updates, lambda it: isinstance(it, Connected))
+            await asyncio.sleep(1.2)  # a tool works, or a person is waited for
+            there.clear()
+            await running.aclose()
+
+            await next_of(updates, lambda it: isinstance(it, Disconnected))

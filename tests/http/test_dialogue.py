@@ -1,17 +1,21 @@
 """A chat on a terminal whose connection was given up: the next message makes another one."""
 
+import asyncio
 import io
 import signal
 from collections.abc import Callable
 from contextlib import aclosing
 
+import httpx
 import pytest
 from rich.console import Console
 
 from navi.cli.chat.conversation import Conversation
 from navi.cli.chat.dialogue import Dialogue
+from navi.cli.chat.prompt_loop import run_slash_command
 from navi.cli.shared.command import CommandFailed
-from tests.support.app import RunningApp
+from navi.cli.shared.remote import RemoteNavi
+from tests.support.app import RunningApp, next_frame
 
 
 class Place:
@@ -77,3 +81,28 @@ async def test_a_session_that_was_deleted_elsewhere_is_no_session_each_time(
         for _ in range(2):
             with pytest.raises(CommandFailed, match=f"no session {session_id}"):
                 await dialogue.ask("!say two")
+
+
+async def test_a_stop_at_the_prompt_ends_the_turn_whatever_became_of_the_connection(
+    app: RunningApp,
+) -> None:
+    place = Place(app.address.url)
+    async with (
+        aclosing(await begun(app, place, lost=lambda _: None)) as dialogue,
+        httpx.AsyncClient(base_url=app.address.url) as client,
+    ):
+        session_id = dialogue.conversation.session_id
+        navi = RemoteNavi(client, token=None)
+        with pytest.raises(CommandFailed):
+            await dialogue.ask("x" * 300_000)
+        long = {"content": "!pace 1\n!say " + "word " * 600}
+        await app.client.post(f"/sessions/{session_id}/messages?wait=false", json=long)
+
+        console = Console(file=io.StringIO())
+        await run_slash_command("/stop", navi, await navi.session(session_id), console)
+        async with app.socket(session_id, after=0) as socket, asyncio.timeout(60):
+            while (await next_frame(socket)).get("type") != "turn_stopped":
+                pass
+        outcome = await dialogue.ask("!say two")
+
+    assert outcome.content == "two"

@@ -148,7 +148,7 @@ class Conversation:
         pause, lost_at = FIRST_PAUSE, time.monotonic()
         told = False
         while True:
-            reason = "navi does not run"
+            reason, was_there = "navi does not run", False
             try:
                 url = await self._locate()
                 if url is not None:
@@ -158,10 +158,9 @@ class Conversation:
                             async for data in socket:
                                 update = await self._take(data)
                                 if isinstance(update, Connected):
-                                    pause, told = FIRST_PAUSE, False
+                                    pause, told, was_there = FIRST_PAUSE, False, True
                                 if update is not None:
                                     yield update
-                                lost_at = time.monotonic()
                     reason = self._ended(socket)
             except InvalidStatus as error:
                 status = error.response.status_code
@@ -170,6 +169,8 @@ class Conversation:
                 reason = f"navi cannot take the connection now: HTTP {status}"
             except (WebSocketException, OSError) as error:
                 reason = str(error) or type(error).__name__
+            if was_there:  # however long it had been silent
+                lost_at = time.monotonic()
             if time.monotonic() - lost_at > TIMEOUT:
                 raise CommandFailed(f"there is no connection to navi: {reason}")
             if not told:

@@ -106,7 +106,10 @@ async def _talk_in(
     conversation = Conversation(session.id, locate, token=navi.token, after=None)
     async with aclosing(Dialogue(conversation, console, person=at_terminal())) as dialogue:
         dialogue.progress.max_iterations = await max_iterations(navi, session.profile_id)
-        await dialogue.follow_open_turn()
+        try:
+            await dialogue.follow_open_turn()
+        except CommandFailed as error:
+            console.print(Text(printable(str(error)), style="yellow"))
         profile_id = session.profile_id
         while True:
             try:
@@ -121,7 +124,7 @@ async def _talk_in(
                         await dialogue.ask(line)
                         await words.learn(navi, session)
                     continue
-                match await run_slash_command(line, navi, session, conversation, console):
+                match await run_slash_command(line, navi, session, console):
                     case Stay():
                         session = await navi.session(session.id)
                         profile_id = session.profile_id
@@ -135,7 +138,6 @@ async def run_slash_command(
     line: str,
     navi: RemoteNavi,
     session: RemoteSession,
-    conversation: Conversation,
     console: Console,
 ) -> Next:
     """Execute a slash command.
@@ -167,7 +169,7 @@ async def run_slash_command(
         case "/memories":
             await show_memories(navi, console)
         case "/stop":
-            await conversation.stop()
+            await navi.stop(session.id)
         case "/help":
             console.print(Text(HELP))
         case _:

@@ -147,6 +147,10 @@ class RemoteNavi:
         path = f"{session_path(session_id)}/workspace"
         return tuple(file.path for file in (await self.ask("GET", path, _WorkspaceFiles)).files)
 
+    async def stop(self, session_id: str) -> None:
+        """Ask for the end of the open turn, if there is one."""
+        await self.ask("POST", f"{session_path(session_id)}/stop", msgspec.Raw)
+
     async def decide(self, session_id: str, call_id: str, decision: DecisionBody) -> None:
         """Decide on a tool call that waits."""
         path = f"{session_path(session_id)}/approvals/{call_part(call_id)}"
