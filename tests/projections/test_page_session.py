@@ -99,6 +99,14 @@ async def test_files_wait_for_a_first_message_only_where_nothing_was_said() -> N
     }
 
 
+async def test_a_file_that_was_refused_is_shown_until_it_is_taken_away() -> None:
+    assert await outcome("files_that_were_refused") == {
+        "files": ["a.txt", "b.txt"],
+        "made": "newer",
+        "left": 2,
+    }
+
+
 async def test_what_is_attached_is_the_same_in_all_tabs() -> None:
     assert await outcome("files_of_another_tab") == {
         "names": [["a.txt", "b.txt"], []],
@@ -120,7 +128,7 @@ async def test_links_lead_to_what_tools_made_and_to_uploads() -> None:
         "picture": f"{files}/workspace/plot.png",
         "outside": None,
     }
-    assert await outcome("knows_its_uploads") == {"has": [True, False]}
+    assert await outcome("knows_its_uploads") == {"has": [True, True, False]}
 
 
 async def test_what_went_wrong_is_told_in_words() -> None:

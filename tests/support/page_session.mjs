@@ -263,6 +263,26 @@ const CASES = {
     return after;
   },
 
+  async files_that_were_refused() {
+    begin();
+    const { attachedAt } = await load("chat/attachments.js");
+    const { kept, keep } = await load("kept.js");
+    answerBy((method, path) => (method === "POST" && path === "/sessions" ? refusal(503) : undefined));
+    const attached = attachedAt("new");
+    attached.add([new File(["a"], "a.txt"), new File(["b"], "b.txt")]);
+    await until(() => attached.files.value.every(({ state }) => state === "refused"));
+    const files = attached.files.value.map(({ name }) => name);
+    const { madeAhead } = await load("chat/attachments.js");
+    const late = held();
+    answerBy((_, path) => (path.startsWith("/sessions/ahead/messages") ? late.promise : undefined));
+    keep("made", "ahead");
+    const asking = madeAhead();
+    keep("made", "newer");
+    late.resolve({ messages: [{}] });
+    await asking;
+    return { files, made: kept("made"), left: attached.files.value.length };
+  },
+
   async files_of_another_tab() {
     begin();
     const { keep, kept } = await load("kept.js");
@@ -289,10 +309,11 @@ const CASES = {
 
   async knows_its_uploads() {
     const said = event(3, "user_message_received", { message_id: "m", content: "Look", files: ["plan.md"], mode: "queue" });
-    naviWith([...longTurn(2), said, event(4, "message_delivered", { message_seq: 3 })]);
+    const given = event(5, "file_uploaded", { name: "tea.md", size: 3, media_type: "text/markdown" });
+    naviWith([...longTurn(2), said, event(4, "message_delivered", { message_seq: 3 }), given]);
     const { session } = await opened();
     await until(() => session.state.value === "here");
-    return { has: ["plan.md", "report.md"].map((name) => session.hasUpload(name)) };
+    return { has: ["plan.md", "tea.md", "report.md"].map((name) => session.hasUpload(name)) };
   },
 
   async what_went_wrong() {

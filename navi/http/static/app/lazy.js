@@ -6,7 +6,7 @@ import { t } from "./strings.js";
 
 /**
  * A view that is loaded when it is first drawn: `lazy(() => import("./x.js").then((m) => m.X))`; `isQuiet`
- * if nothing shall stand in its place until then.
+ * if nothing but its children shall stand in its place until then.
  *
  * A file that is no longer there, because navi was updated, is told with a way to load the page again.
  */
@@ -25,6 +25,6 @@ export function lazy(load, { isQuiet = false } = {}) {
       );
     }, []);
     if (View) return html`<${View} ...${properties} />`;
-    return isQuiet ? null : html`<div class="empty">${t("loading")}</div>`;
+    return isQuiet ? properties.children : html`<div class="empty">${t("loading")}</div>`;
   };
 }

@@ -1,6 +1,7 @@
 // Files on their way into a session: by button, drop or paste, with progress, cancelled or refused.
 
 import { Problem, get, pathOf, post } from "../api.js";
+import { complain } from "../announce.js";
 import { html, signal } from "../html.js";
 import { newId } from "../ids.js";
 import { CrossIcon, FileIcon } from "../icons.js";
@@ -65,6 +66,11 @@ class Attached {
     this._set(this.files.value.filter((file) => file.state === "coming"));
   }
 
+  /** Forget those that are in a session. */
+  forget() {
+    this._set(this.files.value.filter((file) => !isThere(file)));
+  }
+
   /** Take what is there from what is kept: another tab has changed it. */
   follow() {
     this.files.value = [...kept(this._name, []).map(asThere), ...this.files.value.filter((file) => !isThere(file))];
@@ -87,6 +93,7 @@ class Attached {
     if (!this._find(key)) return; // taken away while it waited
     try {
       const { send } = await import("./upload.js").catch(() => {
+        complain(t("not-loaded"), { name: t("load-again"), run: () => location.reload() });
         throw new Error(t("not-loaded"));
       });
       const sessionId = this._place === NEW ? await sessionToCome() : this._place;
@@ -111,13 +118,16 @@ const asThere = (name) => ({ key: newId(), name, state: "there" });
  */
 export async function madeAhead() {
   const made = kept("made");
+  if (!made) return null;
   try {
-    if (made && !(await get(`${pathOf(made, "messages")}?limit=1`)).messages.length) return made;
+    if (!(await get(`${pathOf(made, "messages")}?limit=1`)).messages.length) return made;
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 404) throw error;
   }
-  keep("made", null);
-  attachedAt(NEW).clear();
+  if (kept("made") === made) {
+    keep("made", null);
+    attachedAt(NEW).forget();
+  }
   return null;
 }
 

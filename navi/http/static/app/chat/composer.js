@@ -38,8 +38,8 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
 
   useEffect(() => {
     // Who has just deleted a session stands on its "Undo"; who renames or looks for one goes on writing; and
-    // who went to the line above while it loaded stays there.
-    if (!document.activeElement?.closest(".leaving, .sidebar input, .page-header")) input.current.focus();
+    // who closed the drawer while it loaded stays at its button.
+    if (!document.activeElement?.closest(".leaving, .sidebar input, [aria-controls=sidebar]")) input.current.focus();
     // What went into a session that was talked in since is no file of a new one; asked again with the message.
     if (!session) madeAhead().catch(() => {});
   }, []);
@@ -73,6 +73,7 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
     if (!session) {
       const made = await madeAhead();
       if (!made && message.files.length) {
+        attachments.forget();
         complain(t("files-gone"));
         return false;
       }

@@ -29,6 +29,7 @@ export const UserMessage = memo(({ item, session }) => {
     focus(target.closest("article")); // the button goes
   };
   const can = item.state === "delivered" || item.state === "withdrawn";
+  const words = html`<div class=${isClipped ? "said clipped" : "said"} dir="auto">${item.content}</div>`;
   return html`
     <article class="user-message" aria-label=${t("you")} data-state=${item.state}>
       <header>
@@ -51,8 +52,8 @@ export const UserMessage = memo(({ item, session }) => {
         <span class="receipt">${t(receipt)}</span>
       </header>
       ${isChanging
-        ? html`<${Change} content=${item.content} onSay=${(content) => session.sayAgain(item, content)} onEnd=${end} />`
-        : html`<div class=${isClipped ? "said clipped" : "said"} dir="auto">${item.content}</div>`}
+        ? html`<${Change} content=${item.content} onSay=${(content) => session.sayAgain(item, content)} onEnd=${end}>${words}<//>`
+        : words}
       ${!isChanging && isClipped && html`<button onClick=${showWhole}>${t("show-all", { count: item.content.length })}</button>`}
       ${item.files?.length > 0 && html`<${Files} session=${session} names=${item.files} />`}
     </article>

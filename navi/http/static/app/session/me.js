@@ -21,8 +21,8 @@ export const hasLogin = computed(() => me.value?.auth_kind === "login");
  * @throws {Problem} it could not be read who it is.
  */
 export async function signedIn() {
-  loginBegan();
   await readMe(); // first, so that nobody is shown what another one has written
+  loginBegan();
   batch(() => {
     signedOut.value = false;
     reopen();
@@ -40,7 +40,7 @@ export async function signOut() {
 
 async function readMe() {
   const person = await get("/auth/me");
-  if (kept("person", person.id) !== person.id) {
+  if (kept("person", person.id) !== person.id || (me.value?.id ?? person.id) !== person.id) {
     // Whose login has ended left drafts behind, and more in the page's memory.
     forgetPerson();
     location.reload();

@@ -167,10 +167,9 @@ export class OpenSession {
     stoppedAt.value = (delta && (!fact || delta.seq > fact.seq) ? delta : fact)?.at ?? null;
   }
 
-  /** Whether a message that is here brought a file of a name. */
+  /** Whether a file of a name was uploaded, or came with a message, as far as events are here. */
   hasUpload(name) {
-    const { turns } = untracked(() => this.conversation.value);
-    return turns.some(({ items }) => items.some(({ files }) => files?.includes(name)));
+    return this.log.facts.some(({ type, data }) => (type === "file_uploaded" ? data.name === name : data.files?.includes(name)));
   }
 
   // What people do. Each gives whether it was done; what went wrong is shown.

@@ -198,7 +198,7 @@ export default {
   "failed-timeout_chunk": "Das Modell ist verstummt.",
   "failed-timeout_first_chunk": "Das Modell hat nicht rechtzeitig geantwortet.",
   "file": "Datei",
-  "files-gone": "Die Dateien sind weg: in ihrer Sitzung wurde schon etwas gesagt.",
+  "files-gone": "Die Dateien sind weg: ihre Sitzung wurde schon benutzt oder gelöscht.",
   "forget": "Vergessen",
   "fork-after": "Von hier abzweigen",
   "fork-before": "Von davor abzweigen",

@@ -198,7 +198,7 @@ export default {
   "failed-timeout_chunk": "The model fell silent.",
   "failed-timeout_first_chunk": "The model did not answer in time.",
   "file": "file",
-  "files-gone": "The files are gone: something was said in their session.",
+  "files-gone": "The files are gone: their session was used, or deleted.",
   "forget": "Forget",
   "fork-after": "Fork from here",
   "fork-before": "Fork from before this",
