@@ -124,7 +124,7 @@ async def test_a_memory_of_the_same_words_keeps_what_quotes_them(scene: Scene, t
 async def test_a_memory_is_forgotten_in_every_spelling_that_it_had(scene: Scene, text: str) -> None:
     await scene.say(TEA)
     await scene.say(text)
-    sha256 = await scene.texts.put(f"{HEADING}\n{recall_line(TEA)}")
+    [sha256] = await scene.texts.put(f"{HEADING}\n{recall_line(TEA)}")
     memory = await scene.memories.add(LOCAL_OWNER, TEA)
     await scene.memories.change(LOCAL_OWNER, memory.id, text)
 
