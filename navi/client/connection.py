@@ -10,11 +10,8 @@ from navi.client.retry import Retry
 
 ANSWER_SECONDS = 30.0
 SIGNED_OUT, LIMITED = 401, 429
-AWAY = (
-    502,
-    503,
-    504,
-)  # of navi where Postgres is away, and of a proxy before it where navi itself is
+# Of navi where Postgres is away, and of a proxy before it where navi itself is.
+AWAY = (502, 503, 504)
 BUSY = (LIMITED, *AWAY)  # asked again, after what `Retry-After` says
 # Errors after which navi has surely done nothing, as after LIMITED. AWAY says no such thing: Postgres may have
 # committed before it went away, and navi may have done it before it left the proxy without an answer.

@@ -2,19 +2,24 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from navi.cli.chat.conversation import Connected, Conversation, Disconnected, Update
+from navi.cli.chat.conversation import TIMEOUT, Connected, Conversation, Disconnected, Update
 from navi.domain.vocabulary.ids import MessageId, SessionId
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")
 READY = json.dumps({"type": "ready", "session_id": SESSION, "seq": 1, "running": False})
 MESSAGE = MessageId("m")
+
+Updates = AsyncGenerator[Update, None]
+Leave = Callable[[], Awaitable[None]]
 
 
 class Server:
@@ -75,26 +80,35 @@ async def test_a_message_that_no_server_saw_is_taken_back_by_a_stop() -> None:
     assert server.taken == ["message"]  # the later one
 
 
-async def test_a_message_into_a_connection_that_had_ended_is_taken_back_by_a_stop() -> None:
-    server = Server()
+@asynccontextmanager
+async def talking(server: Server) -> AsyncGenerator[tuple[Conversation, Updates, Leave], None]:
+    """A conversation that is connected, what happens in it, and what ends the server for good."""
     there = asyncio.Event()
     there.set()
-
     async with AsyncExitStack() as running:
         address = await running.enter_async_context(server.running())
 
         async def locate() -> str | None:
             return address if there.is_set() else None
 
+        async def leave() -> None:
+            there.clear()
+            await running.aclose()
+
         conversation = Conversation(SESSION, locate, token=None, after=None)
         async with aclosing(conversation.updates()) as updates:
             await next_of(updates, lambda it: isinstance(it, Connected))
-            there.clear()
-            await running.aclose()  # nobody looks at the connection meanwhile
-            await conversation.say("hello", message_id=MESSAGE)
-            await next_of(updates, lambda it: isinstance(it, Disconnected))
+            yield conversation, updates, leave
 
-            stopping = await conversation.stop()
+
+async def test_a_message_into_a_connection_that_had_ended_is_taken_back_by_a_stop() -> None:
+    server = Server()
+    async with talking(server) as (conversation, updates, leave):
+        await leave()  # nobody looks at the connection meanwhile
+        await conversation.say("hello", message_id=MESSAGE)
+        await next_of(updates, lambda it: isinstance(it, Disconnected))
+
+        stopping = await conversation.stop()
 
     assert not stopping
     assert server.taken == []
@@ -133,22 +147,10 @@ async def test_a_stop_without_a_connection_is_sent_with_the_next_one() -> None:
 async def test_a_connection_that_was_silent_for_long_is_waited_for_like_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("navi.cli.chat.conversation.TIMEOUT", 1.0)
-    server = Server()
-    there = asyncio.Event()
-    there.set()
+    async with talking(Server()) as (_, updates, leave):
+        # A tool works for that long, or a person is waited for.
+        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 2 * TIMEOUT)
+        monkeypatch.setattr("navi.cli.chat.conversation.time", clock)
+        await leave()
 
-    async with AsyncExitStack() as running:
-        address = await running.enter_async_context(server.running())
-
-        async def locate() -> str | None:
-            return address if there.is_set() else None
-
-        conversation = Conversation(SESSION, locate, token=None, after=None)
-        async with aclosing(conversation.updates()) as updates:
-            await next_of(updates, lambda it: isinstance(it, Connected))
-            await asyncio.sleep(1.2)  # a tool works, or a person is waited for
-            there.clear()
-            await running.aclose()
-
-            await next_of(updates, lambda it: isinstance(it, Disconnected))
+        await next_of(updates, lambda it: isinstance(it, Disconnected))

@@ -278,7 +278,8 @@ class PostgresEventLog:
             head = await self._pages.head(partition)
             if recent := ring.positions(after=after, limit=limit):
                 rows = recent if deltas else tuple(row for row in recent if row.type in FACTS)
-                return Page(rows=rows, reached=recent[-1].position, head=head)
+                reached = recent[-1].position
+                return Page(rows=rows, reached=reached, head=max(head, reached))
         return await self._pages.read(partition, after=after, limit=limit, deltas=deltas)
 
     async def wait_beyond(self, partition: int, position: int, *, timeout: float) -> bool:  # noqa: ASYNC109 - the port's

@@ -13,9 +13,10 @@ export function Chat({ session }) {
   const state = session.conversation.value;
   return html`
     <${Conversation} session=${session} state=${state} />
-    ${isForeign(session)
+    ${me.value &&
+    (isForeign(session)
       ? html`<p class="foreign fine">${t("not-yours")}</p>`
-      : html`<${Composer} session=${session} isRunning=${runningTurn(state) !== null} canStop=${state.line !== null} />`}
+      : html`<${Composer} session=${session} isRunning=${runningTurn(state) !== null} canStop=${state.line !== null} />`)}
     <footer class="below"><${Activity} session=${session} /><${Gauge} session=${session} /></footer>
   `;
 }
@@ -23,5 +24,5 @@ export function Chat({ session }) {
 /** Whether a session is somebody else's: admins may read it, and nobody but its owner write to it. */
 function isForeign(session) {
   const owner = session.row.value?.owner;
-  return me.value !== null && owner !== undefined && owner !== me.value.id;
+  return owner !== undefined && owner !== me.value.id;
 }
