@@ -229,17 +229,12 @@ class JetStream:
 
         Its headers are ids and numbers, which need no escape.
         """
-        row = rows[nth]
-        lines = "".join(f"{name}: {value}\r\n" for name, value in _headers(rows, nth).items())
-        head = f"NATS/1.0\r\n{lines}\r\n".encode()
-        size = len(head)
-        return b"HPUB %b %d %d\r\n%b%b\r\n" % (
-            self._subject(row).encode(),
-            size,
-            size + len(row.wire),
-            head,
-            row.wire,
-        )
+        row, payload = rows[nth], rows[nth].wire
+        lines = "".join([f"{name}: {value}\r\n" for name, value in _headers(rows, nth).items()])
+        head = f"NATS/1.0\r\n{lines}\r\n"
+        size = len(head)  # of what is ASCII: ids, numbers, and a subject without anything else
+        line = f"HPUB {self._subject(row)} {size} {size + len(payload)}\r\n{head}"
+        return b"".join((line.encode("ascii"), payload, b"\r\n"))
 
     def _subject(self, row: Recorded) -> str:
         return event_subject(

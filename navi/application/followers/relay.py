@@ -14,6 +14,7 @@ from typing import NoReturn
 import structlog
 from msgspec import Struct, UnsetType
 
+from navi.application.followers.read_ahead import ReadAhead
 from navi.domain.log.subjects import format_position, stream_name
 from navi.domain.vocabulary.errors import (
     BadInput,
@@ -29,9 +30,6 @@ from navi.failpoints import failpoint
 from navi.ports.event_log import Recorded
 from navi.ports.event_stream import EventStream
 from navi.ports.log_partitions import PartitionedLog
-
-PAGE_ROWS = 500
-PAGE_BYTES = 2 * 1024 * 1024  # aimed at: what the next page will weigh is not known
 
 STALLED_AFTER = 2  # questions and batches in a row without an answer
 
@@ -132,35 +130,34 @@ class Relay:
         Gives whether it went forward, that is, whether another relay is at work.
         """
         position = await self._reopen()
-        rows_at_once = 1  # a lone event that NATS refuses is answered with the reason
-        while True:
-            page = await self._events.read_all(self._partition, after=position, limit=rows_at_once)
-            _check_not_ahead(self._partition, position, head=page.head)
-            if not page.rows:
-                self._set_following(position, page.head)
-                if await self._events.wait_beyond(
-                    self._partition, position, timeout=self._pace.recheck
-                ):
+        async with ReadAhead(self._events, self._partition, after=position) as pages:
+            while True:
+                page = await pages.next()
+                _check_not_ahead(self._partition, position, head=page.head)
+                if not page.rows:
+                    self._set_following(position, page.head)
+                    if await self._events.wait_beyond(
+                        self._partition, position, timeout=self._pace.recheck
+                    ):
+                        continue
+                    end = await self._stream.open(self._partition)
+                    if end != position:
+                        return end > position
                     continue
-                end = await self._stream.open(self._partition)
-                if end != position:
+                try:
+                    await self._erase(page.rows)
+                    await self._publish(page.rows)
+                except StreamMoved as moved:
+                    end = await self._stream.open(self._partition)
+                    if end == position:
+                        # It says that it moved and did not: so a store speaks that a full disk broke.
+                        raise BusSilent(f"NATS takes no events: {moved}") from moved
+                    self._in_doubt = True
                     return end > position
-                continue
-            try:
-                await self._erase(page.rows)
-                await self._publish(page.rows)
-            except StreamMoved as moved:
-                end = await self._stream.open(self._partition)
-                if end == position:
-                    # It says that it moved and did not: so a store speaks that a full disk broke.
-                    raise BusSilent(f"NATS takes no events: {moved}") from moved
-                self._in_doubt = True
-                return end > position
-            position = page.rows[-1].position
-            self._set_following(position, page.head)
-            rows_at_once = _next_limit(rows_at_once, page.rows)
-            if position == page.head:
-                await asyncio.sleep(self._pace.gather)
+                position = page.rows[-1].position
+                self._set_following(position, page.head)
+                if position == page.head:
+                    await asyncio.sleep(self._pace.gather)
 
     async def _erase(self, rows: tuple[Recorded, ...]) -> None:
         """Erase on the stream what was erased from the log, before ``content_erased`` is published.
@@ -292,16 +289,17 @@ async def republish(
     if not 1 <= from_position <= target + 1:
         raise BadInput("position", f"the log goes from 1 to {target}, not to {from_position}")
     await stream.recreate(partition, first_position=from_position)
-    position, rows_at_once = from_position - 1, 1
-    while position < target:
-        page = await events.read_all(partition, after=position, limit=rows_at_once)
-        try:
-            await stream.publish(partition, page.rows)
-            position = page.rows[-1].position
-        except StreamMoved:
-            position = await stream.open(partition)
-        progress(position, target)
-        rows_at_once = _next_limit(rows_at_once, page.rows)
+    position = from_position - 1
+    async with ReadAhead(events, partition, after=position) as pages:
+        while position < target:
+            page = await pages.next()
+            try:
+                await stream.publish(partition, page.rows)
+                position = page.rows[-1].position
+            except StreamMoved:
+                position = await stream.open(partition)
+                await pages.go_to(position)
+            progress(position, target)
     return position
 
 
@@ -359,8 +357,3 @@ def _origin(error: Exception) -> str:
     if where is None:
         return type(error).__name__
     return f"{type(error).__name__} in {where.tb_frame.f_code.co_qualname}, line {where.tb_lineno}"
-
-
-def _next_limit(limit: int, rows: tuple[Recorded, ...]) -> int:
-    mean = sum(len(row.wire) for row in rows) // len(rows) + 1 if rows else 1
-    return max(1, min(limit * 4, PAGE_ROWS, PAGE_BYTES // mean))
