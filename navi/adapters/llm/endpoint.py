@@ -30,6 +30,7 @@ ASK_SECONDS = 3.0  # for what a server says of a model, without the model
 BEHIND_A_PROXY = frozenset({502, 503, 504})  # the proxy is there, and nothing behind it
 MIN_SECRET = 6  # characters; hiding shorter values would garble messages and protect nothing
 
+_CLOSED = httpx.ByteStream(b"")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
@@ -186,6 +187,8 @@ class Endpoint:
                     yield chunk
             finally:
                 await response.aclose()
+                # httpx's own holds the response, which holds it: they would wait for the garbage collector.
+                response.stream = _CLOSED
         except httpx.HTTPError as error:
             raise self._broken(error) from error
 

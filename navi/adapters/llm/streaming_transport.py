@@ -96,7 +96,7 @@ class _Exchange(asyncio.Protocol):
         self.headers: list[tuple[bytes, bytes]] = []
         self.status = 0
         self._loop = asyncio.get_running_loop()
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -106,7 +106,8 @@ class _Exchange(asyncio.Protocol):
         self._beside_body = 0  # bytes since the last one of the body
         self._headed = False
         self._ended = False
-        self._error: httpx.TransportError | None = None
+        # Made anew for each who asks: an exception holds the frames that it passed, and they the exchange.
+        self._failure: tuple[type[httpx.TransportError], str] | None = None
 
     # --- for the transport ---
 
@@ -143,6 +144,9 @@ class _Exchange(asyncio.Protocol):
         """Close the connection at once, whatever is still under way on it."""
         if self._write_timer is not None:
             self._write_timer.cancel()
+        self._parser = (
+            None  # it holds the exchange, and both are to go with whoever read the answer
+        )
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
@@ -153,8 +157,9 @@ class _Exchange(asyncio.Protocol):
         Raises:
             httpx.TransportError: nothing will any more.
         """
-        if self._error is not None:
-            raise self._error
+        if self._failure is not None:
+            kind, text = self._failure
+            raise kind(text)
         self._waiter = self._loop.create_future()
         try:
             await self._waiter
@@ -165,14 +170,14 @@ class _Exchange(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _fail(self, error: httpx.TransportError) -> None:
-        if not self._ended and self._error is None:
-            self._error = error
+    def _fail(self, kind: type[httpx.TransportError], text: str) -> None:
+        if not self._ended and self._failure is None:
+            self._failure = kind, text
         self.close()
         self._wake()
 
     def _not_taken(self) -> None:
-        self._fail(httpx.WriteTimeout("the request was not taken in time"))
+        self._fail(httpx.WriteTimeout, "the request was not taken in time")
 
     # --- of the connection ---
 
@@ -187,16 +192,16 @@ class _Exchange(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
-        if self._ended or self._error is not None:
+        if self._parser is None or self._ended:
             return
         self._beside_body += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(httpx.RemoteProtocolError(f"not an answer: {error}"))
+            self._fail(httpx.RemoteProtocolError, f"not an answer: {error}")
             return
         if self._beside_body > MAX_BESIDE_BODY:
-            self._fail(httpx.RemoteProtocolError("a head without end"))
+            self._fail(httpx.RemoteProtocolError, "a head without end")
             return
         if self._unread > MAX_UNREAD and self._transport is not None and not self._paused:
             self._paused = True
@@ -208,7 +213,7 @@ class _Exchange(asyncio.Protocol):
         if exc is None and self._headed and not _says_its_end(self.headers):
             self._ended = True
         self._transport = None
-        self._fail(httpx.ReadError("the server cut the connection"))
+        self._fail(httpx.ReadError, "the server cut the connection")
 
     # --- of the parser ---
 
@@ -223,6 +228,7 @@ class _Exchange(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """The head is there."""
+        assert self._parser is not None  # noqa: S101 - which calls
         status = self._parser.get_status_code()
         if status >= 200:
             self.status, self._headed = status, True

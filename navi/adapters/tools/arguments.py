@@ -1,11 +1,13 @@
 """Tool arguments as msgspec structs: JSON Schema, and validation errors in words."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import FieldInfo
 
 from navi.adapters.tools.value_faults import faults_in
 from navi.domain.tools.lean_schema import lean_schema
@@ -65,7 +67,7 @@ def parse_arguments(kind: type[S], arguments: JsonObject) -> S:
     Raises:
         BadInput: an argument is unknown, missing or of the wrong type; it is named.
     """
-    fields = msgspec.structs.fields(kind)
+    fields = _fields_of(kind)
     required = tuple(field.encode_name for field in fields if field.required)
     known = tuple(field.encode_name for field in fields)
     for fault in name_faults(arguments, known=known, required=required):
@@ -78,6 +80,12 @@ def parse_arguments(kind: type[S], arguments: JsonObject) -> S:
             return msgspec.convert(arguments, kind, strict=False)
         except msgspec.ValidationError:
             raise validation_error(error, whole="arguments") from error
+
+
+@lru_cache(maxsize=256)
+def _fields_of(kind: type[Struct]) -> tuple[FieldInfo, ...]:
+    """The fields of a struct, which msgspec reads from its annotations each time it is asked."""
+    return msgspec.structs.fields(kind)
 
 
 def name_faults(
@@ -99,7 +107,7 @@ def problem_with(kind: type[Struct], schema: JsonObject, arguments: JsonObject) 
 
     A model that is told one fault at a time needs a call for each.
     """
-    fields = msgspec.structs.fields(kind)
+    fields = _fields_of(kind)
     names = name_faults(
         arguments,
         known=tuple(field.encode_name for field in fields),
@@ -111,7 +119,7 @@ def problem_with(kind: type[Struct], schema: JsonObject, arguments: JsonObject) 
 def _faults_of_values(
     kind: type[Struct], schema: JsonObject, arguments: JsonObject
 ) -> Iterator[BadInput]:
-    for field in msgspec.structs.fields(kind):
+    for field in _fields_of(kind):
         if field.encode_name in arguments:
             value = arguments[field.encode_name]
             try:

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from litestar import WebSocket, websocket
 from litestar.datastructures import State
-from litestar.exceptions import WebSocketDisconnect
+from litestar.types import Receive, Send
 
 from navi.domain.session.session import Session
 from navi.domain.vocabulary.errors import BadInput, NaviError, NotFound, NotSignedIn, Unavailable
@@ -61,10 +61,24 @@ from navi.race import race
 
 log = structlog.get_logger()
 
-Socket = WebSocket[Any, Any, State]
+
+class Socket(WebSocket[Any, Any, State]):
+    """Receives and sends with the server's own functions, which know when a client has gone.
+
+    Litestar's wrap them and hold the socket, which holds them: what a connection took would stay until
+    the garbage collector looks through the whole process.
+    """
+
+    def receive_wrapper(self, receive: Receive) -> Receive:
+        """As the server receives."""
+        return receive
+
+    def send_wrapper(self, send: Send) -> Send:
+        """As the server sends."""
+        return send
 
 
-@websocket("/ws/sessions/{session_id:str}", opt=access("read"))
+@websocket("/ws/sessions/{session_id:str}", opt=access("read"), websocket_class=Socket)
 async def watch_session(
     socket: Socket, session_id: PathText, services: Given, principal: Caller
 ) -> None:
@@ -83,8 +97,6 @@ async def watch_session(
         ending = SIGNED_OUT
     except Unavailable:
         ending = NO_LOG
-    except WebSocketDisconnect:
-        return
     except NaviError:
         log.exception("socket_broke", session_id=session_id)
         ending = BROKEN

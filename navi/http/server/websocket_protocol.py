@@ -211,6 +211,10 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
         """The connection is gone, whoever ended it."""
         self._stop_stall_timer()
         super().connection_lost(exc)
+        # Both hold what holds them: without that all of the connection is gone with its last task, and
+        # need not wait until the garbage collector looks through the whole process.
+        self.conn.parser.close()
+        del self.conn.reject
 
     def _stalled(self) -> None:
         self._stall_timer = None

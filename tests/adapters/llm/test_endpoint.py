@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
+import httptools
+import httpx
 import pytest
 
 from navi.adapters.llm.endpoint import Endpoint
@@ -21,8 +23,10 @@ from tests.contracts.language_model import (
     failure_of,
     put_together,
 )
+from tests.support.left_over import newcomers
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Cut, Done, Raw, Say, Stall
+from tests.support.nats_client import until
 
 BODY = b"{}"
 
@@ -62,6 +66,24 @@ async def test_closing_between_two_chunks_closes_the_connection(
     await request.end()
 
     assert (first, request.client_left) == (TextChunk("half"), True)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "cut"])
+async def test_what_an_answer_took_is_gone_with_it_without_the_garbage_collector(
+    server: ModelServer, ollama: Ollama, whole: bool
+) -> None:
+    server.answer(Say("half"), Done() if whole else Cut())
+    held = newcomers(httpx.Response, httptools.HttpResponseParser)
+    stream = ollama.stream(ollama.render(asking("go")), purpose="turn", call_id=CALL)
+
+    await anext(stream)
+    assert sorted(held()) == ["HttpResponseParser", "Response"]
+    with suppress(ModelFailure):
+        async for _ in stream:
+            pass
+    await stream.aclose()
+
+    await until(lambda: not held())
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])

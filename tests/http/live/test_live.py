@@ -10,11 +10,16 @@ import psutil
 import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.server import ServerProtocol
 
 from navi.domain.vocabulary.ids import SessionId
 from navi.http.live import follow_session
+from navi.http.live.watch_session import Socket
 from navi.http.server import websocket_protocol
+from navi.http.server.websocket_protocol import BurstWebSocketProtocol
+from tests.support import nats_client
 from tests.support.app import RunningApp, next_frame
+from tests.support.left_over import newcomers
 from tests.support.model_wire import Done, Say, Stall, calls
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -421,3 +426,21 @@ async def test_one_reader_that_stands_still_holds_up_nobody_else(app: RunningApp
         await writing
 
     assert seen == list(range(2, 62))
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["closed", "cut"])
+async def test_what_a_connection_took_is_gone_with_it_without_the_garbage_collector(
+    app: RunningApp, cut: bool
+) -> None:
+    session_id = await app.session()
+    held = newcomers(BurstWebSocketProtocol, Socket, ServerProtocol)
+
+    async with app.socket(session_id) as socket:
+        await next_frame(socket)
+        await send(socket, type="message", content="!say Hello", message_id="m1")
+        await until(socket, "turn_completed")
+        assert sorted(held()) == ["BurstWebSocketProtocol", "ServerProtocol", "Socket"]
+        if cut:
+            socket.transport.abort()
+
+    await nats_client.until(lambda: not held())
