@@ -16,10 +16,16 @@ MemoryKey = tuple[Owner, str]
 
 
 class MemoryChanges(Struct, frozen=True, kw_only=True):
-    """What a batch of events comes to: of each memory its last version, unless it is forgotten."""
+    """What a batch of events comes to: of each memory its last version.
+
+    Attributes:
+        kept: of those that the batch does not forget.
+        unerased: of those that it forgets: saved with words that stand in the log still.
+    """
 
     kept: tuple[Keep, ...]
     forgotten: tuple[MemoryKey, ...]
+    unerased: tuple[Keep, ...]
 
 
 def memory_changes(rows: Sequence[Recorded]) -> MemoryChanges:
@@ -48,4 +54,5 @@ def memory_changes(rows: Sequence[Recorded]) -> MemoryChanges:
             case _:
                 forgotten[row.owner, change.memory_id] = None
     left = tuple(keep for key, keep in kept.items() if key not in forgotten)
-    return MemoryChanges(kept=left, forgotten=tuple(forgotten))
+    unerased = tuple(keep for key, keep in kept.items() if key in forgotten)
+    return MemoryChanges(kept=left, forgotten=tuple(forgotten), unerased=unerased)

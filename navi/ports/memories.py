@@ -3,9 +3,23 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from navi.domain.memory.memory import Memory
 from navi.domain.vocabulary.ids import Owner
 from navi.ports.event_log import Recorded
+
+
+class Forgotten(Struct, frozen=True, kw_only=True):
+    """A memory that was forgotten, as it was, whose words may stand in the log still.
+
+    Attributes:
+        mark: of the moment at which that was noted.
+    """
+
+    owner: Owner
+    memory: Memory
+    mark: str
 
 
 class Memories(Protocol):
@@ -45,6 +59,18 @@ class Memories(Protocol):
 
         Found by its words always, and by its meaning where an embedding model answers at once.
         """
+        ...
+
+    async def unerased(self, *, limit: int) -> tuple[Forgotten, ...]:
+        """Memories of all owners that were forgotten and not erased from the log so far."""
+        ...
+
+    async def note_unerased(self, owner: Owner, memories: Sequence[Memory]) -> None:
+        """Note those among the memories that are forgotten: their words have come into the log again."""
+        ...
+
+    async def erased(self, forgotten: Forgotten) -> None:
+        """Delete what is left of a forgotten memory, unless it was noted anew since."""
         ...
 
     async def embed_missing(self) -> int:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import cast
 
 import httpx
@@ -77,7 +77,7 @@ async def inspected(talk: Talk, log: LogBackend, *, after: int) -> list[str]:
     frames = tuple(talk.frames)  # as long as the log is now, or shorter
     rows = await rows_of(log, session_id)
     events = [read(row) for row in rows]
-    news = await rows_after(log, after)
+    news = await _without_forgotten(talk, log, after=after)
     touched = {row.session_id for row in news} | {session_id}
     problems = [*talk.problems, *_seen(frames, rows), *_receipts(talk, events)]
     problems += [*_attempts(events), *_tools(service, events)]
@@ -173,6 +173,17 @@ def _receipts(talk: Talk, events: Sequence[Event]) -> Iterable[str]:
     for event in received:
         if fates.count(event["seq"]) != 1:
             yield f"the message at seq {event['seq']} has {fates.count(event['seq'])} fates"
+
+
+async def _without_forgotten(talk: Talk, log: LogBackend, *, after: int) -> list[Recorded]:
+    """What was appended since; where a forgetting was cut off, once somebody has completed it."""
+    rows = await rows_after(log, after)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(QUIET_SECONDS):
+            while list(_forgotten(talk, rows)):
+                await asyncio.sleep(0.2)
+                rows = await rows_after(log, after)
+    return rows
 
 
 def _forgotten(talk: Talk, rows: Sequence[Recorded]) -> Iterable[str]:

@@ -135,6 +135,55 @@ class MemoriesContract:
         assert await memories.find(LOCAL_OWNER, TEA) is None
         assert await texts_of(memories, "tea") == []
 
+    async def test_what_was_forgotten_is_to_be_erased_until_that_is_done(
+        self, memories: Memories
+    ) -> None:
+        await apply(
+            memories, await rows_of(saved(TEA, "Likes tea", source_seq=7), saved(OSLO, "O"))
+        )
+        assert await memories.unerased(limit=5) == ()
+
+        await apply(memories, await rows_of(forgotten(TEA), session_id=B))
+        [left] = await memories.unerased(limit=5)
+
+        tea = Memory(id=TEA, text="Likes tea", session_id=A, source_seq=7, at=NOON)
+        assert (left.owner, left.memory) == (LOCAL_OWNER, tea)
+        await memories.erased(left)
+        await memories.erased(left)
+        assert await memories.unerased(limit=5) == ()
+
+    @pytest.mark.parametrize("at_once", [True, False])
+    async def test_it_is_to_be_erased_whatever_is_read_first(
+        self, memories: Memories, at_once: bool
+    ) -> None:
+        if at_once:
+            await apply(memories, await rows_of(saved(TEA, "Likes tea"), forgotten(TEA)))
+        else:
+            await apply(memories, await rows_of(forgotten(TEA), session_id=B), partition=1)
+            assert await memories.unerased(limit=5) == ()
+            await apply(memories, await rows_of(saved(TEA, "Likes tea")), partition=0)
+
+        assert [one.memory.text for one in await memories.unerased(limit=5)] == ["Likes tea"]
+
+    async def test_what_came_into_the_log_again_is_to_be_erased_again(
+        self, memories: Memories
+    ) -> None:
+        await keep(memories, "Likes tea", "Lives in Oslo")
+        recalled = await memories.all(LOCAL_OWNER)
+        await apply(memories, await rows_of(forgotten(TEA), session_id=B))
+        [first] = await memories.unerased(limit=5)
+
+        await memories.note_unerased(LOCAL_OWNER, recalled)
+        await memories.note_unerased(ANNA, recalled)
+        await memories.erased(first)
+
+        [again] = await memories.unerased(limit=5)
+        assert (again.owner, again.memory) == (first.owner, first.memory)
+        await memories.erased(again)
+        await memories.note_unerased(LOCAL_OWNER, recalled)
+        assert [one.memory for one in await memories.unerased(limit=5)] == [first.memory]
+        assert await memories.unerased(limit=0) == ()
+
     async def test_it_does_not_come_back_whatever_is_read_first(self, memories: Memories) -> None:
         await apply(memories, await rows_of(forgotten(TEA), session_id=B, minute=1), partition=1)
         await apply(memories, await rows_of(saved(TEA, "Likes tea")), partition=0)

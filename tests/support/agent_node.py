@@ -145,6 +145,7 @@ class AgentNode:
         self.agent = composed.agent
         self.fork_session = services.fork_session
         self.memories = services.memories
+        self.keep_memories = services.keep_memories
         self.uploads = ManageUploads(
             services.records,
             services.ports.uploads,

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from itertools import count
 
 from navi.adapters.memory_embeddings import BATCH_TEXTS, embed_question, embed_texts
 from navi.adapters.memory_rows import MemoryKey, memory_changes
@@ -18,6 +19,7 @@ from navi.domain.memory.memory import (
 from navi.domain.vocabulary.ids import Owner
 from navi.ports.embedding import Embedders
 from navi.ports.event_log import Recorded
+from navi.ports.memories import Forgotten
 
 _WORD = re.compile(r"\w+")
 
@@ -30,6 +32,8 @@ class InMemoryMemories:
         self._positions: dict[int, int] = {}
         self._kept: dict[MemoryKey, Keep] = {}
         self._forgotten: set[MemoryKey] = set()
+        self._unerased: dict[MemoryKey, Forgotten] = {}
+        self._marks = count()
         self._vectors: dict[tuple[MemoryKey, str], tuple[int, Vector | None]] = {}
 
     async def position(self, partition: int) -> int:
@@ -44,13 +48,16 @@ class InMemoryMemories:
         changes = memory_changes(rows)
         for key in changes.forgotten:
             self._forgotten.add(key)
+            if key in self._kept:
+                await self.note_unerased(key[0], [self._kept[key].memory])
             self._drop(key)
-        for keep in changes.kept:
+        for keep in (*changes.kept, *changes.unerased):
             key = (keep.owner, keep.memory.id)
+            if key in self._forgotten:
+                await self.note_unerased(keep.owner, [keep.memory])
+                continue
             before = self._kept.get(key)
-            if key in self._forgotten or (
-                before and memory_version(before) >= memory_version(keep)
-            ):
+            if before and memory_version(before) >= memory_version(keep):
                 continue
             self._drop(key)
             self._kept[key] = keep
@@ -78,6 +85,20 @@ class InMemoryMemories:
             rankings.append(sorted(wanted, key=lambda id_: (-near[id_], id_)))
         return tuple(self._kept[owner, id_].memory for id_ in fuse(rankings, limit=limit))
 
+    async def unerased(self, *, limit: int) -> tuple[Forgotten, ...]:
+        return tuple(self._unerased.values())[:limit]
+
+    async def note_unerased(self, owner: Owner, memories: Sequence[Memory]) -> None:
+        for memory in memories:
+            if (owner, memory.id) in self._forgotten:
+                noted = Forgotten(owner=owner, memory=memory, mark=str(next(self._marks)))
+                self._unerased[owner, memory.id] = noted
+
+    async def erased(self, forgotten: Forgotten) -> None:
+        key = (forgotten.owner, forgotten.memory.id)
+        if self._unerased.get(key) == forgotten:
+            del self._unerased[key]
+
     async def embed_missing(self) -> int:
         embedder = await self._embedders.current()
         if embedder is None:
@@ -101,6 +122,7 @@ class InMemoryMemories:
         self._positions.clear()
         self._kept.clear()
         self._forgotten.clear()
+        self._unerased.clear()
         self._vectors.clear()
 
     def _of(self, owner: Owner) -> list[Memory]:

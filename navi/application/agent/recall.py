@@ -32,3 +32,5 @@ async def recall(recorder: InTurn, memories: Memories, question: str) -> None:
         content = recall_text(new)
         ids = tuple(memory.id for memory in new)
         await recorder(MemoryRecalled(memory_ids=ids, content=content, beside=True))
+        # One may have been forgotten meanwhile, and what had recalled it was erased before this came.
+        await with_retry(lambda: memories.note_unerased(owner, new))

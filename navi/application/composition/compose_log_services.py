@@ -70,12 +70,13 @@ def compose_log_services(ports: LogPorts) -> LogServices:
         ports.secrets,
         metrics=ports.metrics,
     )
-    keep_memories = KeepMemories(log, ports.memories)
+    erase_memory = EraseMemory(log, texts, records, read_models)
+    keep_memories = KeepMemories(log, ports.memories, erase_memory)
     memories = ManageMemories(
         records,
         ports.memories,
         keep_memories,
-        EraseMemory(log, texts, records, read_models),
+        erase_memory,
         ports.ids,
     )
     projector = Projector(log, read_models, PROJECTIONS, ports.clock)

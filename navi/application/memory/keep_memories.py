@@ -1,12 +1,13 @@
-"""Follow the log: update the read model of memories, compute missing embeddings."""
+"""Follow the log: update the read model of memories, erase forgotten ones, compute missing embeddings."""
 
 import asyncio
 from contextlib import suppress
 
 import structlog
 
+from navi.application.memory.erase_memory import EraseMemory
 from navi.domain.vocabulary.errors import Unavailable
-from navi.domain.vocabulary.events import MemorySaved
+from navi.domain.vocabulary.events import MemoryForgotten, MemorySaved
 from navi.log_error import log_error
 from navi.ports.log_partitions import LogPartitions
 from navi.ports.memories import Memories
@@ -14,6 +15,7 @@ from navi.ports.memories import Memories
 log = structlog.get_logger()
 
 PAGE = 500  # events
+ERASED_AT_ONCE = 20  # memories, read from Postgres together
 LOOK_EVERY = (
     30.0  # seconds between two looks for memories without an embedding, where none is saved
 )
@@ -23,9 +25,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds after trouble
 class KeepMemories:
     """A follower of the log; any number of processes may run it."""
 
-    def __init__(self, event_log: LogPartitions, memories: Memories) -> None:
+    def __init__(self, event_log: LogPartitions, memories: Memories, erase: EraseMemory) -> None:
         self._log = event_log
         self._memories = memories
+        self._erase = erase
+        self._erasing = asyncio.Lock()
+        self._forgot = asyncio.Event()  # something came that may want to be erased
         self._saved = asyncio.Event()  # something came that may want an embedding
 
     async def run(self) -> None:
@@ -33,6 +38,7 @@ class KeepMemories:
         async with asyncio.TaskGroup() as tasks:
             for partition in range(self._log.partitions):
                 tasks.create_task(self._follow(partition), name=f"memories-{partition}")
+            tasks.create_task(self._erase_forgotten(), name="erase forgotten memories")
             tasks.create_task(self._embed(), name="embed memories")
 
     async def caught_up(self) -> None:
@@ -45,6 +51,20 @@ class KeepMemories:
             head = (await self._log.read_all(partition, after=0, limit=1)).head
             while await self._memories.position(partition) < head:
                 await self._advance(partition)
+
+    async def erase_forgotten(self) -> None:
+        """Erase what forgotten memories have left in the log, also those whose erasing was cut off.
+
+        Until the read model knows a memory as forgotten, a turn may recall it.
+
+        Raises:
+            LogUnavailable: Postgres does not answer; what is left is erased later.
+        """
+        async with self._erasing:
+            while forgotten := await self._memories.unerased(limit=ERASED_AT_ONCE):
+                for one in forgotten:
+                    await self._erase(one.owner, one.memory, kept=None, new=None)
+                    await self._memories.erased(one)
 
     async def _follow(self, partition: int) -> None:
         pause = FIRST_PAUSE
@@ -68,7 +88,20 @@ class KeepMemories:
             await self._memories.apply(partition, page.rows, after=position, position=page.reached)
             if any(row.type == MemorySaved.TYPE for row in page.rows):
                 self._saved.set()
+            if any(row.type == MemoryForgotten.TYPE for row in page.rows):
+                self._forgot.set()
         return position < page.reached < page.head
+
+    async def _erase_forgotten(self) -> None:
+        while True:
+            self._forgot.clear()  # before looking, as below
+            try:
+                await self.erase_forgotten()
+            except Exception as error:  # noqa: BLE001 - likewise
+                _report(error, "forgotten_memories_wait")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._forgot.wait()
 
     async def _embed(self) -> None:
         while True:

@@ -92,7 +92,7 @@ class ManageMemories:
         await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory_id),)))
         await self._keeper.caught_up()
         # From here on no turn can recall it; one may have meanwhile.
-        await self._erase(owner, memory, kept=None, new=None)
+        await self._keeper.erase_forgotten()
 
     async def save_in_session(self, record_of: SessionId, owner: Owner, text: str) -> Memory:
         """Save a memory that the agent found, in its session; a known one stays as it is.

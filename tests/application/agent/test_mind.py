@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from navi.adapters.in_memory.embedders import NoEmbedders
+from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.agent.actor_profile import profile_of
 from navi.application.agent.compose_request import compose_request
@@ -19,6 +21,7 @@ from navi.application.reading.list_sessions import list_sessions
 from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
 from navi.domain.log.hash_chain import verify_chain
+from navi.domain.memory.memory import Memory
 from navi.domain.vocabulary.errors import NotFound, RuleBroken
 from navi.domain.vocabulary.events import (
     CompressionFailed,
@@ -36,7 +39,7 @@ from navi.domain.vocabulary.events import (
     TodoUpdated,
     ToolFinished,
 )
-from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, SessionId
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, Owner, SessionId
 from navi.projections.context import Context
 from tests.support.agent_node import TIMEOUT, WORLDS, AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
@@ -744,6 +747,41 @@ async def test_what_is_remembered_is_recalled_in_another_session_and_can_be_forg
             await render_call(
                 node.world.log, node.world.texts, KnownRenderers(), session_id, called.call_id
             )
+
+
+class ForgottenMeanwhile(InMemoryMemories):
+    """What a search finds is forgotten before the turn has written it down."""
+
+    def __init__(self) -> None:
+        super().__init__(NoEmbedders())
+        self.forget: Callable[[Memory], Awaitable[None]] | None = None
+
+    async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:
+        found = await super().search(owner, query, limit=limit)
+        if self.forget is not None:
+            for memory in found:
+                await self.forget(memory)
+        return found
+
+
+async def test_what_is_forgotten_between_a_search_and_the_recall_is_erased_from_the_recall(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    memories = ForgottenMeanwhile()
+    async with agent_node(World(memories=memories), tmp_path, [server.url]) as node:
+        await node.memories.add(LOCAL_OWNER, "The user drinks green tea")
+        memories.forget = lambda memory: node.memories.forget(LOCAL_OWNER, memory.id)
+        session_id = await node.session()
+        server.answer(Say("of course"), Done())
+
+        await node.ask(session_id, "which tea do I drink?")
+        await node.keep_memories.erase_forgotten()
+
+        rows = await node.world.events(session_id)
+        [recall] = [row for row in rows if row.type == "memory_recalled"]
+        assert (recall.salt, b"green tea" in recall.data) == (None, False)
+        assert list(verify_chain(rows)) == []
+        assert await memories.unerased(limit=1) == ()
 
 
 async def test_the_agent_keeps_and_changes_memories_itself(

@@ -10,11 +10,18 @@ import pytest
 from navi.adapters.in_memory.embedders import NoEmbedders
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.memories import InMemoryMemories
+from navi.adapters.in_memory.read_models import InMemoryReadModels
+from navi.adapters.in_memory.text_store import InMemoryTextStore
+from navi.adapters.system import RandomIds, SystemClock
 from navi.application.memory import keep_memories
+from navi.application.memory.erase_memory import EraseMemory
 from navi.application.memory.keep_memories import KeepMemories
+from navi.application.session.record import Records
+from navi.domain.log.secrets import Secrets
 from navi.domain.vocabulary.errors import LogDamaged
+from navi.domain.vocabulary.ids import NodeId
 from navi.ports.log_partitions import Page
-from tests.application.sample import CREATED, append, said, session
+from tests.application.sample import CREATED, append, said, session, uuid
 
 PAGES = 60
 SECONDS = 11.0  # a rest of 0.2 s behind each page would take 12
@@ -28,7 +35,7 @@ async def test_what_was_there_before_is_followed_without_a_rest(
     messages = (said(f"message {number}") for number in range(2 * PAGES - 1))
     await append(log, session(1), CREATED, *messages)
 
-    async with asyncio.timeout(SECONDS), following(KeepMemories(log, memories)):
+    async with asyncio.timeout(SECONDS), following(keeping(log, memories)):
         await reached(memories, 2 * PAGES)
 
 
@@ -52,10 +59,18 @@ async def test_whatever_went_wrong_once_they_are_followed_again() -> None:
     log, memories = DamagedAtFirst(), InMemoryMemories(NoEmbedders())
     await append(log, session(1), CREATED)
 
-    async with asyncio.timeout(SECONDS), following(KeepMemories(log, memories)):
+    async with asyncio.timeout(SECONDS), following(keeping(log, memories)):
         await reached(memories, 1)
 
     assert log.damaged == 0
+
+
+def keeping(log: InMemoryEventLog, memories: InMemoryMemories) -> KeepMemories:
+    read_models = InMemoryReadModels()
+    records = Records(
+        *(log, read_models, SystemClock(), RandomIds()), *(NodeId(uuid(9)), Secrets())
+    )
+    return KeepMemories(log, memories, EraseMemory(log, InMemoryTextStore(), records, read_models))
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Changing and forgetting memories erases what it must, and nothing else, wherever it is cut off."""
 
+import asyncio
 from collections.abc import Collection
 
 import pytest
@@ -12,16 +13,18 @@ from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.system import RandomIds, SystemClock
 from navi.application.audit.verify_log import verify_session
 from navi.application.followers.project import Projector
+from navi.application.memory import keep_memories
 from navi.application.memory.erase_memory import EraseMemory
 from navi.application.memory.keep_memories import KeepMemories
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.reading.read_session import read_session
+from navi.application.session.own_stream import open_own_stream
 from navi.application.session.record import Records
 from navi.domain.log.secrets import Secrets
 from navi.domain.memory.memory import HEADING, recall_line
-from navi.domain.session.commands import CreateSession, ReceiveMessage
+from navi.domain.session.commands import CreateSession, ReceiveMessage, RecordAside
 from navi.domain.vocabulary.errors import LogUnavailable
-from navi.domain.vocabulary.events import ContentErased
+from navi.domain.vocabulary.events import ContentErased, MemoryForgotten
 from navi.domain.vocabulary.ids import LOCAL_OWNER, MessageId, NodeId, SessionId, owner_stream
 from navi.projections.messages import Messages
 from navi.projections.registry import PROJECTIONS
@@ -57,12 +60,16 @@ class Scene:
             *(self.log, self.read_models, self._clock, RandomIds()),
             *(NodeId(uuid(9)), Secrets()),
         )
-        kept = InMemoryMemories(NoEmbedders())
+        self._kept = kept = InMemoryMemories(NoEmbedders())
         self.texts = InMemoryTextStore()
         erase = EraseMemory(self.log, self.texts, self._records, self.read_models)
-        self.memories = ManageMemories(
-            self._records, kept, KeepMemories(self.log, kept), erase, RandomIds()
-        )
+        self.keeper = KeepMemories(self.log, kept, erase)
+        self.memories = ManageMemories(self._records, kept, self.keeper, erase, RandomIds())
+
+    async def log_forgotten(self, memory_id: str) -> None:
+        """What a forgetting appends, and nothing that it does besides."""
+        record = await open_own_stream(self._records, LOCAL_OWNER)
+        await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory_id),)))
 
     async def say(self, text: str) -> None:
         record = await self._records.open(A)
@@ -78,6 +85,11 @@ class Scene:
 
     async def kept(self) -> list[str]:
         return [memory.text for memory in await self.memories.list(LOCAL_OWNER)]
+
+    async def erased(self) -> bool:
+        """Whether nothing that was forgotten is left to be erased."""
+        await self.keeper.caught_up()
+        return not await self._kept.unerased(limit=1)
 
     async def erasures(self) -> list[ContentErased]:
         return [
@@ -170,5 +182,29 @@ async def test_what_cuts_an_erasure_off_is_made_good_by_the_same_again(
 
     assert await scene.kept() == ([] if new is None else [new])
     assert await scene.said() == ["[erased]"]
+    assert [erased.seqs for erased in await scene.erasures()] == [(2,)]
+    assert await scene.problems() == []
+
+
+@pytest.mark.parametrize("nth", [0, 1, 2])
+async def test_a_forgetting_that_was_cut_off_is_completed_by_who_follows_the_log(
+    scene: Scene, nth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keep_memories, "LOOK_EVERY", 0.05)
+    await scene.say(f"Remember: {TEA}")
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+    await scene.log_forgotten(memory.id)
+    scene.read_models.left = nth
+
+    following = asyncio.create_task(scene.keeper.run())
+    try:
+        async with asyncio.timeout(10):
+            while not await scene.erased():  # noqa: ASYNC110 - as somebody else looks
+                await asyncio.sleep(0.01)
+    finally:
+        following.cancel()
+        await asyncio.wait({following})
+
+    assert (await scene.kept(), await scene.said()) == ([], ["[erased]"])
     assert [erased.seqs for erased in await scene.erasures()] == [(2,)]
     assert await scene.problems() == []

@@ -15,6 +15,7 @@ from navi.domain.tools.tool_output import clean_text
 from navi.domain.vocabulary.ids import Owner, SessionId, is_uuid
 from navi.ports.embedding import Embedders
 from navi.ports.event_log import Recorded
+from navi.ports.memories import Forgotten
 
 PROJECTION = ("memories", 1)  # name and version in navi.checkpoint
 
@@ -36,8 +37,11 @@ _MOVE_CHECKPOINT = """
 _LOCK = "select pg_advisory_xact_lock(7003, 0)"
 
 _NOTE_FORGOTTEN = """
-    insert into navi.memory_forgotten (owner, memory_id)
-    select * from unnest($1::text[], $2::uuid[])
+    insert into navi.memory_forgotten (owner, memory_id, mark, session_id, source_seq, at, text)
+    select f.owner, f.memory_id, case when m.text is null then null else gen_random_uuid() end,
+           m.session_id, m.source_seq, m.at, m.text
+    from unnest($1::text[], $2::uuid[]) as f (owner, memory_id)
+    left join navi.memory m using (owner, memory_id)
     on conflict do nothing"""
 
 _DROP_FORGOTTEN = """
@@ -60,6 +64,24 @@ _KEEP = """
     where not exists (select from navi.memory_forgotten f
                       where f.owner = n.owner and f.memory_id = n.memory_id)
     on conflict do nothing"""
+
+# (owners, ids, sessions, source seqs, moments, texts) of memories, of which those that are forgotten are noted.
+_NOTE_UNERASED = """
+    update navi.memory_forgotten f
+    set mark = gen_random_uuid(), session_id = n.session_id, source_seq = n.source_seq, at = n.at, text = n.text
+    from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::timestamptz[], $6::text[])
+      as n (owner, memory_id, session_id, source_seq, at, text)
+    where f.owner = n.owner and f.memory_id = n.memory_id"""
+
+_UNERASED = """
+    select owner, mark::text, memory_id::text, session_id::text, source_seq, text, at
+    from navi.memory_forgotten where mark is not null
+    limit $1"""
+
+_ERASED = """
+    update navi.memory_forgotten
+    set mark = null, session_id = null, source_seq = null, at = null, text = null
+    where owner = $1 and memory_id = $2 and mark = $3"""
 
 _ALL = """
     select memory_id::text, session_id::text, source_seq, text, at from navi.memory
@@ -161,6 +183,23 @@ class PostgresMemories:
         # One may have been forgotten between the two reads.
         return tuple(_memory(found[id_]) for id_ in ids if id_ in found)
 
+    async def unerased(self, *, limit: int) -> tuple[Forgotten, ...]:
+        return tuple(
+            Forgotten(owner=Owner(row["owner"]), memory=_memory(row), mark=row["mark"])
+            for row in await fetch(self._pool, _UNERASED, limit)
+        )
+
+    async def note_unerased(self, owner: Owner, memories: Sequence[Memory]) -> None:
+        async with transaction(self._pool) as connection:
+            with answering():
+                await _note_unerased(connection, [(owner, memory) for memory in memories])
+
+    async def erased(self, forgotten: Forgotten) -> None:
+        key = (forgotten.owner, forgotten.memory.id, forgotten.mark)
+        async with transaction(self._pool) as connection:
+            with answering():
+                await connection.execute(_ERASED, *key)
+
     async def embed_missing(self) -> int:
         embedder = await self._embedders.current()
         if embedder is None:
@@ -213,6 +252,23 @@ async def _store(connection: LentConnection, changes: MemoryChanges) -> None:
             [keep.memory.source_seq for keep in changes.kept],
             [keep.memory.text for keep in changes.kept],
         )
+    saved = (*changes.kept, *changes.unerased)
+    await _note_unerased(connection, [(keep.owner, keep.memory) for keep in saved])
+
+
+async def _note_unerased(
+    connection: LentConnection, memories: Sequence[tuple[Owner, Memory]]
+) -> None:
+    """Note those that are forgotten; a memory may be read as saved behind its forgetting."""
+    await connection.execute(
+        _NOTE_UNERASED,
+        [owner for owner, _ in memories],
+        [memory.id for _, memory in memories],
+        [memory.session_id for _, memory in memories],
+        [memory.source_seq for _, memory in memories],
+        [memory.at for _, memory in memories],
+        [memory.text for _, memory in memories],
+    )
 
 
 def _memory(row: asyncpg.Record) -> Memory:
