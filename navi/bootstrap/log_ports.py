@@ -80,11 +80,18 @@ async def attached_services(settings: Settings) -> AsyncGenerator[LogServices, N
         yield command_services(settings, store)
 
 
-def relay_stream(settings: Settings, store: Store, nats: NatsConnection) -> JetStream:
-    """The NATS streams of a log."""
+def relay_stream(
+    store: Store, nats: NatsConnection, *, max_age_hours: int | None = None
+) -> JetStream:
+    """The NATS streams of a log.
+
+    Args:
+        max_age_hours: how long NATS keeps an event; None for a command, which does not know how the
+            navi that runs was set.
+    """
     return JetStream(
         nats,
         log_id=store.log.log_id,
         partitions=store.log.partitions,  # which may be more than new sessions are spread over
-        max_age_hours=settings.stream_max_age_hours,
+        max_age_hours=max_age_hours,
     )

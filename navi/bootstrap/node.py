@@ -300,7 +300,7 @@ async def open_node(
         profiles = ProfilesWithSkills(FolderProfiles(settings.profiles_dir, model=model), skills)
         places = PostgresPlaceLocks(addresses.database_url)
         stack.push_async_callback(places.close)
-        stream = relay_stream(settings, store, nats)
+        stream = relay_stream(store, nats, max_age_hours=settings.stream_max_age_hours)
         agent = compose_agent(
             live_parts(
                 AgentPorts(

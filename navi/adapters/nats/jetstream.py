@@ -8,7 +8,7 @@ answer each, measured in ``bench/relay.py``).
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NoReturn
 
 import msgspec
@@ -92,7 +92,8 @@ class JetStream:
 
     Args:
         log_id: of the log that the streams are of; kept in their metadata.
-        max_age_hours: how long NATS keeps an event.
+        max_age_hours: how long NATS keeps an event; None to leave that as it is, for who only looks on
+            or helps out: NATS drops at once what is older than it is told.
         answer_seconds: how long NATS may take to answer, to a whole batch too.
     """
 
@@ -102,14 +103,16 @@ class JetStream:
         *,
         log_id: str,
         partitions: int,
-        max_age_hours: int,
+        max_age_hours: int | None,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         self._answer_seconds = answer_seconds
         self._connection = connection
         self._log_id = log_id
         self._partitions = partitions
-        self._max_age_hours = max_age_hours
+        self._age: Mapping[str, int] = (
+            {} if max_age_hours is None else {"max_age": max_age_hours * 3600 * 1_000_000_000}
+        )
 
     async def open(self, partition: int) -> int:
         answer = await self._ask("INFO", partition)
@@ -273,7 +276,6 @@ class JetStream:
             "retention": "limits",
             "storage": "file",
             "discard": "old",
-            "max_age": self._max_age_hours * 3600 * 1_000_000_000,
             "max_msgs": -1,
             "max_msgs_per_subject": -1,
             "max_msg_size": -1,
@@ -282,6 +284,7 @@ class JetStream:
             "no_ack": False,
             "sealed": False,
             "metadata": {LOG_KEY: self._log_id},
+            **self._age,
         }
 
     def _check_owner(self, partition: int, answer: _Answer) -> None:

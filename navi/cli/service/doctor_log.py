@@ -90,7 +90,7 @@ async def _streams(settings: Settings, servers: Attached, store: Store) -> Seque
                     await asyncio.sleep(0.02)
         except TimeoutError:
             return ()  # that it does not answer is told as NATS
-        stream = relay_stream(settings, store, nats)
+        stream = relay_stream(store, nats)
         found: list[Finding] = []
         for number in range(store.log.partitions):
             try:

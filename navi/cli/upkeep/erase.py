@@ -141,7 +141,7 @@ async def _nats_follows(servers: Attached, settings: Settings, store: Store) -> 
     assert servers.nats_url is not None  # noqa: S101 - asked for
     async with AsyncExitStack() as stack:
         nats = await stack.enter_async_context(connect(servers.nats_url, name="navi erase"))
-        stream = relay_stream(settings, store, nats)
+        stream = relay_stream(store, nats)
         tasks = [
             asyncio.create_task(Relay(store.log, stream, number, RelayDelays()).run())
             for number in range(store.log.partitions)

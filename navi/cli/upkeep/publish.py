@@ -81,7 +81,7 @@ async def _publish(settings: Settings, partition: int, position: int, *, as_json
             await _connected(nats)
             reached = await republish(
                 store.log,
-                relay_stream(settings, store, nats),
+                relay_stream(store, nats, max_age_hours=settings.stream_max_age_hours),
                 partition=partition,
                 from_position=position,
                 progress=_Progress(position).show,

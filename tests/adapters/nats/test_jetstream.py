@@ -23,7 +23,11 @@ async def connection(nats_url: str) -> AsyncGenerator[NatsConnection, None]:
 
 
 def jetstream(
-    connection: NatsConnection, *, log_id: str = LOG_ID, partitions: int = 1, hours: int = 168
+    connection: NatsConnection,
+    *,
+    log_id: str = LOG_ID,
+    partitions: int = 1,
+    hours: int | None = 168,
 ) -> JetStream:
     return JetStream(connection, log_id=log_id, partitions=partitions, max_age_hours=hours)
 
@@ -209,3 +213,25 @@ async def test_a_strangers_message_does_not_take_the_place_of_an_event(
     assert await stream.open(0) == 2
     with pytest.raises(StreamRefused, match="is not navi's"):
         await stream.event_at(0, 2)
+
+
+async def test_who_does_not_know_how_long_events_are_kept_leaves_that_as_it_is(
+    connection: NatsConnection,
+) -> None:
+    await jetstream(connection, hours=1000).open(0)
+
+    await jetstream(connection, hours=None).open(0)
+
+    info = await ask(connection, "INFO.NAVI_0")
+    assert info["config"]["max_age"] == 1000 * 3600 * 10**9
+
+
+async def test_who_serves_says_how_long_events_are_kept_whoever_made_the_stream(
+    connection: NatsConnection,
+) -> None:
+    await jetstream(connection, hours=None).open(0)
+
+    await jetstream(connection, hours=1000).open(0)
+
+    info = await ask(connection, "INFO.NAVI_0")
+    assert info["config"]["max_age"] == 1000 * 3600 * 10**9
