@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 FILE_NAME = "guests.lock"
@@ -12,6 +13,12 @@ class AttachLock:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
+
+    @classmethod
+    def prepare(cls, data_dir: Path) -> None:
+        """Make the file, so that it is the owner's whoever attaches first: one of root's would keep it out."""
+        with suppress(FileExistsError):
+            (data_dir / FILE_NAME).touch(mode=0o600, exist_ok=False)
 
     @classmethod
     def acquire(cls, data_dir: Path) -> "AttachLock | None":

@@ -319,6 +319,7 @@ def _own(data_dir: Path) -> DirectoryLock | None:
     if lock is not None:
         forget_run(data_dir)  # of a run that was killed
         _make_directories(data_dir, (*OWN_DIRECTORIES, *DIRECTORIES))
+        AttachLock.prepare(data_dir)
     return lock
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from navi.adapters.embedded.attach_lock import FILE_NAME
 from navi.adapters.embedded.binaries import nats_program, postgres_directory
 from navi.adapters.embedded.errors import BinaryNotFound, DataDirectoryInUse
 from navi.adapters.embedded.lock import DirectoryLock, is_held
@@ -21,6 +22,15 @@ async def test_a_second_owner_is_refused_and_told_where_the_servers_are(used_dir
         assert refusal.value.run == run
         assert run.pid == pid
         assert run.http_url == "http://127.0.0.1:8000"
+
+
+async def test_what_guests_lock_is_there_before_one_comes_and_so_is_nobody_elses(
+    used_dir: Path,
+) -> None:
+    (used_dir / FILE_NAME).unlink(missing_ok=True)
+
+    async with owner_process(used_dir):
+        assert (used_dir / FILE_NAME).stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_reading_command_attaches_and_leaves_the_servers_running(used_dir: Path) -> None:
