@@ -12,7 +12,7 @@ from navi.adapters.llm.model_settings import ModelSettings, OllamaBackend, OpenA
 from navi.bootstrap.secrets import secrets_of
 from navi.cli import main
 from navi.cli.menu import COMMANDS
-from navi.cli.service.status import masked_nats, options_of_node
+from navi.cli.service.status import masked_nats, options_of_node, without_password
 from navi.settings import read_settings
 
 
@@ -230,3 +230,23 @@ def test_what_a_list_of_servers_holds_of_keys_is_masked() -> None:
 
     text = "first-of-all second-of-all third-of-all fourth-of-all fifth-of-all"
     assert "of-all" not in secrets.mask(text).text
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:word@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:wo@rd@host/db", "postgresql://me:***@host/db"),
+        (
+            "postgresql://me@/db?host=/run&password=word",
+            "postgresql://me@/db?host=/run&password=***",
+        ),
+        ("postgresql:///db?sslpassword=word&user=me", "postgresql:///db?sslpassword=***&user=me"),
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+        (None, None),
+    ],
+)
+def test_an_address_of_postgres_is_shown_without_its_password(
+    url: str | None, shown: str | None
+) -> None:
+    assert without_password(url) == shown

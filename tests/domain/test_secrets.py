@@ -130,6 +130,9 @@ def test_the_longer_of_two_values_is_masked_whole() -> None:
         ("nats://token@host:4222", "token"),
         ("nats://user:word@host:4222", "word"),
         ("postgresql://user@host/db", None),
+        ("postgresql://user@/db?host=/run/postgresql&password=p%40ss", "p@ss"),
+        ("postgresql://user:wo@rd@host/db?password=other", "wo@rd"),
+        ("wss://token@host", "token"),
         ("http://[::1", None),
     ],
 )

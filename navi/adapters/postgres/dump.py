@@ -9,7 +9,7 @@ import shutil
 from asyncio.subprocess import Process
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from navi.domain.vocabulary.errors import StoreRefused
 
@@ -20,6 +20,7 @@ HEADER_LINES = 30  # of a script, with the settings at its beginning and no data
 NEWER_SETTING = b"SET transaction_timeout = 0;\n"
 BLOCK = 1024 * 1024
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
+_QUERY_PASSWORD = re.compile(r"(?<=[?&])password=[^&]*&?")
 
 
 async def dump_programs(chosen: Path | None, *, in_wheel: Path | None, server: int) -> Path:
@@ -171,18 +172,21 @@ async def _run(program: Path, dsn: str, environment: Mapping[str, str], *argumen
 
 def _connection(dsn: str, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
     """An address without its password, and the variables of a program that has it from there."""
-    parts = urlsplit(dsn)
     # Arguments are seen by everybody on the machine.
+    parts = urlsplit(_QUERY_PASSWORD.sub("", dsn))
+    asked = dict(parse_qsl(urlsplit(dsn).query)).get("password")
     user, colon, password = parts.netloc.rpartition("@")[0].partition(":")
     host = parts.netloc.rpartition("@")[2]
     at = "@" if user or colon else ""
     shown = urlunsplit(parts._replace(netloc=f"{user}{at}{host}"))
     if not parts.netloc:  # urlunsplit drops the slashes before a path alone
-        shown = dsn
+        shown = _QUERY_PASSWORD.sub("", dsn)
     given = {name: value for name, value in environment.items() if name.startswith("PG")}
     given |= {"PATH": os.defpath, "LC_ALL": "C"}
     if colon:
         given["PGPASSWORD"] = unquote(password)
+    elif asked is not None:
+        given["PGPASSWORD"] = asked
     return shown, given
 
 

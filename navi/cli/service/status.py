@@ -32,7 +32,8 @@ from navi.settings import Settings
 
 NOT_RUNNING = "embedded, not running"
 MAX_LINE = 400  # characters: servers may say much
-_PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):[^@/]*@")
+_PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):[^/]*@")
+_QUERY_PASSWORD = re.compile(r"(?<=[?&])(?P<name>(?:ssl)?password)=[^&]*")
 
 
 class ModelStatus(Struct, frozen=True, kw_only=True):
@@ -242,4 +243,6 @@ def options_of_node(url: str | None) -> str | None:
 
 def without_password(url: str | None) -> str | None:
     """An address without its password."""
-    return None if url is None else _PASSWORD.sub(r"\g<user>:***@", url)
+    if url is None:
+        return None
+    return _QUERY_PASSWORD.sub(r"\g<name>=***", _PASSWORD.sub(r"\g<user>:***@", url))

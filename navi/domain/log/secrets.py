@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -379,9 +379,11 @@ def password_in(url: str) -> str | None:
         parts = urlsplit(url)
     except ValueError:
         return None
-    # NATS takes a token in the place of the user's name.
-    secret = parts.password or (parts.username if parts.scheme in ("nats", "tls") else None)
-    return unquote(secret) if secret else None
+    # NATS takes a token in the place of the user's name, Postgres a password among what follows the "?".
+    token = parts.username if parts.scheme in ("nats", "tls", "ws", "wss") else None
+    if secret := parts.password or token:
+        return unquote(secret)
+    return dict(parse_qsl(parts.query)).get("password")
 
 
 def _is_telling(value: str) -> bool:

@@ -146,3 +146,32 @@ async def tables_of(dsn: str) -> int:
         return await connection.fetchval("select count(*) from pg_tables where schemaname = 'navi'")
     finally:
         await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("dsn", "shown", "password"),
+    [
+        ("postgresql://me:p%40ss@host/navi", "postgresql://me@host/navi", "p@ss"),
+        (
+            "postgresql://me@/navi?host=/run&password=p%40ss&sslmode=disable",
+            "postgresql://me@/navi?host=/run&sslmode=disable",
+            "p@ss",
+        ),
+        ("postgresql:///navi?password=word", "postgresql:///navi?", "word"),
+        ("postgresql://me:one@host/navi?password=two", "postgresql://me@host/navi", "one"),
+        ("postgresql://me@host/navi", "postgresql://me@host/navi", None),
+    ],
+)
+async def test_no_password_stands_among_the_arguments_of_a_program(
+    tmp_path: Path, dsn: str, shown: str, password: str | None
+) -> None:
+    programs = tmp_path / "programs"
+    says = 'echo "$*|$PGPASSWORD" >&2; exit 1'
+    await asyncio.to_thread(make_programs, programs, pg_dump=says)
+
+    with pytest.raises(StoreRefused) as refused:
+        await dump(dsn, tmp_path / "dump", programs=programs, environment={})
+
+    arguments, _, given = str(refused.value).rpartition("|")
+    assert arguments.rstrip("?").endswith(f"--dbname={shown}".rstrip("?"))
+    assert given == (password or "")
