@@ -123,8 +123,17 @@ def test_every_expression_parses_and_asks_for_metrics_that_exist() -> None:
     assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown} == known
 
 
+def test_an_alert_on_each_process_outlasts_the_scrapes_of_others() -> None:
+    of_one = {"navi_sockets"}  # what each process says of itself; sums and rates stand on all
+
+    for rule in rules():
+        for name in of_one & set(read([rule.expr])[rule.expr].metrics):
+            assert f"last_over_time({name}[" in rule.expr
+
+
 def test_every_label_that_is_asked_for_exists() -> None:
-    known = {label for metric in METRICS for label in metric.labels} | {"le", "instance", "job"}
+    known = {label for metric in METRICS for label in metric.labels}
+    known |= {"le", "instance", "job", "process"}
 
     for text in (*(rule.expr for rule in rules()), *targets()):
         grouped = re.findall(r"\bby \(([^)]*)\)", text)
