@@ -16,6 +16,7 @@ from navi.adapters.system import SystemClock
 from navi.application.accounts.manage_tokens import nats_logins
 from navi.domain.accounts.nats_logins import NatsLogin
 from navi.domain.vocabulary.errors import BusUnavailable, Unavailable
+from navi.log_error import log_error
 from navi.ports.accounts import Accounts
 
 LOOK_SECONDS = 1.0  # a revoked login is cut off after that at the latest
@@ -74,6 +75,8 @@ async def _keep(
             pass  # Postgres is away, which others tell: who was let in stays so
         except (EmbeddedServerError, OSError) as error:
             log.error("nats_readers_down", reason=str(error))  # noqa: TRY400  # the reason is whole, the traceback says nothing
+        except Exception as error:  # noqa: BLE001  # the border of a follower: whoever is revoked is cut off yet
+            log_error(log, "nats_readers_broke", error)
         else:
             waits = False
         await asyncio.sleep(LOOK_SECONDS)

@@ -19,6 +19,7 @@ from navi.adapters.embedded.errors import PortTaken, ServerDidNotStart
 
 LOOPBACK = "127.0.0.1"
 USUAL_PORT = 4222
+HIGHEST_PORT = 65535
 # Of JetStream: a leaf, the server of readers, sends requests to that of another server by name only.
 DOMAIN = "navi"
 MAX_PAYLOAD = "8MB"  # the default of 1 MB is less than a long tool result
@@ -211,7 +212,7 @@ def free_port(wanted: int, *, besides: int | None = None) -> int:
     Args:
         besides: one that is free only because nobody listens there yet.
     """
-    for port in (wanted, 0, 0, 0):
+    for port in (wanted if wanted <= HIGHEST_PORT else 0, 0, 0, 0):
         with socket.socket() as probe:
             # Like NATS itself: a connection that lingers after a stop does not occupy the port.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -91,6 +91,10 @@ def test_two_ports_that_are_chosen_one_after_the_other_are_two() -> None:
     assert free_port(first, besides=first) != first
 
 
+def test_behind_the_highest_port_is_another_one() -> None:
+    assert 0 < free_port(65536) <= 65535
+
+
 async def test_ports_that_are_taken_between_their_choice_and_the_start_are_chosen_anew(
     tmp_path: Path,
 ) -> None:
