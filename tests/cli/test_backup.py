@@ -1,6 +1,7 @@
 """What is no backup: of a navi that is not there."""
 
 import asyncio
+import errno
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from navi.adapters.postgres.prepare import is_empty
 from navi.bootstrap.store import attached_servers
 from navi.cli import main
 from navi.cli.shared.command import INTERRUPTED
+from navi.cli.upkeep import backup
 from navi.settings import read_settings
 from tests.adapters.embedded.servers import until
 
@@ -125,3 +127,21 @@ async def test_a_navi_that_runs_names_the_postgres_that_it_was_given(
         assert (servers.database_url, servers.is_own) == (database, False)
 
     lock.release()
+
+
+def test_a_full_disk_is_told_by_the_name_of_what_was_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "where it is copied from")
+
+    monkeypatch.setattr(backup, "_check_there", full)
+    arguments = ["backup", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "data")]
+
+    result = CliRunner().invoke(main, arguments)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"navi: {tmp_path / 'backup'} cannot be written: No space left on device\n"
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 """Export files: written atomically, read line by line with bounds."""
 
+import errno
 import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ def whole_file(path: Path) -> Generator[BinaryIO, None, None]:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-    except BaseException:
+    except BaseException as error:
         draft.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise

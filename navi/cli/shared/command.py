@@ -117,7 +117,7 @@ def run(
     except BrokenPipeError:
         leave_quietly()
     except OSError as error:
-        if error.errno in NO_ROOM and error.filename is None:
+        if error.errno in NO_ROOM:
             raise cannot_write(error) from error
         if error.filename is None and not isinstance(error, PermissionError | NotADirectoryError):
             raise  # not about a place that somebody chose
@@ -142,7 +142,9 @@ def leave_quietly() -> NoReturn:
 
 
 def cannot_write(error: OSError) -> CommandFailed:
-    """The end of a command whose standard output cannot be written, as on a full disk."""
+    """The end of a command that cannot write, as on a full disk: its standard output, where no file is named."""
+    if error.filename is not None:
+        return CommandFailed(f"{error.filename} cannot be written: {error.strerror}")
     drop_output()
     return CommandFailed(f"standard output cannot be written: {error.strerror}")
 

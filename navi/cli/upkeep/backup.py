@@ -19,6 +19,7 @@ from navi.bootstrap.servers import log_is_elsewhere
 from navi.bootstrap.store import Attached, attached_servers, store_on
 from navi.cli.shared.command import (
     HOLDS,
+    NO_ROOM,
     CommandFailed,
     data_dir_option,
     end_as_at_ctrl_c,
@@ -69,6 +70,10 @@ async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
     beginning = asyncio.ensure_future(asyncio.to_thread(backup_folder.begin, directory))
     try:
         made = await _made(settings, await asyncio.shield(beginning), directory)
+    except OSError as error:  # that of a copy names what was copied
+        if error.errno not in NO_ROOM:
+            raise
+        raise OSError(error.errno, error.strerror, str(directory)) from error
     finally:
         await asyncio.to_thread(backup_folder.discard, await beginning)
     for path in made.skipped:
