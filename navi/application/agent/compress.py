@@ -29,7 +29,7 @@ from navi.domain.context.compression import (
     whole_summary,
     why_not,
 )
-from navi.domain.context.messages import Message
+from navi.domain.context.messages import Message, one_by_one
 from navi.domain.context.prompt import system_of
 from navi.domain.context.window import Rate, Window, is_full, reserved
 from navi.domain.model_calls.answer_bounds import summary_bound
@@ -235,13 +235,15 @@ class CompressContext:
         room for the answer the part is written out, shortened, in pieces.
         """
         if outcome.measured.extends:
-            sent = len(outcome.part.replaced)
+            replaced = outcome.part.replaced
             head = 0 if system_of(question.messages) is None else 1
+            # A conversation that was taken in is one row of the context, and many messages of a request.
+            sent = head + sum(1 for _ in one_by_one(replaced))
             extended = replace(
                 question,
-                messages=question.messages[: head + sent],
+                messages=question.messages[:sent],
                 tail=summary_question(),
-                context_messages=sent,
+                context_messages=len(replaced),
             )
             try:
                 return await ask_until_answered(

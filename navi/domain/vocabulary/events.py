@@ -336,9 +336,10 @@ class ModelCalled(Fact, frozen=True, kw_only=True):
     Outside turns ``node`` names the process that made the call, so that it is known whether that
     one still lives; in a turn the turn says so. ``shortened`` names the tool results that this
     request holds in part. ``context_messages`` is how many messages of the context it holds, from the
-    first on; absent where it is all of them. ``profile_sha256`` and ``settings_sha256`` are of the
-    profile and the settings of compression and subagents that the call was made with, as JSON.
-    ``prompt_estimate`` is of the prompt in tokens, by what the server counted before.
+    first on, a conversation that was taken in counting as one; absent where it is all of them.
+    ``profile_sha256`` and ``settings_sha256`` are of the profile and the settings of compression and
+    subagents that the call was made with, as JSON. ``prompt_estimate`` is of the prompt in tokens, by
+    what the server counted before.
     """
 
     TYPE = "model_called"

@@ -22,6 +22,7 @@ from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
 from navi.domain.log.hash_chain import verify_chain
 from navi.domain.memory.memory import Memory
+from navi.domain.session.commands import TakeInConversation
 from navi.domain.vocabulary.errors import NotFound, RuleBroken
 from navi.domain.vocabulary.events import (
     CompressionFailed,
@@ -34,6 +35,7 @@ from navi.domain.vocabulary.events import (
     ModelWaiting,
     PlanningPhaseCompleted,
     PlanReady,
+    Said,
     SessionRenamed,
     SubagentFinished,
     TodoUpdated,
@@ -427,6 +429,33 @@ async def test_a_summary_that_is_no_use_leaves_the_context_as_it_is(
         server.answer(Say("fine"), Done())
         assert (await node.ask(session_id, "still there?")).content == "fine"
         assert len(server.chats[-1].json["messages"]) == 6
+
+
+async def test_a_summary_is_asked_for_all_of_a_conversation_that_was_taken_in(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    kept_elsewhere = tuple(
+        Said(role=role, content=f"{role} {number} " + "word " * 60)
+        for number in range(3)
+        for role in ("user", "assistant")
+    )
+    async with agent_node(World(), tmp_path, [server.url], keep_recent=1) as node:
+        session_id = await node.session()
+        await node.sessions.take_in(session_id, TakeInConversation(messages=kept_elsewhere))
+        for number in range(2):
+            server.answer(Say(f"answer {number}"), Done(prompt=500))
+            await node.ask(session_id, f"question {number}")
+        server.answer(Say("- they asked questions"), Done())
+
+        assert (await node.contexts.compress(session_id)).compressed
+
+        *sent, _ = server.chats[-1].json["messages"]
+        assert [message["content"] for message in sent[1:]] == [
+            *(said.content for said in kept_elsewhere),
+            "question 0",
+            "answer 0",
+        ]
+        await rendered_to_the_byte(node, server, session_id)
 
 
 async def test_one_compression_at_a_time(server: ModelServer, tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ class Question(Struct, frozen=True, kw_only=True):
         max_tokens: the most that the answer may have; None for all the room there is.
         enough: whether a text has what the call is made for; the rest is not waited for.
         results: the keys of tool results in the context, by their calls: they may be shortened.
-        context_messages: how many of the context's messages these are; None for all of them.
+        context_messages: how many of the context's rows these are, a conversation that was taken in
+            counting as one; None for all of them.
     """
 
     purpose: Purpose
