@@ -5,6 +5,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from navi.domain.context.compression import (
@@ -27,7 +28,9 @@ from navi.domain.context.compression import (
     whole_summary,
     why_not,
 )
-from navi.domain.context.messages import Message
+from navi.domain.context.messages import Message, Picture
+from navi.domain.context.prompt import ModelRequest, prompt_messages
+from navi.domain.context.window import sizes_of
 from navi.domain.vocabulary.events import ToolCall
 from navi.domain.vocabulary.ids import CallId, TurnId
 from tests.domain.specification import AT, TURN, TURN_2
@@ -129,6 +132,48 @@ def test_recent_turns_that_alone_fill_the_limit_are_cut() -> None:
 
 def test_a_few_words_are_not_cut_however_full_the_server_says_it_is() -> None:
     assert cut(turns(10, "question"), keep_recent=10, room=1) is None
+
+
+def pictures(first: int, count: int) -> list[Row]:
+    """Photos as they are sent: about 2,500 tokens each."""
+    sent = Picture(
+        path="uploads/x.jpg",
+        sha256="",
+        media_type="image/jpeg",
+        width=1568,
+        height=1176,
+        base64_sha256="",
+    )
+    return [
+        message(first + n, "user", "uploads/x.jpg:", is_guidance=True, picture=sent)
+        for n in range(count)
+    ]
+
+
+def test_pictures_that_fill_the_limit_go_before_the_next_message() -> None:
+    photos = [message(1, "user", "photos?"), *pictures(2, 14)]
+    rows = [*photos, (16, replace(message(16, "user", "just one")[1], turn_id=TURN_2))]
+    room = room_for([m for _, m in rows], tokens=36_000, limit=26_000, chars_per_token=3.5)
+
+    part = cut(rows, keep_recent=10, room=room)
+
+    assert part is not None
+    assert part == Cut(replaced=tuple(m for _, m in photos), kept_from=16)
+    assert why_not("- the user has sent fourteen photos of a garden " * 10, part) is None
+
+
+def test_a_picture_counts_in_a_context_as_much_as_in_a_request() -> None:
+    messages = [m for _, m in pictures(1, 3)]
+    words = [replace(m, picture=UNSET) for m in messages]
+
+    beside = size_in_request(messages) - size_in_request(words)
+
+    assert size_of(messages) - size_of(words) == beside > 3 * 2_000 * 3
+
+
+def size_in_request(messages: list[Message]) -> int:
+    sent = prompt_messages(None, messages, turn_id=None)
+    return sizes_of(ModelRequest(model="m", messages=sent)).total
 
 
 def test_a_question_and_its_answer_stay_together() -> None:

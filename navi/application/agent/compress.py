@@ -1,7 +1,7 @@
 """Compress a context: summarise its older part with the model and log the summary."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 from msgspec import Struct
@@ -19,6 +19,8 @@ from navi.domain.context.compression import (
     NEVER_TOO_MUCH,
     SUMMARY_QUESTION,
     Cut,
+    Row,
+    as_read,
     cut,
     excerpt,
     room_for,
@@ -179,8 +181,8 @@ class CompressContext:
             NoModel: there is nothing to ask.
         """
         window = await self._ask_model.window(profile.models, profile.num_ctx)
-        tokens = tokens_in(context, window.rate)
-        rows = context.rows.visible()
+        rows = as_read(context.rows.visible(), sees=window.sees)
+        tokens = tokens_in(context.state, rows, window.rate)
         messages = [message for _, message in rows]
         room = room_for(
             messages,
@@ -310,16 +312,19 @@ class _Outcome(Struct, frozen=True, kw_only=True):
         )
 
 
-def tokens_in(context: Fold[ContextState], rate: Rate) -> int:
-    """Tokens of a request with a context: as the server last counted, and what came since."""
-    rows = context.rows.visible()
-    counted = context.state.token_count
+def tokens_in(state: ContextState, rows: Sequence[Row], rate: Rate) -> int:
+    """Tokens of a request with a context: as the server last counted, and what came since.
+
+    Args:
+        rows: of the context, as the model reads them.
+    """
+    counted = state.token_count
     if counted is None:
         return rate.tokens(BESIDE + size_of([message for _, message in rows]))
-    return counted + rate.tokens(size_of(_since_last_count(context.state, rows)))
+    return counted + rate.tokens(size_of(_since_last_count(state, rows)))
 
 
-def _since_last_count(state: ContextState, rows: tuple[tuple[int, Message], ...]) -> list[Message]:
+def _since_last_count(state: ContextState, rows: Sequence[Row]) -> list[Message]:
     """What the last count has not seen: the last words of the model, and all behind them."""
     compressed = state.compressions[-1].seq if state.compressions else 0
     since: list[Message] = []

@@ -92,8 +92,8 @@ class RecordedCompress(CompressContext):
         rate = Rate()
         return Measured(
             part=self._part(context),
-            tokens=tokens_in(context, rate),
-            window=Window(tokens=_window_of(call), rate=rate),
+            tokens=tokens_in(context.state, context.rows.visible(), rate),
+            window=Window(tokens=_window_of(call), rate=rate, sees=True),
             temperature=0.3 if temperature is None else temperature,
             must=self._went_on_without_summary(),
             extends=call is not None and call.called.context_messages is not UNSET,

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from navi.domain.context.messages import Message, one_by_one
 from navi.domain.context.prompt import PromptMessage, with_files
+from navi.domain.context.window import size_of_picture
 
 MAX_ARGUMENTS = 120  # characters of a call's arguments in the transcript
 MAX_RESULT = 300  # characters of a result in the transcript
@@ -65,11 +67,18 @@ class Cut(Struct, frozen=True, kw_only=True):
 
 
 def size_of(messages: Sequence[Message]) -> int:
-    """Characters of messages, as far as a model has to read them."""
+    """Characters of messages, as far as a model has to read them; pictures by what they take."""
     return sum(
-        len(m.content) + sum(len(msgspec.json.encode(c.arguments)) for c in (m.tool_calls or ()))
+        len(m.content)
+        + sum(len(msgspec.json.encode(c.arguments)) for c in (m.tool_calls or ()))
+        + (size_of_picture(m.picture) if m.picture else 0)
         for m in one_by_one(messages)
     )
+
+
+def as_read(rows: Sequence[Row], *, sees: bool) -> tuple[Row, ...]:
+    """The rows as a model reads them, without the pictures where it does not see."""
+    return tuple((key, row if sees else replace(row, picture=UNSET)) for key, row in rows)
 
 
 def room_for(

@@ -12,7 +12,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.domain.context.prompt import ModelRequest, PromptMessage, ToolSchema, with_files
+from navi.domain.context.messages import Picture
+from navi.domain.context.prompt import (
+    ModelRequest,
+    PromptMessage,
+    PromptPicture,
+    ToolSchema,
+    with_files,
+)
 from navi.domain.vocabulary.events import Json, JsonObject, Shortened
 from navi.domain.vocabulary.ids import CallId
 
@@ -65,10 +72,15 @@ class Rate(Struct, frozen=True, kw_only=True):
 
 
 class Window(Struct, frozen=True, kw_only=True):
-    """The window of a model, in tokens of a prompt and its answer, and how its tokens are estimated."""
+    """The window of a model, in tokens of a prompt and its answer, and how its tokens are estimated.
+
+    Attributes:
+        sees: whether the pictures of a context are sent; else they take nothing of it.
+    """
 
     tokens: int
     rate: Rate
+    sees: bool
 
 
 class Fitted(Struct, frozen=True, kw_only=True):
@@ -95,6 +107,11 @@ def sizes_of(request: ModelRequest) -> Sizes:
         messages=sum(of_messages),
         longest=max(of_messages, default=0),
     )
+
+
+def size_of_picture(picture: Picture | PromptPicture) -> int:
+    """Characters that make as many tokens as a picture."""
+    return ceil(picture.width * picture.height / PIXELS_PER_TOKEN * CHARS_PER_TOKEN)
 
 
 def counted_rate(chars: int, tokens: int) -> Rate | None:
@@ -237,10 +254,7 @@ def _size(message: PromptMessage) -> int:
         len(call.name) + len(msgspec.json.encode(call.arguments)) for call in message.tool_calls
     )
     words = len(with_files(message.content, message.files)) + len(message.thinking or "")
-    pictures = sum(
-        ceil(picture.width * picture.height / PIXELS_PER_TOKEN * CHARS_PER_TOKEN)
-        for picture in message.pictures or ()
-    )
+    pictures = sum(map(size_of_picture, message.pictures or ()))
     return words + calls + pictures + MARKERS
 
 

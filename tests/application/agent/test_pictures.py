@@ -12,7 +12,13 @@ from PIL import Image
 
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.reading.render_call import render_call
-from navi.domain.vocabulary.events import ImageShown, ModelCalled, ToolFinished
+from navi.domain.vocabulary.events import (
+    ContextCompressed,
+    ImageShown,
+    ModelCalled,
+    ToolFinished,
+    TurnFailed,
+)
 from navi.domain.vocabulary.ids import SessionId
 from tests.adapters.pictures.test_worker import file_of
 from tests.support.agent_node import AgentNode, World, agent_node
@@ -198,3 +204,49 @@ async def test_a_later_model_that_does_not_see_still_gets_the_conversation(
         node.world.log, node.world.texts, KnownRenderers(), session_id, calls_made[1].call_id
     )
     assert again.matches
+
+
+PHOTO = file_of(Image.new("RGB", (1568, 1176), "green"), "PNG")  # about 2,500 tokens
+
+
+async def photos(node: AgentNode, session_id: SessionId, count: int) -> list[str]:
+    names = [f"{number}.png" for number in range(count)]
+    for name in names:
+        await upload(node, session_id, name, PHOTO)
+    return names
+
+
+@pytest.mark.parametrize(("count", "refusals"), [(6, 0), (4, 2)])
+async def test_after_more_pictures_than_the_window_holds_the_next_message_is_answered(
+    server: ModelServer, node: AgentNode, count: int, refusals: int
+) -> None:
+    for _ in range(refusals):
+        server.refuse(400, "request (9000 tokens) exceeds the available context size (8192 tokens)")
+    session_id = await node.session()
+    await ask(node, session_id, "What are these?", *await photos(node, session_id, count))
+    server.answer(Say("- the user has sent photos, 0.png and others in uploads"), Done())
+    server.answer(Say("Green."), Done())
+
+    outcome = await node.ask(session_id, "Just the first one.")
+
+    assert (outcome.outcome, outcome.content) == ("completed", "Green.")
+    [failed] = await events_of(node, session_id, TurnFailed)
+    [compressed] = await events_of(node, session_id, ContextCompressed)
+    assert failed.kind == "context_overflow"
+    assert compressed.tokens_after < 8_192 * 0.8 < compressed.tokens_before
+    assert "images" not in json.dumps(server.chats[-1].json["messages"])
+
+
+async def test_pictures_are_worth_a_compression_by_hand_where_the_model_sees_them(
+    server: ModelServer, node: AgentNode, tmp_path: Path
+) -> None:
+    server.answer(Say("Green."), Done(prompt=7_800))
+    session_id = await node.session()
+    await ask(node, session_id, "What are these?", *await photos(node, session_id, 3))
+
+    server.otherwise_at = BLIND
+    async with agent_node(node.world, tmp_path, [server.url]) as blind:
+        assert not (await blind.contexts.compress(session_id)).compressed
+    server.otherwise_at = SEES
+    server.answer(Say("- the user has sent three green photos"), Done())
+    assert (await node.contexts.compress(session_id)).compressed

@@ -178,7 +178,7 @@ class AskModelOnce:
         """
         target = await self._target(models, ())
         tokens = await self._bounds.window(target, num_ctx)
-        return Window(tokens=tokens, rate=self._bounds.rate(target))
+        return Window(tokens=tokens, rate=self._bounds.rate(target), sees=await _sees(target))
 
     def load(self, backend: str) -> tuple[int, int]:
         """How many calls of this process a server works at, and how many wait for it."""
@@ -190,14 +190,14 @@ class AskModelOnce:
             target = await self._target(models, ())
         except NoModel:
             return False
-        return (await target.model.capacity(target.model_name)).sees is not False
+        return await _sees(target)
 
     async def _pictured(self, target: Target, question: Question) -> tuple[PromptMessage, ...]:
         """The context's messages with their pictures, for a model that sees."""
         pictures = pictures_in(question.messages)
         if not pictures:
             return question.messages
-        if (await target.model.capacity(target.model_name)).sees is False:
+        if not await _sees(target):
             return with_pictures(question.messages, None)
         return with_pictures(question.messages, await self._kept(pictures))
 
@@ -462,3 +462,8 @@ def _failures(attempts: tuple[Attempt, ...]) -> tuple[Failure, ...]:
         for a in attempts
         if a.kind != "overflow" and a.not_ready_at is None
     )
+
+
+async def _sees(target: Target) -> bool:
+    """Whether a model is sent pictures: also where its server does not say that it sees."""
+    return (await target.model.capacity(target.model_name)).sees is not False
