@@ -12,6 +12,7 @@ from navi.domain.session.commands import (
     PartialReply,
     PinSession,
     ReceiveMessage,
+    RecordAside,
     RecordOutcome,
     RenameSession,
     RequestStop,
@@ -71,6 +72,7 @@ STEER = UserMessageReceived(message_id=MessageId("m3"), content="rather", mode="
 STARTED = TurnStarted(node=NODE)
 DELIVERED = MessageDelivered(message_seq=2)
 OPEN = (CREATED, HELLO, STARTED, DELIVERED)
+COMPLETED = TurnCompleted(iterations=1, limit_reached=False, usage=Usage())
 CALL = CallId("01990000-0000-7000-8000-0000000000c1")
 CALLED = ModelCalled(
     call_id=CALL,
@@ -175,6 +177,19 @@ def test_names_pins_and_profiles_change_only_when_they_differ() -> None:
     switched = ProfileSwitched(from_profile="assistant", to_profile="developer", by="user")
     given(CREATED).when(SwitchProfile(to_profile="developer")).then(switched)
     given(CREATED).when(SwitchProfile(to_profile="assistant")).then()
+
+
+def test_a_name_that_a_person_gave_meanwhile_outlasts_the_answer_to_the_naming_call() -> None:
+    naming = replace(CALLED, purpose="naming", node=NODE)
+    answer = replied(content="A greeting")
+    named = SessionRenamed(name="A greeting", by="auto")
+    conclude = RecordAside(events=(answer, named))
+    past = (*OPEN, CALLED, answer, COMPLETED, naming)
+
+    given(*past).when(conclude).then(answer, named)
+    own = SessionRenamed(name="trip", by="user")
+    after = given(*past, own).when(conclude).then(answer)
+    assert (after.name, after.named_by_user) == ("trip", True)
 
 
 def test_a_stop_without_a_turn_is_nothing_and_a_second_stop_too() -> None:

@@ -178,11 +178,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
         case RenameSession(name=name, by=by):
             if (session.name, session.named_by_user) == (name, by == "user"):
                 return ()
-            return (
-                ()
-                if by == "auto" and session.named_by_user
-                else _one(SessionRenamed(name=name, by=by))
-            )
+            renamed = SessionRenamed(name=name, by=by)
+            return _one(renamed) if _may_rename(session, renamed) else ()
         case PinSession(pinned=pinned):
             return _one(SessionPinned(pinned=pinned)) if pinned != session.pinned else ()
         case SwitchProfile():
@@ -582,7 +579,14 @@ def _record_aside(session: Session, events: tuple[Aside, ...]) -> tuple[Decided,
             raise RuleBroken(f"model call {event.call_id} is not open")
         if isinstance(event, ModelCalled):
             _check_follow_up(session, event)
-    return _one(*(_timely(session, event) for event in events))
+    # A person may have named the session while a model was asked for a name.
+    kept = [e for e in events if not isinstance(e, SessionRenamed) or _may_rename(session, e)]
+    return _one(*(_timely(session, event) for event in kept))
+
+
+def _may_rename(session: Session, renamed: SessionRenamed) -> bool:
+    """Whether a name may replace that of now: one that navi made never does where a person gave it."""
+    return renamed.by == "user" or not session.named_by_user
 
 
 def _check_follow_up(session: Session, event: ModelCalled) -> None:

@@ -17,6 +17,7 @@ from navi.application.agent.actor_profile import profile_of
 from navi.application.agent.compose_request import compose_request
 from navi.application.agent.model_calls.model_queue import GaveWay
 from navi.application.agent.model_calls.recorders import BesideTurns
+from navi.application.commands.manage_sessions import Change
 from navi.application.reading.list_sessions import list_sessions
 from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
@@ -667,6 +668,28 @@ async def test_a_session_is_named_after_its_first_exchange(
         called = [e for e in await events_of(node, session_id, ModelCalled) if e.purpose != "turn"]
         assert [bool(event.node) for event in called] == [True, True]
         await rendered_to_the_byte(node, server, session_id)
+
+
+async def test_a_name_that_a_person_gives_while_the_model_looks_for_one_stays(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    server.scripted |= {"naming"}
+    go_on = asyncio.Event()
+    async with agent_node(World(), tmp_path, [server.url], follow=True) as node:
+        server.answer(Say("Rome is lovely"), Done())
+        server.answer(Say("A trip"), Stall(go_on), Say(" to Rome"), Done())
+        session_id = await node.session()
+        await node.ask(session_id, "I like Rome, tell me about it")
+        await server.chat(2)
+
+        await node.sessions.change(session_id, Change(name="Holidays"))
+        go_on.set()
+        await node.world.seen(session_id, "model_replied", 2)
+
+        names = await events_of(node, session_id, SessionRenamed)
+        assert names == [SessionRenamed(name="Holidays", by="user")]
+        session = await node.sessions.find(session_id)
+        assert (session.name, session.named_by_user) == ("Holidays", True)
 
 
 async def test_a_name_that_a_crash_cut_off_is_answered_by_another_process(
