@@ -38,6 +38,8 @@ from navi.domain.vocabulary.errors import (
 )
 from navi.domain.vocabulary.events import (
     CompressionFailed,
+    CompressionUndone,
+    ContextCompressed,
     MessageDelivered,
     MessageWithdrawn,
     ModelCalled,
@@ -110,6 +112,16 @@ def started(call: ToolCall) -> ToolStarted:
 
 def finished(call: ToolCall) -> ToolFinished:
     return ToolFinished(call_id=call.id, name=call.name, outcome="ok", output="")
+
+
+def compressed(*, kept_from_seq: int) -> ContextCompressed:
+    return ContextCompressed(
+        summary="- all of it",
+        kept_from_seq=kept_from_seq,
+        tokens_before=20,
+        tokens_after=10,
+        trigger="manual",
+    )
 
 
 def failed(*, will_retry: bool) -> ModelCallFailed:
@@ -190,6 +202,17 @@ def test_a_name_that_a_person_gave_meanwhile_outlasts_the_answer_to_the_naming_c
     own = SessionRenamed(name="trip", by="user")
     after = given(*past, own).when(conclude).then(answer)
     assert (after.name, after.named_by_user) == ("trip", True)
+
+
+def test_compressions_are_undone_one_by_one_from_the_latest_on() -> None:
+    first, second = (compressed(kept_from_seq=n) for n in (3, 4))
+    past = (CREATED, first, second)
+    undo_first, undo_second = (CompressionUndone(compression_seq=n) for n in (2, 3))
+
+    given(*past).when(RecordAside(events=(undo_second,))).then(undo_second)
+    given(*past).when(RecordAside(events=(undo_first,))).refused(RuleBroken)
+    given(*past, undo_second).when(RecordAside(events=(undo_first,))).then(undo_first)
+    given(*past, undo_second).when(RecordAside(events=(undo_second,))).refused(NotFound)
 
 
 def test_a_stop_without_a_turn_is_nothing_and_a_second_stop_too() -> None:

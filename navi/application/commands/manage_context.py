@@ -11,7 +11,7 @@ from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.session.find_session import conversation
 from navi.application.session.record import Records
 from navi.domain.session.commands import RecordAside
-from navi.domain.vocabulary.errors import ModelFailure, NotFound, RuleBroken
+from navi.domain.vocabulary.errors import ModelFailure, RuleBroken
 from navi.domain.vocabulary.events import CompressionUndone, ContextCompressed
 from navi.domain.vocabulary.ids import NodeId, SessionId
 from navi.ports.tools import ToolBox
@@ -73,13 +73,6 @@ class ManageContext:
             RuleBroken: a later compression stands on this one.
         """
         record = await conversation(self._records, session_id)
-        in_force = [c.seq for c in (await record.context()).state.compressions]
-        if compression_seq not in in_force:
-            raise NotFound(
-                f"no compression {compression_seq} of the session's own context is in force"
-            )
-        if compression_seq != in_force[-1]:
-            raise RuleBroken(f"compression {in_force[-1]} came later and has to be undone first")
         event = CompressionUndone(compression_seq=compression_seq)
         await record.execute(RecordAside(events=(event,)))
         return Compressed(compressed=True, seq=record.seq)

@@ -86,6 +86,7 @@ from navi.domain.vocabulary.events import (
     ApprovalRequested,
     BudgetReached,
     CompressionFailed,
+    CompressionUndone,
     ContextCompressed,
     ConversationTakenIn,
     FileExpired,
@@ -148,7 +149,7 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
     """What a command brings about in a session.
 
     Raises:
-        NotFound: the session does not exist.
+        NotFound: the session does not exist, or what the command names in it.
         BadInput: a message names a file that is not there.
         RuleBroken: the command does not fit the session's state; see the error tree.
     """
@@ -579,6 +580,8 @@ def _record_aside(session: Session, events: tuple[Aside, ...]) -> tuple[Decided,
             raise RuleBroken(f"model call {event.call_id} is not open")
         if isinstance(event, ModelCalled):
             _check_follow_up(session, event)
+        if isinstance(event, CompressionUndone):
+            _check_undone(session, event)
     # A person may have named the session while a model was asked for a name.
     kept = [e for e in events if not isinstance(e, SessionRenamed) or _may_rename(session, e)]
     return _one(*(_timely(session, event) for event in kept))
@@ -587,6 +590,17 @@ def _record_aside(session: Session, events: tuple[Aside, ...]) -> tuple[Decided,
 def _may_rename(session: Session, renamed: SessionRenamed) -> bool:
     """Whether a name may replace that of now: one that navi made never does where a person gave it."""
     return renamed.by == "user" or not session.named_by_user
+
+
+def _check_undone(session: Session, event: CompressionUndone) -> None:
+    """Refuse what is not in force, and what a later compression stands on: its summary quotes this one."""
+    in_force = [compression.seq for compression in session.compressions]
+    if event.compression_seq not in in_force:
+        raise NotFound(
+            f"no compression {event.compression_seq} of the session's own context is in force"
+        )
+    if event.compression_seq != in_force[-1]:
+        raise RuleBroken(f"compression {in_force[-1]} came later and has to be undone first")
 
 
 def _check_follow_up(session: Session, event: ModelCalled) -> None:

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from navi.adapters.in_memory.embedders import NoEmbedders
+from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.llm.renderers import KnownRenderers
+from navi.adapters.system import RandomIds
 from navi.application.agent.actor_profile import profile_of
 from navi.application.agent.compose_request import compose_request
 from navi.application.agent.model_calls.model_queue import GaveWay
@@ -27,6 +30,7 @@ from navi.domain.session.commands import TakeInConversation
 from navi.domain.vocabulary.errors import NotFound, RuleBroken
 from navi.domain.vocabulary.events import (
     CompressionFailed,
+    CompressionUndone,
     ContextCompressed,
     GuidanceGiven,
     MemoryRecalled,
@@ -42,7 +46,8 @@ from navi.domain.vocabulary.events import (
     TodoUpdated,
     ToolFinished,
 )
-from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, Owner, SessionId
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, EventId, Owner, SessionId
+from navi.ports.event_log import Append, Recorded
 from navi.projections.context import Context
 from tests.support.agent_node import TIMEOUT, WORLDS, AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
@@ -643,6 +648,35 @@ async def test_compressing_by_hand_twice_folds_the_first_summary_in(
             await node.contexts.undo(session_id, first)
         await node.contexts.undo(session_id, second)
         await node.contexts.undo(session_id, first)
+
+
+class OvertakenLog(InMemoryEventLog):
+    """Somebody else undoes the same compression, right before it is stored that it was undone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._overtaken = False
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        if isinstance(batch.events[0].event, CompressionUndone) and not self._overtaken:
+            self._overtaken = True
+            others = [replace(new, id=EventId(RandomIds().uuid())) for new in batch.events]
+            await super().append(replace(batch, events=tuple(others)))
+        return await super().append(batch)
+
+
+async def test_a_compression_is_undone_once_however_often_that_is_asked_for_at_the_same_time(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    async with agent_node(World(OvertakenLog()), tmp_path, [server.url], keep_recent=1) as node:
+        session_id = await spoken(node, server, 3)
+        server.answer(Say("- asked"), Done())
+        compressed = await node.contexts.compress(session_id)
+
+        with pytest.raises(NotFound):
+            await node.contexts.undo(session_id, compressed.seq)
+
+        assert len(await events_of(node, session_id, CompressionUndone)) == 1
 
 
 # --- after the turn -----------------------------------------------------------------------------
