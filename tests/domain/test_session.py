@@ -89,6 +89,7 @@ CALLED = ModelCalled(
     options={},
     renderer="r/1",
 )
+WITH_TOOLS = replace(CALLED, tools_sha256="a" * 64)
 LIST = ToolCall(id=CallId("call_1"), name="filesystem", arguments={"action": "list"})
 READ = ToolCall(id=CallId("call_2"), name="filesystem", arguments={"action": "read"})
 
@@ -367,6 +368,26 @@ def test_the_last_call_is_the_last_even_if_it_asks_for_tools() -> None:
             usage=Usage(prompt_tokens=20, completion_tokens=10),
         ),
     )
+
+
+def test_a_limit_that_comes_down_beside_the_turn_is_reached_after_one_last_call_too() -> None:
+    round_ = (WITH_TOOLS, replied(LIST), started(LIST), finished(LIST))
+    past = (*OPEN, *round_ * 4, WITH_TOOLS, replied(LIST, READ), started(LIST), finished(LIST))
+    assert given(*past).next(max_iterations=2) == RunTools(runs=(ToolRun(call=READ),))
+
+    past = (*past, started(READ), finished(READ))
+    last = AskModel(iteration=6, last=True, attempts=())
+    assert given(*past).next(max_iterations=2) == last
+    interrupted = replace(failed(will_retry=True), kind="interrupted")
+    assert given(*past, CALLED, interrupted).next(max_iterations=2) == last
+    ended = given(*past, CALLED, replied(content="so far")).next(max_iterations=2)
+    assert ended == Finish(why="limit_reached")
+
+
+def test_an_answer_is_complete_where_the_limit_came_down_behind_it() -> None:
+    past = (*OPEN, *(WITH_TOOLS, replied(LIST), started(LIST), finished(LIST)) * 2)
+    past = (*past, WITH_TOOLS, replied(content="done"))
+    assert given(*past).next(max_iterations=1) == Finish(why="completed")
 
 
 def test_a_failed_call_is_tried_again_or_fails_the_turn() -> None:

@@ -63,6 +63,7 @@ class OpenCall(Struct, frozen=True, kw_only=True):
 
     Attributes:
         prompt_estimate: tokens of its prompt; absent in logs of before.
+        without_tools: whether it offered none.
     """
 
     id: CallId
@@ -71,6 +72,7 @@ class OpenCall(Struct, frozen=True, kw_only=True):
     model: str
     backend: str
     prompt_estimate: int | UnsetType = UNSET
+    without_tools: bool = False
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -148,6 +150,7 @@ class Actor(Struct, frozen=True, kw_only=True):
 
     Attributes:
         iterations: model calls of purpose ``turn`` that were answered.
+        without_tools: whether the last of them offered no tools.
         replied: whether the last thing that happened is a reply that asks for no tool.
         cut_off: what of the last reply was cut off for length: its text, or the arguments of a call;
             ``circle`` where it repeated itself at its end, so that there is nothing to go on with.
@@ -165,6 +168,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     """
 
     iterations: int = 0
+    without_tools: bool = False
     call: OpenCall | None = None
     tools: tuple[ToolRun, ...] = ()
     attempts: tuple[Attempt, ...] = ()
@@ -385,11 +389,11 @@ def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int, at: datetime) ->
         case ModelCalled():
             return _called(actor, event, seq=seq)
         case ModelReplied() if actor.call is not None and actor.call.id == event.call_id:
-            return _replied(actor, event, purpose=actor.call.purpose)
+            return _replied(actor, event, call=actor.call)
         case ModelCallFailed(kept=int()) if (
             actor.call is not None and actor.call.id == event.call_id
         ):
-            return _kept(actor, event)
+            return _kept(actor, event, call=actor.call)
         case ModelCallFailed() if actor.call is not None and actor.call.id == event.call_id:
             return _failed(actor, event, call=actor.call, at=at)
         case PlanningPhaseCompleted():
@@ -425,19 +429,20 @@ def _called(actor: Actor, event: ModelCalled, *, seq: int) -> Actor:
         model=event.model,
         backend=event.backend,
         prompt_estimate=event.prompt_estimate,
+        without_tools=event.tools_sha256 is None,
     )
     return replace(actor, call=call, replied=False)
 
 
-def _replied(actor: Actor, event: ModelReplied, *, purpose: Purpose) -> Actor:
-    if purpose == "compression":  # what a turn's call was refused for is not answered by it
+def _replied(actor: Actor, event: ModelReplied, *, call: OpenCall) -> Actor:
+    if call.purpose == "compression":  # what a turn's call was refused for is not answered by it
         return replace(actor, call=None)
     actor = replace(actor, call=None, attempts=())
-    if purpose != "turn":
+    if call.purpose != "turn":
         return actor
     for_length = event.finish_reason == FOR_LENGTH
     runs = tuple(
-        ToolRun(call=call, cut_off=for_length and is_broken(call)) for call in event.tool_calls
+        ToolRun(call=asked, cut_off=for_length and is_broken(asked)) for asked in event.tool_calls
     )
     cut_off: CutOff = "answer" if for_length and not runs else ""
     if cut_off and repetition_in(event.content, FOR_FOLLOW_UPS) is not None:
@@ -445,6 +450,7 @@ def _replied(actor: Actor, event: ModelReplied, *, purpose: Purpose) -> Actor:
     return replace(
         actor,
         iterations=actor.iterations + 1,
+        without_tools=call.without_tools,
         tools=runs,
         replied=not event.tool_calls,
         cut_off="call" if any(run.cut_off for run in runs) else cut_off,
@@ -453,7 +459,7 @@ def _replied(actor: Actor, event: ModelReplied, *, purpose: Purpose) -> Actor:
     )
 
 
-def _kept(actor: Actor, event: ModelCallFailed) -> Actor:
+def _kept(actor: Actor, event: ModelCallFailed, *, call: OpenCall) -> Actor:
     """A call that ran in circles after it had answered is as good as a reply."""
     before = actor.answer if actor.cut_off == "answer" else ""
     return replace(
@@ -461,6 +467,7 @@ def _kept(actor: Actor, event: ModelCallFailed) -> Actor:
         call=None,
         attempts=(),
         iterations=actor.iterations + 1,
+        without_tools=call.without_tools,
         replied=True,
         cut_off="circle",
         answer=before + event.answer,
@@ -695,8 +702,9 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
         return Finish(why="stopped", by=turn.stop_by)
     if turn.budget is not None:
         return Finish(why="failed", kind=BUDGET, error=budget_words(turn.budget))
-    if actor.iterations > limits.max_iterations:
-        return Finish(why="limit_reached")  # the last call was without tools, whatever it asks for
+    # A profile that allows fewer may be in force by now: of those made before none was the last.
+    if actor.iterations > limits.max_iterations and actor.without_tools:
+        return Finish(why="limit_reached")  # whatever the last call asks for
     if actor.tools:
         # What waits for a person does not hold up the other calls of its reply.
         ready = tuple(run for run in actor.tools if not waits(turn, run))

@@ -296,6 +296,30 @@ async def test_after_the_last_iteration_one_call_without_tools(
         assert ["tools" in chat.json for chat in server.chats] == [True, True, False]
 
 
+async def test_a_switch_to_a_profile_that_allows_less_leaves_one_call_without_tools(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    for name, most in (("many", 40), ("few", 2)):
+        profile = tmp_path / "profiles" / name
+        profile.mkdir(parents=True)
+        (profile / "config.json").write_text(f'{{"max_iterations": {most}}}')
+    switch = ("switch_profile", {"profile_id": "few", "reason": "nearly done"})
+    async with agent_node(World(), tmp_path, [server.url], profiles=tmp_path / "profiles") as node:
+        for asked in ((WRITE,), (WRITE,), (WRITE,), (switch, READ)):
+            server.answer(calls(*asked), Done())
+        server.answer(Say("that is all I got to"), Done())
+        session_id = await node.session("many")
+
+        outcome = await node.ask(session_id, "go on for long")
+
+        assert outcome.content == "that is all I got to"
+        [completed] = await events_of(node, session_id, TurnCompleted)
+        assert (completed.iterations, completed.limit_reached) == (5, True)
+        assert ["tools" in chat.json for chat in server.chats] == [True, True, True, True, False]
+        results = await events_of(node, session_id, ToolFinished)
+        assert [result.outcome for result in results] == ["ok"] * 5
+
+
 async def test_wrong_calls_are_answered_not_raised(server: ModelServer, node: AgentNode) -> None:
     server.answer(
         calls(
