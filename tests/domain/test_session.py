@@ -7,6 +7,7 @@ from navi.domain.session.commands import (
     CreateSession,
     DeleteSession,
     DeliverMessages,
+    EndSubagent,
     EndTurn,
     Failed,
     PartialReply,
@@ -64,7 +65,7 @@ from navi.domain.vocabulary.events import (
     Usage,
     UserMessageReceived,
 )
-from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId, SubagentId
 from tests.domain.specification import NODE, OTHER_NODE, RUNNER, START, TURN, TURN_2, given
 
 CREATED = SessionCreated(profile_id="assistant", owner=LOCAL_OWNER)
@@ -535,6 +536,23 @@ def test_the_process_that_lost_a_turn_is_fenced() -> None:
     given(*OPEN, CALLED, RESUMED).when(later).then(TextDelta(call_id=CALL, text="x"))
     stopped = TurnStopped(by="user")
     given(*OPEN, stopped).when(outcome).refused(Fenced)
+
+
+def test_the_process_that_runs_a_turn_is_fenced_where_its_session_was_deleted() -> None:
+    deleted = (*OPEN, CALLED, TurnStopped(by="delete"), SessionDeleted())
+    for command in (
+        DeliverMessages(runner=RUNNER),
+        RecordOutcome(runner=RUNNER, events=(TextDelta(call_id=CALL, text="x"),)),
+        EndSubagent(
+            runner=RUNNER,
+            subagent_id=SubagentId("subagent_1"),
+            result="",
+            completed_normally=True,
+            partial_replies={},
+        ),
+        EndTurn(runner=RUNNER, ending=Completed(limit_reached=False), partial_replies={}),
+    ):
+        given(*deleted).when(command).refused(Fenced)
 
 
 def test_a_turn_that_kills_three_processes_is_given_up() -> None:

@@ -41,6 +41,7 @@ from navi.domain.session.commands import (
     TakeInConversation,
     TakeUpTurn,
     TellPlace,
+    TurnCommand,
     TurnStart,
 )
 from navi.domain.session.fork import owes_an_answer
@@ -150,6 +151,7 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
 
     Raises:
         NotFound: the session does not exist, or what the command names in it.
+        Fenced: whoever runs a turn runs it no longer, also because the session was deleted.
         BadInput: a message names a file that is not there.
         RuleBroken: the command does not fit the session's state; see the error tree.
     """
@@ -160,6 +162,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
     if isinstance(command, RecordErasure) and session.created_at is not None:
         return _one(command.event)
     if not session.exists:
+        if isinstance(command, TurnCommand):  # the deletion has ended the turn
+            raise _fenced(command.runner)
         raise NotFound(f"no session {session.id}")
     match command:
         case RecordOutcome():  # almost all that is decided
@@ -464,8 +468,12 @@ def _denied(call: ToolCall, why: str) -> ToolFinished:
 def _fence(session: Session, runner: Runner) -> Turn:
     turn = session.turn
     if turn is None or (turn.id, turn.attempt) != (runner.turn_id, runner.attempt):
-        raise Fenced(f"turn {runner.turn_id} is no longer run by attempt {runner.attempt}")
+        raise _fenced(runner)
     return turn
+
+
+def _fenced(runner: Runner) -> Fenced:
+    return Fenced(f"turn {runner.turn_id} is no longer run by attempt {runner.attempt}")
 
 
 def _deliver(session: Session, turn: Turn) -> tuple[Decided, ...]:

@@ -15,7 +15,7 @@ NaviError
 │   ├── TooManyUploads      too many come in at one time
 │   ├── UploadsFull         more than a session's uploads may be
 │   ├── OutOfBudget         the tokens of a turn, a session or a day are spent
-│   └── Fenced              another process has taken the turn over
+│   └── Fenced              another process has taken the turn over, or it has ended
 ├── NotSignedIn             nobody known is behind the request, or what they said is wrong
 ├── Forbidden               it is known who asks, and they may not
 ├── TooManyTries            of guessing a password; says when to come back

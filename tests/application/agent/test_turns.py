@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
@@ -439,6 +440,24 @@ async def test_stop_inside_a_tool_answers_every_call(
         assert (0 if listens else STOP_GRACE) <= ran <= asyncio.get_running_loop().time() - called
         assert results[1].duration_ms == 0
         assert (await node.world.types(session_id))[-1] == "turn_stopped"
+
+
+async def test_a_tool_that_ends_with_a_result_when_its_session_is_deleted_breaks_nothing(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    slow = SlowTool(listens=True)
+    async with agent_node(World(), tmp_path, [server.url], tools=[slow]) as node:
+        server.answer(calls(("slow", {})), Done())
+        session_id = await node.session()
+        await node.say(session_id, "go")
+        await asyncio.wait_for(slow.running.wait(), 60)
+
+        with capture_logs() as logs:
+            await node.sessions.delete(session_id)
+            await asyncio.wait_for(node.runs.ended(session_id), 60)
+
+        assert [said["event"] for said in logs] == ["turn_lost"]
+        assert (await node.world.types(session_id))[-1] == "session_deleted"
 
 
 async def test_a_stop_without_a_turn_is_no_event(node: AgentNode) -> None:
