@@ -243,6 +243,20 @@ async def test_the_header_names_the_session(app: RunningApp) -> None:
     assert (await app.world.types(session_id)).count("turn_completed") == 2
 
 
+@pytest.mark.parametrize("headers", [{}, {"X-OpenWebUI-Task": "title_generation"}])
+async def test_a_session_that_is_named_stays_whatever_is_asked_in_it(
+    app: RunningApp, headers: dict[str, str]
+) -> None:
+    session_id = await app.session()
+
+    named, _ = await told(
+        app, [user("### Task:\n!say x")], {"X-Navi-Session": session_id, **headers}
+    )
+
+    assert named == session_id
+    await get(app, session_id)
+
+
 async def test_what_no_session_knows_is_taken_in(app: RunningApp) -> None:
     talk = [
         {"role": "system", "content": "Rhyme."},

@@ -13,6 +13,7 @@ MAX_MESSAGES = 10_000
 MAX_INSTRUCTIONS = 64 * 1024  # characters of system messages: they stand in every prompt
 MAX_CONVERSATION_ID = 200  # characters
 
+SESSION_HEADER = "X-Navi-Session"
 PAGE_HEADER = "X-OpenWebUI-Chat-Id"
 CONVERSATION_HEADERS = (PAGE_HEADER, "X-Chat-Id")
 TASK_HEADER = "X-OpenWebUI-Task"
@@ -64,8 +65,10 @@ def asked_by(
         for place, each in _placed(before)
         if each.role in ("user", "assistant")
     ]
-    plain = _header(headers, TASK_HEADER) is not None or (
-        not history and content.lstrip().startswith(TASK_BEGINNINGS)
+    # In a session that is named it is a message like any other: what is plain is deleted with its answer.
+    plain = SESSION_HEADER not in headers and (
+        _header(headers, TASK_HEADER) is not None
+        or (not history and content.lstrip().startswith(TASK_BEGINNINGS))
     )
     return Asked(
         profile_id=request.model,

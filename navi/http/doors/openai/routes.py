@@ -19,7 +19,7 @@ from navi.domain.vocabulary.ids import TurnId, seconds_of
 from navi.domain.vocabulary.principal import Principal
 from navi.http.api.tools_and_profiles import require_log
 from navi.http.doors.openai.answering import Reply, whole_answer, write_stream
-from navi.http.doors.openai.asked import asked_by
+from navi.http.doors.openai.asked import SESSION_HEADER, asked_by
 from navi.http.doors.openai.wire import ChatCompletion, ChatRequest, ModelAnswer, ModelList
 from navi.http.requests.access import Caller
 from navi.http.requests.bodies import NO_STORE, answer, body_part, client_gone, read_json
@@ -29,7 +29,6 @@ from navi.http.requests.services import Given, PathText, Services
 from navi.http.requests.validation import session_of
 from navi.race import race
 
-SESSION_HEADER = "X-Navi-Session"
 MAX_CONVERSATION_BYTES = 8 * 1024 * 1024  # programs repeat all of it, with its pictures
 
 
