@@ -23,10 +23,11 @@ from PIL import Image
 
 from navi.application.doors.take_message import Asked
 from navi.domain.vocabulary.errors import NotFound
-from navi.domain.vocabulary.events import Said
+from navi.domain.vocabulary.events import Said, UserMessageReceived
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL, Principal
 from navi.http.doors.openai import answering
+from navi.ports.event_log import Append, Recorded
 from tests.adapters.pictures.test_worker import file_of
 from tests.support.agent_node import World
 from tests.support.app import TIMEOUT, RunningApp, SwitchedLog, running_app
@@ -94,6 +95,16 @@ def frames_of(text: str) -> list[Any]:
     """The pieces of a stream; the end mark stays as it is."""
     lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
     return [line if line == "[DONE]" else json.loads(line) for line in lines]
+
+
+class LogThatLeaves(SwitchedLog):
+    """A log that is out of reach as soon as a message stands in it."""
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        rows = await super().append(batch)
+        if any(row.type == UserMessageReceived.TYPE for row in rows):
+            self.reachable = False
+        return rows
 
 
 # --- the official client ------------------------------------------------------------------------
@@ -735,3 +746,17 @@ async def test_a_turn_that_fails_is_an_error_that_nobody_tries_again(
     assert refused.value.status_code == 502
     assert "no such thing" in refused.value.message
     assert "no such thing" in broken.value.message
+
+
+async def test_a_store_that_goes_away_behind_the_receipt_is_nothing_to_try_again(
+    tmp_path: Path,
+) -> None:
+    log = LogThatLeaves()
+    async with running_app(tmp_path, world=World(log)) as own:
+        response = await ask(own, [user("!say Once")])
+        log.reachable = True
+
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "unavailable"
+    assert response.headers["x-should-retry"] == "false"
+    assert "retry-after" not in response.headers

@@ -44,7 +44,8 @@ NODE_GOING = Ended(
     error="this node is shutting down; another one goes on with the turn, in the same session",
 )
 DONE = b"data: [DONE]\n\n"
-# A turn that has failed is in the log: the clients would send the message again by themselves.
+# The message is in the log, and a turn that has failed, too: the clients would send it again by
+# themselves.
 NOT_AGAIN = {"x-should-retry": "false"}
 # By the kind of failure; a model server that cannot be had is what is behind all others.
 _FAILURES = {
@@ -165,6 +166,16 @@ def failure_of(ended: Ended) -> RequestRefused:
     status, slug = _FAILURES.get(ended.kind, (HTTPStatus.BAD_GATEWAY, ended.kind))
     return RequestRefused(
         status, ended.error or "the turn has failed", headers=NOT_AGAIN, slug=slug
+    )
+
+
+def out_of_sight() -> RequestRefused:
+    """What a client is told where the answer to a message that was taken in cannot be followed."""
+    return RequestRefused(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "the message was taken in; a server that navi needs to follow its answer does not answer",
+        headers=NOT_AGAIN,
+        slug="unavailable",
     )
 
 

@@ -18,7 +18,7 @@ from navi.domain.vocabulary.events import MessageDelivered, MessageWithdrawn, Se
 from navi.domain.vocabulary.ids import TurnId, seconds_of
 from navi.domain.vocabulary.principal import Principal
 from navi.http.api.tools_and_profiles import require_log
-from navi.http.doors.openai.answering import Reply, whole_answer, write_stream
+from navi.http.doors.openai.answering import Reply, out_of_sight, whole_answer, write_stream
 from navi.http.doors.openai.asked import SESSION_HEADER, asked_by
 from navi.http.doors.openai.wire import ChatCompletion, ChatRequest, ModelAnswer, ModelList
 from navi.http.requests.access import Caller
@@ -134,7 +134,11 @@ def _answer(
             if stream:
                 await write_stream(pieces, reply, over, lost, send)
             else:
-                await _send_whole(await whole_answer(pieces, reply, over, lost), reply, send)
+                try:
+                    completion = await whole_answer(pieces, reply, over, lost)
+                except Unavailable as error:
+                    raise out_of_sight() from error
+                await _send_whole(completion, reply, send)
             return Written()
 
         async def gone() -> Gone | Written:
