@@ -229,6 +229,15 @@ def test_a_stop_withdraws_the_oldest_message_that_waits_for_its_turn() -> None:
     )
 
 
+def test_a_stop_of_one_turn_stops_no_other_and_withdraws_nothing() -> None:
+    of_one = RequestStop(by="client", turn_id=TURN)
+    of_another = RequestStop(by="client", turn_id=TURN_2)
+
+    given(*OPEN).when(of_one).then(StopRequested(by="client"))
+    given(*OPEN).when(of_another).then()
+    given(CREATED, HELLO, MORE).when(of_one).then()
+
+
 def test_a_place_far_behind_is_told_again_once_it_has_halved() -> None:
     told: list[int] = []
 

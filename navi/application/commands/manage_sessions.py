@@ -247,17 +247,24 @@ class ManageSessions:
         """Wait until this process runs no turn of the session."""
         await self._runs.ended(session_id)
 
-    async def stop(self, session_id: SessionId, *, by: str) -> bool:
+    async def stop(self, session_id: SessionId, *, by: str, turn_id: TurnId | None = None) -> bool:
         """Stop the open turn on whichever node runs it, or withdraw the message whose turn waits.
 
         Gives whether there was something to stop.
+
+        Args:
+            turn_id: the only turn that is meant; None for whichever it is.
 
         Raises:
             NotFound: no such session.
         """
         record = await conversation(self._records, session_id)
-        running = record.session.turn is not None or bool(record.session.waiting)
-        await record.execute(RequestStop(by=by))
+        turn = record.session.turn
+        if turn_id is None:
+            running = turn is not None or bool(record.session.waiting)
+        else:
+            running = turn is not None and turn.id == turn_id
+        await record.execute(RequestStop(by=by, turn_id=turn_id))
         turn = record.session.turn
         if turn.parked if turn is not None else self._runs.places.waits(session_id):
             self._runs.wake(session_id)  # it waited, for a person or for its place: nobody runs it

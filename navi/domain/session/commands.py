@@ -115,9 +115,14 @@ class ReceiveMessage(Struct, frozen=True, kw_only=True):
 
 
 class RequestStop(Struct, frozen=True, kw_only=True):
-    """Stop the open turn, or the one that the oldest waiting message would open; else nothing happens."""
+    """Stop the open turn, or the one that the oldest waiting message would open; else nothing happens.
+
+    Attributes:
+        turn_id: the only turn that is meant; None for whichever it is.
+    """
 
     by: str
+    turn_id: TurnId | None = None
 
 
 class TellPlace(Struct, frozen=True, kw_only=True):

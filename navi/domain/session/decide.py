@@ -172,8 +172,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
             return _take_in(session, command)
         case ReceiveMessage():
             return _receive(session, command)
-        case RequestStop(by=by):
-            return _stop(session, by)
+        case RequestStop():
+            return _stop(session, command)
         case TellPlace(place=place):
             waits = session.turn is None and session.waiting
             is_to_be_told = waits and is_news(place, told=session.waiting[0].place)
@@ -276,13 +276,16 @@ def _fork(session: Session, command: ForkSession) -> tuple[Decided, ...]:
     return _one(created, *stopped, *withdrawn, *lost)
 
 
-def _stop(session: Session, by: str) -> tuple[Decided, ...]:
+def _stop(session: Session, command: RequestStop) -> tuple[Decided, ...]:
     """A stop ends one turn: that which is open, else that which waits for its place among the user's."""
-    if session.turn is not None:
-        return _one(StopRequested(by=by)) if session.turn.stop_by is None else ()
+    stop, turn = StopRequested(by=command.by), session.turn
+    if command.turn_id is not None and (turn is None or turn.id != command.turn_id):
+        return ()
+    if turn is not None:
+        return _one(stop) if turn.stop_by is None else ()
     if not session.waiting:
         return ()
-    return _one(StopRequested(by=by), MessageWithdrawn(message_seq=session.waiting[0].seq))
+    return _one(stop, MessageWithdrawn(message_seq=session.waiting[0].seq))
 
 
 def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:

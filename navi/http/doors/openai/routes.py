@@ -180,7 +180,7 @@ async def _stop_turn(services: Services, taken: Taken) -> bool:
         turn_id = await _begun(services, taken)
         session = await services.sessions.find(taken.session_id)
         if session.turn is not None and session.turn.id == turn_id and not turn_waits(session.turn):
-            return await services.sessions.stop(taken.session_id, by="client")
+            return await services.sessions.stop(taken.session_id, by="client", turn_id=turn_id)
     return False
 
 
