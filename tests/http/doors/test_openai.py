@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from navi.domain.vocabulary.events import Said, UserMessageReceived
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL, Principal
 from navi.http.doors.openai import answering
+from navi.http.server.proxies import Proxies
 from navi.ports.event_log import Append, Recorded
 from tests.adapters.pictures.test_worker import file_of
 from tests.support.agent_node import World
@@ -38,6 +40,7 @@ HEADER = "x-navi-session"
 CHAT = "X-OpenWebUI-Chat-Id"
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 ADA = Principal(user_id=Owner("0193aaaa-0000-7000-8000-0000000000aa"), name="ada", role="user")
+LOOPBACK = Proxies(peers=(ip_network("127.0.0.1/32"),))
 Message = Any  # the client's types are unions of all that OpenAI takes
 
 
@@ -633,6 +636,20 @@ async def test_a_turn_that_waits_says_so_and_waits_on(app: RunningApp) -> None:
     )
     await app.world.seen(session_id, "turn_completed", 2)
     assert (await app.world.types(session_id)).count("turn_stopped") == 0
+
+
+async def test_behind_a_proxy_that_ends_tls_the_link_to_decide_is_encrypted(tmp_path: Path) -> None:
+    asked = user('!tool todo {"action": "list"}\n!then\n!say Looked.')
+    async with running_app(tmp_path, proxies=LOOPBACK) as own:
+        profile = own.files / "no-profiles" / "careful"
+        profile.mkdir(parents=True)
+        wanted = [{"tool": "todo", "then": "ask"}]
+        (profile / "config.json").write_text(json.dumps({"approvals": wanted}))
+        response = await ask(own, [asked], {"X-Forwarded-Proto": "https"}, model="careful")
+
+    text = response.json()["choices"][0]["message"]["content"]
+    link = f"https://127.0.0.1:{own.address.port}/s/{response.headers[HEADER]}"
+    assert f"Decide at {link} or" in text
 
 
 # --- errors -------------------------------------------------------------------------------------

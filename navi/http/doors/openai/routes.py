@@ -21,7 +21,7 @@ from navi.http.api.tools_and_profiles import require_log
 from navi.http.doors.openai.answering import Reply, out_of_sight, whole_answer, write_stream
 from navi.http.doors.openai.asked import SESSION_HEADER, asked_by
 from navi.http.doors.openai.wire import ChatCompletion, ChatRequest, ModelAnswer, ModelList
-from navi.http.requests.access import Caller
+from navi.http.requests.access import Caller, GivenArrival
 from navi.http.requests.bodies import NO_STORE, answer, body_part, client_gone, read_json
 from navi.http.requests.errors import Edge, RequestRefused
 from navi.http.requests.operation import operation
@@ -82,7 +82,9 @@ async def get_model(name: PathText, services: Given) -> Response[bytes]:
         errors=(400, 404, 408, 409, 413, 415, 429, 502),
     ),
 )
-async def complete_chat(request: Edge, services: Given, principal: Caller) -> ASGIApp:
+async def complete_chat(
+    request: Edge, services: Given, principal: Caller, arrival: GivenArrival
+) -> ASGIApp:
     """An answer to the last message of a conversation; as server-sent events with `stream`."""
     wanted = await read_json(request, ChatRequest, most=MAX_CONVERSATION_BYTES)
     refused = services.uploads.refused_suffixes
@@ -94,6 +96,8 @@ async def complete_chat(request: Edge, services: Given, principal: Caller) -> AS
         principal, asked, session_id=None if named is None else session_of(named)
     )
     options = wanted.stream_options
+    # Behind a proxy that ends TLS the request itself came without.
+    scheme, page = "https" if arrival.is_https else "http", request.base_url
     return _answer(
         services,
         principal,
@@ -104,7 +108,7 @@ async def complete_chat(request: Edge, services: Given, principal: Caller) -> AS
             created=seconds_of(taken.message_id),
             model=wanted.model,
             headers={} if asked.plain else {SESSION_HEADER: taken.session_id},
-            session_link=f"{request.base_url}s/{taken.session_id}",
+            session_link=f"{scheme}://{page.netloc}{page.path}s/{taken.session_id}",
             include_usage=options is not None and options.include_usage is True,
         ),
         stream=wanted.stream is True,
