@@ -29,6 +29,7 @@ from navi.domain.session.commands import (
     TakeInConversation,
     TurnStart,
 )
+from navi.domain.session.decide import decide
 from navi.domain.session.session import Session
 from navi.domain.vocabulary.errors import (
     BadInput,
@@ -116,6 +117,19 @@ class ManageSessions:
             OutOfBudget: nothing is left to answer it with.
         """
         await self._budgets.check_day(owner)
+
+    async def check_message(self, session_id: SessionId) -> None:
+        """Look, before files are kept for a message, whether the session would receive it.
+
+        Raises:
+            NotFound: no such session.
+            TooManyWaiting: the session's queue is full.
+            OutOfBudget: nothing is left to answer it with.
+        """
+        record = await conversation(self._records, session_id)
+        decide(record.session, ReceiveMessage(message_id=MessageId(self._ids.uuid()), content=""))
+        profile = await profile_of(record, self._profiles)
+        await self._budgets.check(record, profile, in_turn=False)
 
     async def take_in(self, session_id: SessionId, taken: TakeInConversation) -> None:
         """Take in what another program has kept of a conversation; nothing while a turn is open.

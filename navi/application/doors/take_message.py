@@ -1,7 +1,8 @@
 """Take a message from a program that keeps conversations by itself into the session it belongs to."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.log.secrets import Secrets
 from navi.domain.reading.conversation import beginning
 from navi.domain.session.commands import TakeInConversation
+from navi.domain.vocabulary.errors import NaviError, NotFound, Unavailable
 from navi.domain.vocabulary.events import Said
 from navi.domain.vocabulary.ids import MessageId, Owner, SessionId
 from navi.domain.vocabulary.principal import Principal
@@ -86,7 +88,7 @@ class TakeMessage:
     async def __call__(
         self, principal: Principal, asked: Asked, *, session_id: SessionId | None
     ) -> Taken:
-        """Take a message in.
+        """Take a message in; one that is refused leaves no session behind that was made for it.
 
         Args:
             session_id: the session that the program names; None where its conversation tells.
@@ -105,14 +107,14 @@ class TakeMessage:
         instructions = self._secrets.mask(asked.instructions).text or None
         asked = replace(asked, history=history, instructions=instructions or "")
         lock = self._locks.setdefault(principal.user_id, asyncio.Lock())
-        async with lock:
+        async with lock, AsyncExitStack() as made:
             if session_id is not None:
                 known = await self._sessions.own(principal, session_id)
                 await self._take_in(known, asked, ())
             elif asked.plain:
-                known = await self._begin(principal, asked)
+                known = await self._begin(principal, asked, made)
             else:
-                known = await self._continued(principal, asked)
+                known = await self._continued(principal, asked, made)
             received = await self._sessions.receive(
                 known,
                 content=asked.content,
@@ -127,6 +129,7 @@ class TakeMessage:
         """Make pictures uploads of the session; gives what they are called there."""
         if not pictures:
             return ()
+        await self._sessions.check_message(session_id)  # clients send what is refused again
         async with self._uploads.receive(session_id) as incoming:
             for picture in pictures:
                 await incoming.begin(picture.name, media_type=None)
@@ -134,11 +137,12 @@ class TakeMessage:
                 await incoming.end()
             return tuple(upload.name for upload in await incoming.keep())
 
-    async def _begin(self, principal: Principal, asked: Asked) -> SessionId:
+    async def _begin(self, principal: Principal, asked: Asked, made: AsyncExitStack) -> SessionId:
         await self._sessions.check_day(principal.user_id)
         session = await self._sessions.create(
             profile_id=asked.profile_id, name=None, owner=principal.user_id, plain=asked.plain
         )
+        await made.enter_async_context(self._deleted_if_refused(session.id))
         await self._sessions.take_in(
             session.id,
             TakeInConversation(
@@ -149,7 +153,9 @@ class TakeMessage:
         )
         return session.id
 
-    async def _continued(self, principal: Principal, asked: Asked) -> SessionId:
+    async def _continued(
+        self, principal: Principal, asked: Asked, made: AsyncExitStack
+    ) -> SessionId:
         """The session that the conversation goes on in: one that knows it, a fork of one, or a new one."""
         place = await find_continuation(
             self._log,
@@ -159,14 +165,27 @@ class TakeMessage:
             history=asked.history,
         )
         if place is None:
-            return await self._begin(principal, asked)
+            return await self._begin(principal, asked, made)
         session_id = await self._sessions.own(principal, place.session_id)
         if place.fork_at is not None:
             await self._sessions.check_day(principal.user_id)
             forked = await self._fork_session(session_id, at=place.fork_at)
             session_id = forked.session.id
+            await made.enter_async_context(self._deleted_if_refused(session_id))
         await self._take_in(session_id, asked, asked.history[place.known :])
         return session_id
+
+    @asynccontextmanager
+    async def _deleted_if_refused(self, session_id: SessionId) -> AsyncGenerator[None, None]:
+        """Delete a session that was made for a message, where the message is refused."""
+        try:
+            yield
+        except Unavailable:
+            raise  # the message may stand in the log
+        except NaviError:
+            with suppress(NotFound, Unavailable):
+                await self._sessions.delete(session_id)
+            raise
 
     async def _take_in(
         self, session_id: SessionId, asked: Asked, unknown: tuple[Said, ...]

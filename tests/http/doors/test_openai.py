@@ -777,3 +777,29 @@ async def test_a_store_that_goes_away_behind_the_receipt_is_nothing_to_try_again
     assert response.json()["error"]["code"] == "unavailable"
     assert response.headers["x-should-retry"] == "false"
     assert "retry-after" not in response.headers
+
+
+async def test_what_is_refused_leaves_no_session_behind(app: RunningApp) -> None:
+    await told(app, [user("!say Kept")])
+    before = (await app.client.get("/sessions")).json()["sessions"]
+    long = [user("x" * 800 * 1024), assistant("Much.")]
+
+    new = await ask(app, [*long, user("!say On")])
+    forked = await ask(app, [user("!say Kept"), assistant("Edited"), *long, user("!say On")])
+
+    assert [new.status_code, forked.status_code] == [413, 413]
+    assert (await app.client.get("/sessions")).json()["sessions"] == before
+
+
+async def test_what_is_refused_leaves_no_pictures_behind(tmp_path: Path) -> None:
+    square = file_of(Image.new("RGB", (8, 8), "blue"), "PNG")
+    url = f"data:image/png;base64,{base64.b64encode(square).decode()}"
+    async with running_app(tmp_path, user_tokens=10) as own:
+        session_id, _ = await told(own, [user("!say One")])  # takes 17 tokens
+        talk = [user("!say One"), assistant("One")]
+
+        content = [{"type": "text", "text": "This?"}, picture(url)]
+        refused = await ask(own, [*talk, {"role": "user", "content": content}])
+
+        assert refused.json()["error"]["code"] == "out_of_budget", refused.text
+        assert (await get(own, session_id, "/files"))["files"] == []
