@@ -89,6 +89,7 @@ class UserMessageReceived(TypedDict):
     files: NotRequired[list[str]]
     mode: NotRequired[Literal["queue", "steer"]]
     planning: NotRequired[bool]
+    behind_sha256: NotRequired[str]
 
 
 class TurnStarted(TypedDict):

@@ -4,6 +4,8 @@ What people see of a session, as a program that took part in it from outside has
 that opened turns, and the text of each turn's answer.
 """
 
+from typing import TypeVar
+
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
@@ -37,11 +39,25 @@ from navi.domain.vocabulary.events import (
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, Owner, SessionId
 from navi.projections.json_form import JsonForm
 
+Waiting = TypeVar("Waiting")
+
 
 class Point(Struct, frozen=True, kw_only=True):
     """A mark that a session has come by."""
 
     mark: Mark
+
+
+class Behind(Struct, frozen=True, kw_only=True):
+    """What a program that sent a message has told of the conversation.
+
+    Attributes:
+        mark: that the message follows.
+        in_turn: it came while a turn was open: all that was told of its answer may be that it waits.
+    """
+
+    mark: Mark
+    in_turn: bool
 
 
 class ConversationState(Struct, frozen=True, kw_only=True):
@@ -51,6 +67,7 @@ class ConversationState(Struct, frozen=True, kw_only=True):
         profile_id: that people have chosen last; the agent itself may have switched since.
         delivered: the open turn has been given the message that opened it.
         waiting: texts of messages that were not delivered yet, by the seq of the receipt.
+        behind: what was told with some of them.
         calls: those of the open turn that write its answer.
     """
 
@@ -63,6 +80,7 @@ class ConversationState(Struct, frozen=True, kw_only=True):
     delivered: bool = False
     deleted: bool = False
     waiting: dict[int, str] = {}
+    behind: dict[int, Behind] = {}
     calls: tuple[CallId, ...] = ()
 
 
@@ -94,20 +112,26 @@ class Conversation(JsonForm[ConversationState]):
                 return replace(state, deleted=True), ()
             case ConversationTakenIn() as taken:
                 return _taken_in(state, envelope, taken)
-            case UserMessageReceived(content=content):
-                return replace(state, waiting={**state.waiting, envelope.seq: content}), ()
+            case UserMessageReceived() as received:
+                return _received(state, envelope.seq, received), ()
             case MessageWithdrawn(message_seq=seq):
-                return replace(state, waiting=_without(state.waiting, seq)), ()
+                return _no_more_waiting(state, seq), ()
             case TurnStarted():
                 return replace(state, delivered=False, unsettled=False, calls=()), ()
             case MessageDelivered(message_seq=seq) if envelope.subagent_id is None:
-                text = state.waiting.get(seq)
-                state = replace(state, waiting=_without(state.waiting, seq))
+                text, behind = state.waiting.get(seq), state.behind.get(seq)
+                state = _no_more_waiting(state, seq)
                 if text is None or state.delivered:  # said into the turn: part of no exchange
                     return state, ()
-                mark = followed_by(state.mark, Said(role="user", content=text))
+                before = state.mark if behind is None else behind.mark
+                mark = followed_by(before, Said(role="user", content=text))
                 after = replace(
-                    state, mark=mark, asked_mark=mark, answer=AnswerText(), delivered=True
+                    state,
+                    mark=mark,
+                    asked_mark=mark,
+                    answer=AnswerText(),
+                    delivered=True,
+                    unsettled=behind is not None and behind.in_turn,
                 )
                 return _point(after, envelope)
             case ModelCalled(call_id=call_id, purpose="turn") if envelope.subagent_id is None:
@@ -130,6 +154,11 @@ def known_to(
     session_id: SessionId, state: ConversationState, points: dict[Mark, int]
 ) -> KnownConversation:
     """What a session knows of conversations."""
+    queued_mark = ""
+    if state.waiting:
+        last, text = max(state.waiting.items())
+        if last in state.behind:
+            queued_mark = followed_by(state.behind[last].mark, Said(role="user", content=text))
     return KnownConversation(
         session_id=session_id,
         places=points,
@@ -137,7 +166,22 @@ def known_to(
         asked_mark=state.asked_mark,
         answer=state.answer.text,
         unsettled=state.unsettled,
+        queued_mark=queued_mark,
     )
+
+
+def _received(
+    state: ConversationState, seq: int, received: UserMessageReceived
+) -> ConversationState:
+    state = replace(state, waiting={**state.waiting, seq: received.content})
+    if received.behind_sha256 is UNSET:
+        return state
+    behind = Behind(mark=received.behind_sha256, in_turn=state.delivered)
+    return replace(state, behind={**state.behind, seq: behind})
+
+
+def _no_more_waiting(state: ConversationState, seq: int) -> ConversationState:
+    return replace(state, waiting=_without(state.waiting, seq), behind=_without(state.behind, seq))
 
 
 def _taken_in(
@@ -172,5 +216,5 @@ def _point(
     return state, (Put(key=envelope.seq, row=Point(mark=state.mark)),)
 
 
-def _without(waiting: dict[int, str], seq: int) -> dict[int, str]:
-    return {key: text for key, text in waiting.items() if key != seq}
+def _without(waiting: dict[int, Waiting], seq: int) -> dict[int, Waiting]:
+    return {key: each for key, each in waiting.items() if key != seq}

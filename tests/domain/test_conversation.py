@@ -48,8 +48,8 @@ def goes_on(history: tuple[Said, ...], *sessions: KnownConversation) -> Continua
     return continuation(marks_of(START, history), history, sessions)
 
 
-def here(count: int, session_id: SessionId = A) -> Continuation:
-    return Continuation(session_id=session_id, known=count, fork_at=None)
+def here(count: int, session_id: SessionId = A, behind: str | None = None) -> Continuation:
+    return Continuation(session_id=session_id, known=count, fork_at=None, behind=behind)
 
 
 def fork(count: int, session_id: SessionId = A) -> Continuation:
@@ -88,7 +88,22 @@ def test_of_an_answer_that_was_stopped_a_part_is_enough(seen: str) -> None:
     part = Said(role="assistant", content=seen)
     history = (ASKED, ANSWERED, AGAIN, *((part,) if seen else ()))
 
-    assert goes_on(history, stopped) == here(len(history))
+    whole = seen.startswith(MORE.content)
+    behind = None if whole else marks_of(START, history)[-1]
+    assert goes_on(history, stopped) == here(len(history), behind=behind)
+
+
+@pytest.mark.parametrize(
+    "seen", [None, "", notice_of_waiting(["ssh"], "http://127.0.0.1:8000/s/1")]
+)
+def test_a_message_that_waits_may_be_known_by_its_notice_alone(seen: str | None) -> None:
+    queued = marks_of(START, TALK[:3])[-1]
+    waiting = replace(known(*TALK[:1]), queued_mark=queued)
+    told = () if seen is None else (Said(role="assistant", content=seen),)
+    history = (*TALK[:3], *told)
+
+    assert goes_on(history, waiting) == here(len(history), behind=marks_of(START, history)[-1])
+    assert goes_on((*TALK[:3], MORE), waiting) == fork(1)
 
 
 def test_of_an_answer_that_was_not_stopped_a_part_is_another_one() -> None:

@@ -14,6 +14,7 @@ from navi.domain.vocabulary.events import (
     ConversationTakenIn,
     Envelope,
     MessageDelivered,
+    MessageWithdrawn,
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
@@ -28,9 +29,9 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, MessageId, SubagentId
 from navi.projections.context import Context
-from navi.projections.conversation import Conversation, ConversationState
+from navi.projections.conversation import Conversation, ConversationState, known_to
 from navi.projections.messages import Messages
-from tests.domain.specification import NODE, TURN, envelope
+from tests.domain.specification import NODE, SESSION, TURN, envelope
 from tests.domain.test_instructions import CALLED
 
 CREATED = SessionCreated(profile_id="assistant", owner=LOCAL_OWNER)
@@ -145,6 +146,37 @@ def test_an_answer_that_was_stopped_or_has_waited_may_be_known_in_part() -> None
     assert fold(*begun, replied("Let me.", TOOL), waits).state.unsettled
     silent = fold(*begun, failed(""), TurnStopped(by="client"))
     assert silent.state.mark == silent.state.asked_mark
+
+
+def test_a_message_goes_on_from_what_its_program_has_seen() -> None:
+    begun = (CREATED, *asked("Tea?", 2), CALLED)
+    seen = marks_of(START, (user("Tea?"), assistant("We")))[-1]
+    behind = replace(received("Go on."), behind_sha256=seen)
+    both = marks_of(START, (user("Tea?"), assistant("We"), user("Go on."), assistant("Yes.")))
+    delivered = (STARTED, MessageDelivered(message_seq=8))
+
+    stopped = fold(
+        *(*begun, failed("Well"), TurnStopped(by="client"), behind),
+        *(*delivered, CALLED, replied("Yes."), COMPLETED),
+    )
+    assert stopped.state.mark == both[-1]
+    assert points(stopped)[10] == both[-2]
+    assert (stopped.state.behind, stopped.state.unsettled) == ({}, False)
+
+
+def test_of_a_message_that_waits_behind_a_turn_a_program_may_know_that_alone() -> None:
+    waits = ApprovalRequested(call_id=TOOL.id, name="todo", arguments={}, reason="", preview="")
+    seen, queued = marks_of(START, (user("Tea?"), assistant("Let me."), user("And?")))[-2:]
+    begun = (CREATED, *asked("Tea?", 2), CALLED, replied("Let me.", TOOL), waits)
+    behind = replace(received("And?"), behind_sha256=seen)
+
+    waiting = fold(*begun, behind)
+    assert known_to(SESSION, waiting.state, {}).queued_mark == queued
+    withdrawn = fold(*begun, behind, MessageWithdrawn(message_seq=8))
+    assert known_to(SESSION, withdrawn.state, {}).queued_mark == ""
+    after = fold(*begun, behind, COMPLETED, STARTED, MessageDelivered(message_seq=8))
+    assert (after.state.asked_mark, after.state.unsettled) == (queued, True)
+    assert known_to(SESSION, after.state, {}).queued_mark == ""
 
 
 def test_a_fork_goes_on_from_its_origins_words() -> None:

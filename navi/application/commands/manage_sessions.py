@@ -186,11 +186,14 @@ class ManageSessions:
         mode: Mode,
         message_id: MessageId | None,
         planning: bool,
+        behind: str | None = None,
     ) -> Received:
         """Receive a message, idempotent by its id, and start a turn for it.
 
         Args:
             planning: whether its turn may plan, where the profile does.
+            behind: the mark of the conversation that it is said behind, where the program that sends
+                it has another one than the session.
 
         Raises:
             NotFound: no such session.
@@ -208,6 +211,7 @@ class ManageSessions:
             mode=mode,
             planning=planning,
             masked=said.names,
+            behind=behind,
         )
         try:
             try:

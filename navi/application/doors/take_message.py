@@ -14,7 +14,7 @@ from navi.application.doors.find_continuation import find_continuation
 from navi.application.reading.read_session import open_fold
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.log.secrets import Secrets
-from navi.domain.reading.conversation import beginning
+from navi.domain.reading.conversation import Mark, beginning
 from navi.domain.session.commands import TakeInConversation
 from navi.domain.vocabulary.errors import NaviError, NotFound, Unavailable
 from navi.domain.vocabulary.events import Said
@@ -107,6 +107,7 @@ class TakeMessage:
         instructions = self._secrets.mask(asked.instructions).text or None
         asked = replace(asked, history=history, instructions=instructions or "")
         lock = self._locks.setdefault(principal.user_id, asyncio.Lock())
+        behind: Mark | None = None
         async with lock, AsyncExitStack() as made:
             if session_id is not None:
                 known = await self._sessions.own(principal, session_id)
@@ -114,7 +115,7 @@ class TakeMessage:
             elif asked.plain:
                 known = await self._begin(principal, asked, made)
             else:
-                known = await self._continued(principal, asked, made)
+                known, behind = await self._continued(principal, asked, made)
             received = await self._sessions.receive(
                 known,
                 content=asked.content,
@@ -122,6 +123,7 @@ class TakeMessage:
                 mode="queue",
                 message_id=None,
                 planning=asked.planning,
+                behind=behind,
             )
         return Taken(session_id=known, message_id=received.message_id, seq=received.seq)
 
@@ -155,8 +157,11 @@ class TakeMessage:
 
     async def _continued(
         self, principal: Principal, asked: Asked, made: AsyncExitStack
-    ) -> SessionId:
-        """The session that the conversation goes on in: one that knows it, a fork of one, or a new one."""
+    ) -> tuple[SessionId, Mark | None]:
+        """The session that the conversation goes on in: one that knows it, a fork of one, or a new one.
+
+        With the mark that it goes on from, where that is not the session's own.
+        """
         place = await find_continuation(
             self._log,
             self._read_models,
@@ -165,7 +170,7 @@ class TakeMessage:
             history=asked.history,
         )
         if place is None:
-            return await self._begin(principal, asked, made)
+            return await self._begin(principal, asked, made), None
         session_id = await self._sessions.own(principal, place.session_id)
         if place.fork_at is not None:
             await self._sessions.check_day(principal.user_id)
@@ -173,7 +178,7 @@ class TakeMessage:
             session_id = forked.session.id
             await made.enter_async_context(self._deleted_if_refused(session_id))
         await self._take_in(session_id, asked, asked.history[place.known :])
-        return session_id
+        return session_id, place.behind
 
     @asynccontextmanager
     async def _deleted_if_refused(self, session_id: SessionId) -> AsyncGenerator[None, None]:

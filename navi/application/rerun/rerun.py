@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, Protocol
 
 import structlog
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from navi.application.agent.model_calls.show_text import SLOT
 from navi.application.audit.export_sessions import texts_named
@@ -262,6 +262,7 @@ class Rerun:
                 mode=message.mode,
                 message_id=message.message_id,
                 planning=message.planning is not False,
+                behind=None if message.behind_sha256 is UNSET else message.behind_sha256,
             )
         finally:
             node.runs.draining = draining

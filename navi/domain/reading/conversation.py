@@ -125,8 +125,10 @@ class KnownConversation(Struct, frozen=True, kw_only=True):
         mark: of all that was said in it.
         asked_mark: up to the user's last message; empty before the first.
         answer: to that message, as far as there is one.
-        unsettled: whether that answer may have been seen in part only: its turn was stopped, has failed
-            or has waited for a person.
+        unsettled: whether that answer may have been seen in part only: its turn was stopped, has failed,
+            has waited for a person or behind another turn.
+        queued_mark: up to the last message that waits behind the open turn, as its program has the
+            conversation; empty where none waits, or nothing was told of that.
     """
 
     session_id: SessionId
@@ -135,6 +137,7 @@ class KnownConversation(Struct, frozen=True, kw_only=True):
     asked_mark: Mark = ""
     answer: str = ""
     unsettled: bool = False
+    queued_mark: Mark = ""
 
 
 class Continuation(Struct, frozen=True, kw_only=True):
@@ -143,11 +146,13 @@ class Continuation(Struct, frozen=True, kw_only=True):
     Attributes:
         known: how many of its messages the session has.
         fork_at: the event behind which it goes on in a fork; None where it goes on in the session.
+        behind: the mark that it goes on from in the session, where that is not the session's own.
     """
 
     session_id: SessionId
     known: int
     fork_at: int | None
+    behind: Mark | None = None
 
 
 def continuation(
@@ -172,17 +177,27 @@ def _in_session(
     known = max((n for n, mark in enumerate(marks) if mark in session.places), default=None)
     if known is None:
         return None
-    ends = {session.mark, session.asked_mark} if session.unsettled else {session.mark}
-    if known == len(history) and marks[known] in ends:
-        return Continuation(session_id=session.session_id, known=known, fork_at=None)
-    if known == len(history) - 1 and _has_seen_a_part(marks[known], history[known], session):
+    if marks[-1] == session.mark != session.asked_mark:
         return Continuation(session_id=session.session_id, known=len(history), fork_at=None)
+    # What the session says in the answer since, the program will not have: it is known by what it has.
+    if marks[-1] == session.mark or _has_seen_a_part(marks, history, session):
+        return Continuation(
+            session_id=session.session_id, known=len(history), fork_at=None, behind=marks[-1]
+        )
     fork_at = session.places[marks[known]]
     return Continuation(session_id=session.session_id, known=known, fork_at=fork_at)
 
 
-def _has_seen_a_part(mark: Mark, last: Said, session: KnownConversation) -> bool:
-    if not session.unsettled or last.role != "assistant" or mark != session.asked_mark:
+def _has_seen_a_part(
+    marks: Sequence[Mark], history: Sequence[Said], session: KnownConversation
+) -> bool:
+    """Whether it ends with a part of the last answer, or before it; of what waits, all is a notice."""
+    answers = {session.queued_mark: ""}
+    if session.unsettled:
+        answers[session.asked_mark] = session.answer
+    if marks[-1] in answers:
+        return True
+    if not history or history[-1].role != "assistant" or marks[-2] not in answers:
         return False
-    whole = plain_words(Said(role="assistant", content=session.answer))
-    return whole.startswith(plain_words(last))
+    whole = plain_words(Said(role="assistant", content=answers[marks[-2]]))
+    return whole.startswith(plain_words(history[-1]))

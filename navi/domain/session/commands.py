@@ -102,6 +102,8 @@ class ReceiveMessage(Struct, frozen=True, kw_only=True):
         start: None in a process that opens no turns, because it drains.
         planning: whether its turn may plan.
         masked: the secrets that stood in the content.
+        behind: the mark of the conversation that it is said behind, where the program that sends it
+            has another one than the session.
     """
 
     message_id: MessageId
@@ -112,6 +114,7 @@ class ReceiveMessage(Struct, frozen=True, kw_only=True):
     start: TurnStart | None = None
     planning: bool = True
     masked: tuple[str, ...] = ()
+    behind: str | None = None
 
 
 class RequestStop(Struct, frozen=True, kw_only=True):

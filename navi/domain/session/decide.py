@@ -308,6 +308,7 @@ def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:
         mode=command.mode,
         planning=UNSET if command.planning else False,
         masked=command.masked or UNSET,
+        behind_sha256=command.behind or UNSET,
     )
     if session.turn is not None or session.waiting or command.start is None:
         return _one(receipt)

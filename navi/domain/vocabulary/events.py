@@ -203,6 +203,8 @@ class UserMessageReceived(Fact, frozen=True, kw_only=True):
     """The receipt: from here on the message cannot be lost.
 
     ``planning`` is false where whoever sent it waits for the answer: its turn does not plan.
+    ``behind_sha256`` is the mark of the conversation that it was said behind, as the program that sent
+    it has that one; absent where the session itself tells.
     """
 
     TYPE = "user_message_received"
@@ -211,6 +213,7 @@ class UserMessageReceived(Fact, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     mode: Mode = "queue"
     planning: bool | UnsetType = UNSET
+    behind_sha256: str | UnsetType = UNSET
 
 
 class TurnStarted(Fact, frozen=True, kw_only=True):

@@ -1,18 +1,21 @@
 """What programs outside are shown of a turn is what their next message is known by."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from navi.application.doors.answer_pieces import Ended, Text, answer_pieces
 from navi.application.doors.take_message import Asked, Taken
 from navi.domain.log.secrets import Secrets
-from navi.domain.reading.conversation import notice_of_waiting
-from navi.domain.vocabulary.events import Said
+from navi.domain.reading.conversation import beginning, marks_of, notice_of_waiting
+from navi.domain.vocabulary.events import Said, UserMessageReceived
+from navi.domain.vocabulary.ids import LOCAL_OWNER
 from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
-from tests.support.model_wire import Cut, Done, Part, Say, calls
+from tests.support.model_wire import Cut, Done, Part, Say, Stall, calls
 
 LOOK = ("todo", {"action": "list"})
 ASKED = Said(role="user", content="Look, please")
@@ -119,3 +122,25 @@ async def test_a_notice_that_it_waits_does_not_count(tmp_path: Path) -> None:
         await shown(node, again)
 
     assert again.session_id == first.session_id
+
+
+async def test_a_receipt_tells_what_a_program_has_seen_where_that_is_a_part(
+    tmp_path: Path,
+) -> None:
+    world = World()
+    async with ModelServer() as server, agent_node(world, tmp_path, [server.url]) as node:
+        server.answer(Say("Half of it"), Stall(asyncio.Event()))
+        first = await take(node, asked())
+        await world.seen(first.session_id, "text_delta")
+        await node.sessions.stop(first.session_id, by="client")
+        await world.seen(first.session_id, "turn_stopped")
+        seen = (ASKED, Said(role="assistant", content="Half"))
+        again = await take(node, asked(*seen, content="!say On"))
+        await shown(node, again)
+
+    assert again.session_id == first.session_id
+    events = [row.envelope.event for row in await world.events(first.session_id)]
+    assert [e.behind_sha256 for e in events if isinstance(e, UserMessageReceived)] == [
+        UNSET,
+        marks_of(beginning(LOCAL_OWNER, None), seen)[-1],
+    ]

@@ -585,6 +585,9 @@ async def test_after_a_stop_the_conversation_goes_on_with_what_was_seen(
         if seen == "Half":
             assert (await told(app, talk))[0] == session_id
     assert (await app.world.types(session_id)).count("turn_started") == 2
+    # Its own words for what it has seen stay those by which it is known.
+    talk = [*asked, assistant("Half"), user("!say Go on then"), assistant("Go on then")]
+    assert (await told(app, [*talk, user("!say And on")]))[0] == session_id
 
 
 async def test_silence_is_filled_with_comments(
@@ -627,15 +630,25 @@ async def test_a_turn_that_waits_says_so_and_waits_on(app: RunningApp) -> None:
     assert "navi approvals" in text
     [waiting] = (await get(app, session_id))["waiting"]
     # A message meanwhile stands behind it, and says so as well.
-    behind = [asked, assistant(text), user("!say Behind")]
-    later = await ask(app, behind, model="careful")
-    assert later.headers[HEADER] == session_id
-    assert "⏸ navi waits" in later.json()["choices"][0]["message"]["content"]
+    talk = [asked, assistant(text)]
+    for said in ("!say Behind", "!say Behind that"):
+        talk.append(user(said))
+        later = await ask(app, talk, model="careful")
+        assert later.headers[HEADER] == session_id
+        talk.append(assistant(later.json()["choices"][0]["message"]["content"]))
+        assert "⏸ navi waits" in talk[-1]["content"]
     await app.client.post(
         f"/sessions/{session_id}/approvals/{waiting['call_id']}", json={"decision": "allow"}
     )
-    await app.world.seen(session_id, "turn_completed", 2)
-    assert (await app.world.types(session_id)).count("turn_stopped") == 0
+    await app.world.seen(session_id, "turn_completed", 3)
+    # What the turns said since stands in the session only; the program goes on from what it has.
+    for said in ("Once", "Twice"):
+        talk.append(user(f"!say {said}"))
+        response = await ask(app, talk, model="careful")
+        assert response.headers[HEADER] == session_id
+        talk.append(assistant(said))
+    types = await app.world.types(session_id)
+    assert (types.count("turn_completed"), types.count("turn_stopped")) == (5, 0)
 
 
 async def test_behind_a_proxy_that_ends_tls_the_link_to_decide_is_encrypted(tmp_path: Path) -> None:
