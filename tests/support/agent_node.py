@@ -201,6 +201,7 @@ async def agent_node(
     first_chunk_timeout: float = 60.0,
     chunk_timeout: float = 60.0,
     tools: Sequence[Tool] = (),
+    own_tools: Path | None = None,
     profiles: Path | None = None,
     follow: bool = False,
     keep_recent: int = 10,
@@ -252,7 +253,7 @@ async def agent_node(
         limits=replace(limits if auth == "none" else DEFAULT_LIMITS, tokens=user_tokens),
         proxy_admins=proxy_admins,
     )
-    own_tools = files / "no-tools"
+    own_tools = own_tools or files / "no-tools"
     async with Tools(ToolPorts(), own_tools=own_tools, environment={}, more=tools) as toolbox:
         ports = AgentPorts(
             log_services=services,

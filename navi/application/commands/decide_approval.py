@@ -58,6 +58,7 @@ class ApprovalDecider:
         name, run = turn.undecided(command.call_id) if turn is not None else ("", None)
         if run is None:
             return  # as any decision on it is refused
+        await self._tools.look()  # nobody else may have since it was asked about
         tool = self._tools.find(run.call.name)
         if tool is None:
             raise BadInput("arguments", f"there is no tool {run.call.name!r} any more")

@@ -267,6 +267,34 @@ async def test_the_tool_gets_edited_arguments_and_the_model_is_told(
     )
 
 
+async def test_edited_arguments_are_checked_by_the_tool_as_it_is_now(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world, own_tools = World(), tmp_path / "tools"
+    asks = {"approvals": [{"tool": "greet", "then": "ask"}]}
+    folder = profiles(tmp_path, assistant=asks)
+    own_tools.mkdir()
+    (own_tools / "greet.py").write_text("async def greet(name: str): return name")
+    server.answer(calls(("greet", {"name": "Ada"})), Done())
+    server.answer(Say("ok"), Done())
+    async with (
+        agent_node(world, tmp_path, [server.url], profiles=folder, own_tools=own_tools) as first,
+        agent_node(world, tmp_path, [server.url], profiles=folder, own_tools=own_tools) as other,
+    ):
+        session_id = await first.session()
+        receipt = await first.say(session_id, "greet her")
+        [call_id] = await waiting(first, session_id)
+
+        (own_tools / "greet.py").write_text("async def greet(name: str, how: str): return how")
+
+        with pytest.raises(BadInput, match="how"):
+            await decide(other, session_id, call_id, arguments={"name": "Ada"})
+        await decide(first, session_id, call_id, arguments={"name": "Ada", "how": "hello"})
+        await first.outcome(session_id, receipt)
+        [finished] = await events_of(first, session_id, ToolFinished)
+        assert (finished.outcome, finished.output.splitlines()[-1]) == ("ok", "hello")
+
+
 async def test_edited_arguments_may_not_be_what_a_rule_forbids(
     server: ModelServer, tmp_path: Path
 ) -> None:
