@@ -107,7 +107,8 @@ class RunToolOnce:
             await recorder(_answered(call, "skipped", CUT_OFF))
             return
         await failpoint("tool.before_start")
-        if tool is not None and not profile.enables(call.name):
+        # What has started is ended: a subagent at work has nobody else who takes its answer.
+        if tool is not None and not run.started and not profile.enables(call.name):
             await recorder(_answered(call, "denied", self._instead(call, profile)))
             return
         complaint = self._instead(call, profile) if tool is None else _complaint(tool, call)

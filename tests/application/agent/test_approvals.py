@@ -11,6 +11,7 @@ import pytest
 from navi.adapters.tools.mcp.schemas import usable_schema
 from navi.adapters.tools.mcp.tool import McpTool
 from navi.adapters.tools.mcp.wire import ListedTool
+from navi.application.commands.manage_sessions import Change
 from navi.application.reading.list_approvals import waiting_approvals
 from navi.domain.agent.approvals import CHANGED, Ask
 from navi.domain.session.commands import DecideApproval
@@ -679,6 +680,39 @@ async def test_a_turn_whose_subagents_all_wait_needs_no_process(
         await decide(second, session_id, two, "deny", note="no")
 
         assert (await second.outcome(session_id, receipt)).content == "both are done"
+
+
+@pytest.mark.parametrize("how", ["another profile", "an edited one"])
+async def test_a_subagent_that_waited_comes_back_where_none_may_be_spawned_any_more(
+    server: ModelServer, node: AgentNode, tmp_path: Path, how: str
+) -> None:
+    without_spawn = {"enabled_tools": ["filesystem"], "approvals": [ASK_WRITES]}
+    script: dict[str, Sequence[Sequence[Part]]] = {
+        "part one": ((calls(WRITE), Done()), (Say("one is done"), Done())),
+        "all of it": (
+            (calls(("spawn_agent", {"task": "part one"})), Done()),
+            (Say("all is done"), Done()),
+        ),
+    }
+    server.otherwise = lambda request: as_task(request, script)
+    session_id = await node.session()
+    receipt = await node.say(session_id, "all of it")
+    [call_id] = await waiting(node, session_id)
+
+    if how == "another profile":
+        profiles(tmp_path, alone=without_spawn)
+        await node.sessions.change(session_id, Change(profile_id="alone"))
+    else:
+        profiles(tmp_path, assistant=without_spawn)
+    await decide(node, session_id, call_id)
+
+    outcome = await node.outcome(session_id, receipt)
+    assert (outcome.outcome, outcome.content) == ("completed", "all is done")
+    finished = await events_of(node, session_id, ToolFinished)
+    assert [(one.name, one.outcome) for one in finished] == [
+        ("filesystem", "ok"),
+        ("spawn_agent", "ok"),
+    ]
 
 
 async def test_a_subagent_is_held_to_the_rules_of_whom_it_works_for(
