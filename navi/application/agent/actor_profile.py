@@ -102,7 +102,12 @@ def _readable(text: str) -> Profile | None:
 
 async def profile_of(record: Record, profiles: ServedProfiles) -> ServedProfile:
     """The session's profile."""
-    return await profiles.serving(record.session.profile_id, record.id)
+    while True:
+        profile_id = record.session.profile_id
+        profile = await profiles.serving(profile_id, record.id)
+        # Reading took time: by now somebody may have chosen another one.
+        if record.session.profile_id == profile_id:
+            return profile
 
 
 async def profile_of_actor(

@@ -13,7 +13,8 @@ from navi.application.agent.agent_actions import Actions
 from navi.application.agent.compose_request import compose_request, offered_tools
 from navi.application.agent.make_plan import make_plan
 from navi.application.agent.model_calls.call_bounds import NoRoom
-from navi.application.agent.model_calls.question import Interrupted, Question
+from navi.application.agent.model_calls.model_queue import KeptSlot
+from navi.application.agent.model_calls.question import AskedAnew, Interrupted, Question
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.running_turn import Agent, RunningTurn
 from navi.application.agent.show_picture import due_pictures
@@ -67,8 +68,15 @@ async def run_actor(
         Fenced: the turn is another's; nothing more may be done.
         NoModel: there is nothing to ask.
     """
-    record, agent = run.record, run.agent
-    recorder = InTurn(record, run.runner, subagent_id, halt, run.partial_replies)
+    recorder = InTurn(run.record, run.runner, subagent_id, halt, run.partial_replies)
+    with KeptSlot() as kept:
+        return await _take_steps(run, recorder, kept)
+
+
+async def _take_steps(
+    run: RunningTurn, recorder: InTurn, kept: KeptSlot
+) -> Finish | WaitForApproval | None:
+    record, agent, subagent_id = run.record, run.agent, recorder.subagent_id
     while record.runner() == run.runner:
         if recorder.halt.is_set() and not record.halt.is_set():
             return None
@@ -80,8 +88,10 @@ async def run_actor(
         step = next_turn_step(turn, subagent_id, await _limits(run, subagent_id, profile))
         if isinstance(step, Finish | WaitForApproval):
             return step
+        if isinstance(step, Compress):
+            kept.give_back()  # its own call waits in line
         try:
-            ended = await _take(step, run, recorder, profile)
+            ended = await _take(step, run, recorder, profile, kept)
         except OutOfBudget:
             continue  # it stands in the log: the next step is the end
         if ended is not None:
@@ -90,7 +100,7 @@ async def run_actor(
 
 
 async def _take(
-    step: ActorStep, run: RunningTurn, recorder: InTurn, profile: ServedProfile
+    step: ActorStep, run: RunningTurn, recorder: InTurn, profile: ServedProfile, kept: KeptSlot
 ) -> Finish | None:
     """Take a step; gives the end where there is no room for what it would take."""
     record, agent, subagent_id = run.record, run.agent, recorder.subagent_id
@@ -98,7 +108,7 @@ async def _take(
         case Deliver():
             await record.execute(DeliverMessages(runner=run.runner), retry=True)
         case MakePlan():
-            question = await _question(run, subagent_id, profile)
+            question = await _question(run, subagent_id, profile, kept)
             executors = await _executors(agent, profile)
             asked = await make_plan(agent.ask_model, recorder, step, question, executors)
             _keep(run, asked)
@@ -121,7 +131,7 @@ async def _take(
             if await _guide(run, recorder, step, profile):
                 return None
             await _show_pictures(run, recorder, profile)
-            question = await _question(run, subagent_id, profile)
+            question = await _question(run, subagent_id, profile, kept)
             question = replace(question, iteration=step.iteration, attempts=step.attempts)
             if step.last:
                 question = replace(question, tools=())
@@ -275,10 +285,26 @@ async def goal_of(run: RunningTurn) -> str:
 
 
 async def _question(
-    run: RunningTurn, subagent_id: SubagentId | None, profile: ServedProfile
+    run: RunningTurn, subagent_id: SubagentId | None, profile: ServedProfile, kept: KeptSlot
 ) -> Question:
     context = await with_retry(lambda: run.record.context_of(subagent_id))
-    return _begun(run, context, subagent_id, profile)
+    question = _begun(run, context, subagent_id, profile)
+    if subagent_id is not None:
+        return question  # nobody speaks to a subagent
+    is_due = partial(_is_another, run, question, profile)
+    return replace(question, anew=AskedAnew(is_due=is_due, kept=kept))
+
+
+async def _is_another(run: RunningTurn, question: Question, profile: ServedProfile) -> bool:
+    """Whether the agent would be asked another question by now; this one may have waited for minutes."""
+    record = run.record
+    if record.seq == question.context_seq:
+        return False  # nothing has happened
+    if due_messages(record.session) or record.session.profile_id != profile.id:
+        return True
+    # A memory was forgotten that it quotes, say, or a compression undone.
+    context = await with_retry(record.context)
+    return _begun(run, context, None, profile).messages != question.messages
 
 
 def _begun(

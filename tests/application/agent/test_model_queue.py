@@ -14,6 +14,7 @@ from navi.application.agent.model_calls.model_queue import (
     MOMENT,
     TELL_SECONDS,
     GaveWay,
+    KeptSlot,
     ModelQueue,
     any_set,
 )
@@ -21,6 +22,7 @@ from navi.domain.model_calls.model_queue import QUIET_SECONDS
 from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
 
 SERVER = "llama"
+ANEW_SECONDS = 0.25  # that a test takes for another question
 
 
 def now() -> float:
@@ -36,6 +38,7 @@ class Planned(NamedTuple):
     follows: bool = False
     end: Literal["cancel", "halt"] | None = None
     until: float = 0.0
+    anew: int = 0  # how often it is asked anew when it has its slot
 
 
 class Scene:
@@ -76,16 +79,30 @@ class Scene:
             told.append((now(), place))
 
         session = SessionId(plan.session)
-        waiting = self.queue.slot(
-            SERVER, slots=self.slots, owner=LOCAL_OWNER, session_id=session, halt=halt, tell=tell
-        )
-        async with AsyncExitStack() as stack:
-            try:
-                slot = await stack.enter_async_context(waiting)
-            finally:
-                self.waits.append((since, now()))
-            if slot is not None:
-                await self._work(plan, halt)
+        with KeptSlot() as kept:
+            for left in range(plan.anew, -1, -1):
+                waiting = self.queue.slot(
+                    SERVER,
+                    slots=self.slots,
+                    owner=LOCAL_OWNER,
+                    session_id=session,
+                    halt=halt,
+                    tell=tell,
+                    kept=kept,
+                )
+                async with AsyncExitStack() as stack:
+                    try:
+                        slot = await stack.enter_async_context(waiting)
+                    finally:
+                        self.waits.append((since, now()))
+                    if slot is None:
+                        return
+                    if not left:
+                        await self._work(plan, halt)
+                    else:
+                        kept.keep(slot)
+                await asyncio.sleep(ANEW_SECONDS)
+                since = now()
 
     async def _follow_up(self, plan: Planned, halt: asyncio.Event) -> None:
         session = SessionId(plan.session)
@@ -174,6 +191,21 @@ def test_a_follow_up_keeps_its_slot_where_another_one_is_free() -> None:
     assert "".join(scene.said) == "ab"
 
 
+def test_a_call_that_is_asked_anew_keeps_its_slot() -> None:
+    scene = played(Planned("a", 0, 5), Planned("b", 1, 5, anew=3), Planned("c", 2, 5))
+
+    assert (scene.most, "".join(scene.said)) == (1, "abc")
+    assert [round(to - since, 3) for since, to in scene.waits] == [0, 4, 0, 0, 0, 8.75]
+
+
+def test_a_slot_that_is_kept_for_nothing_is_given_back() -> None:
+    leaves = Planned("b", 1, 5, anew=3, end="cancel", until=4.1)
+    scene = played(Planned("a", 0, 5), leaves, Planned("c", 2, 5))
+
+    assert "".join(scene.said) == "ac"
+    assert [round(to - since, 3) for since, to in scene.waits] == [0, 4, 3.1]
+
+
 def test_a_call_that_is_to_halt_leaves_the_line_at_once() -> None:
     scene = played(Planned("a", 0, 60), Planned("b", 1, 5, end="halt", until=2), Planned("c", 2, 5))
 
@@ -190,6 +222,7 @@ PLANS = st.lists(
         follows=st.booleans(),
         end=st.sampled_from(["cancel", "halt", None]),
         until=st.integers(0, 12).map(lambda n: n + 0.005),
+        anew=st.integers(0, 2),
     ),
     max_size=25,
 )

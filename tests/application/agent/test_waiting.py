@@ -1,22 +1,25 @@
 """Turns that wait: for a slot of a busy server, and for a server that is not there yet."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from navi.application.commands.manage_sessions import Change
 from navi.domain.vocabulary.events import (
+    ContextCompressed,
     ModelCalled,
     ModelCallFailed,
     ModelReplied,
     ModelWaiting,
     Usage,
 )
-from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
-from tests.support.model_server import ModelServer
+from tests.support.model_server import ModelServer, Received
 from tests.support.model_wire import Done, Say, Stall, calls
 
 BEGINNING = ["session_created", "user_message_received", "turn_started", "message_delivered"]
@@ -39,6 +42,18 @@ async def node(server: ModelServer, tmp_path: Path) -> AsyncGenerator[AgentNode,
 async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
     rows = await node.world.events(session_id)
     return [row.envelope.event for row in rows if isinstance(row.envelope.event, kind)]
+
+
+def profiles(folder: Path, **found: dict[str, Any]) -> Path:
+    for profile_id, config in found.items():
+        (folder / "profiles" / profile_id).mkdir(parents=True)
+        (folder / "profiles" / profile_id / "config.json").write_text(json.dumps(config))
+    return folder / "profiles"
+
+
+def said(request: Received) -> str:
+    """The last message of a request, which has all that people said since the last answer."""
+    return request.json["messages"][-1]["content"]
 
 
 # --- for a slot ---------------------------------------------------------------------------------
@@ -114,6 +129,111 @@ async def test_a_turn_that_waits_is_handed_over_and_goes_on(
 
     assert outcome.content == "second"
     assert await world.types(other) == [*BEGINNING, "model_waiting", "turn_resumed", *ANSWERED]
+
+
+@pytest.mark.parametrize("planning", [False, True])
+async def test_what_is_steered_while_a_call_waits_is_in_that_call_and_costs_no_place(
+    server: ModelServer, tmp_path: Path, planning: bool
+) -> None:
+    plans = {"planning_enabled": True}
+    async with agent_node(
+        World(), tmp_path, [server.url], slots=1, profiles=profiles(tmp_path, planner=plans)
+    ) as node:
+        go_on = asyncio.Event()
+        server.answer(Say("first"), Stall(go_on), Done())
+        server.answer(Say("DIRECT"), Done())
+        server.answer(Say("hello"), Done())
+        server.answer(Say("black coffee"), Done())
+        one, other, third = [await node.session(id_) for id_ in ("assistant", "planner", "planner")]
+        await node.say(one, "hello")
+        await server.chat()
+        receipt = await node.say(other, "what shall I drink?", planning=planning)
+        await node.world.seen(other, "model_waiting")
+        last = await node.say(third, "hello")
+        await node.world.seen(third, "model_waiting")
+
+        await node.say(other, "something hot", mode="steer")
+        steered = await node.say(other, "without milk", mode="steer")
+        go_on.set()
+
+        assert await node.outcome(other, steered) == await node.outcome(other, receipt)
+        await node.outcome(third, last)
+        until_sent = [*BEGINNING, "model_waiting", *(2 * ["user_message_received"])]
+        until_sent = [*until_sent, *(2 * ["message_delivered"]), "model_called"]
+        assert (await node.world.types(other))[: len(until_sent)] == until_sent
+        asked = "what shall I drink?\n\nsomething hot\n\nwithout milk"
+        assert said(server.chats[1]).startswith(asked)
+        assert said(server.chats[2]) == "hello"
+
+
+async def test_a_memory_that_is_forgotten_while_a_call_waits_is_not_in_that_call(
+    server: ModelServer, node: AgentNode
+) -> None:
+    go_on = asyncio.Event()
+    server.answer(Say("first"), Stall(go_on), Done())
+    server.answer(Say("at five"), Done())
+    tea = await node.memories.add(LOCAL_OWNER, "The user drinks green tea")
+    await node.memories.add(LOCAL_OWNER, "The user drinks tea at five")
+    one, other = await node.session(), await node.session()
+    await node.say(one, "hello")
+    await server.chat()
+    receipt = await node.say(other, "which tea do I drink?")
+    await node.world.seen(other, "model_waiting")
+
+    await node.memories.forget(LOCAL_OWNER, tea.id)
+    go_on.set()
+
+    await node.outcome(other, receipt)
+    assert "tea at five" in server.chats[1].body.decode()
+    assert "green tea" not in server.chats[1].body.decode()
+    types = await node.world.types(other)
+    assert types.count("model_called") == 1
+
+
+async def test_a_profile_that_is_chosen_while_a_call_waits_is_that_of_the_call(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    folder = profiles(tmp_path, poet={"system_prompt": "You rhyme."})
+    async with agent_node(World(), tmp_path, [server.url], slots=1, profiles=folder) as node:
+        go_on = asyncio.Event()
+        server.answer(Say("first"), Stall(go_on), Done())
+        server.answer(Say("a verse"), Done())
+        one, other = await node.session(), await node.session()
+        await node.say(one, "hello")
+        await server.chat()
+        receipt = await node.say(other, "hello")
+        await node.world.seen(other, "model_waiting")
+
+        await node.sessions.change(other, Change(profile_id="poet"))
+        go_on.set()
+
+        await node.outcome(other, receipt)
+        assert "You rhyme." in server.chats[1].body.decode()
+
+
+async def test_a_steered_message_for_which_there_is_no_room_has_the_context_compressed(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    async with agent_node(World(), tmp_path, [server.url], slots=1, keep_recent=1) as node:
+        one, other = await node.session(), await node.session()
+        for tokens in (4500, 4650, 4800):
+            server.answer(Say("so it is. " * 60), Done(prompt=tokens))
+            await node.ask(other, "tell me more")
+        go_on = asyncio.Event()
+        server.answer(Say("first"), Stall(go_on), Done())
+        server.answer(Say("- they asked for more"), Done())
+        server.answer(Say("that is all"), Done())
+        await node.say(one, "hello")
+        await server.chat(4)
+        await node.say(other, "is that all?")
+        await node.world.seen(other, "model_waiting")
+
+        steered = await node.say(other, "read this: " + "word " * 500, mode="steer")
+        go_on.set()
+
+        assert (await node.outcome(other, steered)).content == "that is all"
+        [compressed] = await events_of(node, other, ContextCompressed)
+        assert compressed.trigger == "pre_turn"
 
 
 async def test_subagents_of_one_session_let_another_one_in_between(

@@ -20,7 +20,12 @@ from navi.application.agent.model_calls.model_call import (
     ModelCall,
     SessionRecorder,
 )
-from navi.application.agent.model_calls.model_queue import GaveWay, ModelQueue, Slot
+from navi.application.agent.model_calls.model_queue import (
+    GaveWay,
+    KeptSlot,
+    ModelQueue,
+    Slot,
+)
 from navi.application.agent.model_calls.question import (
     CallFailed,
     CallOutcome,
@@ -142,6 +147,9 @@ class AskModelOnce:
             called = await self._called(record, target, fitted, body, question)
             if slot.give_way.is_set():
                 raise GaveWay
+            if question.anew is not None and await question.anew.is_due():
+                question.anew.kept.keep(slot)
+                return NotSent()
             attention = Attention(enough=question.enough, repetition=self._bounds.repetition_in)
             call = ModelCall(record, called, self._clock, self._secrets, attention, question.tools)
             await record(called)
@@ -282,8 +290,15 @@ class AskModelOnce:
             return self._queue.idle_slot(
                 server, slots=slots, owner=owner, session_id=session_id, halt=halt
             )
+        kept = KeptSlot() if question.anew is None else question.anew.kept
         return self._queue.slot(
-            server, slots=slots, owner=owner, session_id=session_id, halt=halt, tell=tell
+            server,
+            slots=slots,
+            owner=owner,
+            session_id=session_id,
+            halt=halt,
+            tell=tell,
+            kept=kept,
         )
 
     async def _look_at_budgets(self, record: SessionRecorder, question: Question) -> None:

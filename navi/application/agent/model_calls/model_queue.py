@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import count
+from typing import Self
 
 from navi.domain.model_calls import model_queue as rules
 from navi.domain.model_calls.model_queue import Line, Ticket
@@ -25,12 +26,50 @@ class Slot:
         give_way: set when the call is to be cut off, because a person's call waits; follow-ups only.
     """
 
-    def __init__(self, ticket: Ticket) -> None:
+    def __init__(self, ticket: Ticket, line: "_Server") -> None:
         self.ticket = ticket
+        self.line = line
         self.given = asyncio.Event()
         self.give_way = asyncio.Event()
         self.moved = asyncio.Event()  # its place may be another one
         self.place = 0
+
+
+class KeptSlot:
+    """The slot of a call that was not made, kept for the one that its caller makes in its place.
+
+    A context manager: what is kept at its end is given back.
+    """
+
+    def __init__(self) -> None:
+        self._slot: Slot | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
+
+    def keep(self, slot: Slot) -> None:
+        """Have the caller's next call for the same server use this slot."""
+        self._slot = slot
+
+    def holds(self, slot: Slot) -> bool:
+        """Whether it is this slot that is kept."""
+        return self._slot is slot
+
+    def give_back(self) -> None:
+        """Let others have the slot, where one is kept."""
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            slot.line.leave(slot)
+
+    def take(self, line: "_Server") -> Slot | None:
+        """The slot, for a call; None where none is kept, or one of another server, which is given back."""
+        if self._slot is not None and self._slot.line is not line:
+            self.give_back()
+        slot, self._slot = self._slot, None
+        return slot
 
 
 class ModelQueue:
@@ -53,22 +92,29 @@ class ModelQueue:
         session_id: SessionId,
         halt: asyncio.Event,
         tell: Callable[[int], Awaitable[None]],
+        kept: KeptSlot,
     ) -> AsyncGenerator[Slot | None, None]:
         """A slot for a person's call, waited for; None where the call is to halt before that.
 
         Args:
             slots: how many the server has.
             tell: told the place, 1 is next, while the call waits, and each time it has changed.
+            kept: the caller's, whose slot is used where it keeps one; what it keeps at the end of this
+                call stays taken.
         """
-        slot = Slot(Ticket(number=next(self._numbers), owner=owner, session_id=session_id))
         line = self._server(server, slots)
-        line.join(slot)
+        slot = kept.take(line)
+        if slot is None:
+            ticket = Ticket(number=next(self._numbers), owner=owner, session_id=session_id)
+            slot = Slot(ticket, line)
+            line.join(slot)
         try:
             if not slot.given.is_set():
                 await _stand(slot, halt, tell)
             yield slot if slot.given.is_set() and not halt.is_set() else None
         finally:
-            line.leave(slot)
+            if not kept.holds(slot):
+                line.leave(slot)
 
     @asynccontextmanager
     async def idle_slot(
@@ -93,9 +139,10 @@ class ModelQueue:
         if halt.is_set():
             yield None
             return
-        slot = Slot(
-            Ticket(number=next(self._numbers), owner=owner, session_id=session_id, follows=True)
+        ticket = Ticket(
+            number=next(self._numbers), owner=owner, session_id=session_id, follows=True
         )
+        slot = Slot(ticket, line)
         line.begin(slot)
         try:
             yield slot

@@ -1,9 +1,10 @@
 """What a model is asked, before a server is chosen for it, and what can come of one call."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
+from navi.application.agent.model_calls.model_queue import KeptSlot
 from navi.domain.agent.profile import ServedProfile
 from navi.domain.context.prompt import PromptMessage, ToolSchema
 from navi.domain.session.commands import PartialReply
@@ -11,6 +12,18 @@ from navi.domain.session.turn import Attempt
 from navi.domain.vocabulary.errors import ModelFailure
 from navi.domain.vocabulary.events import ModelCalled, ModelCallFailed, ModelReplied, Purpose
 from navi.domain.vocabulary.ids import CallId
+
+
+class AskedAnew(Struct, frozen=True, kw_only=True):
+    """How a question is asked anew that is another one by the time that its call can be sent.
+
+    Attributes:
+        is_due: whether it is another one by now.
+        kept: keeps the slot for the other one, so that nobody who says something loses the place.
+    """
+
+    is_due: Callable[[], Awaitable[bool]]
+    kept: KeptSlot
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -30,6 +43,7 @@ class Question(Struct, frozen=True, kw_only=True):
         results: the keys of tool results in the context, by their calls: they may be shortened.
         context_messages: how many of the context's rows these are, a conversation that was taken in
             counting as one; None for all of them.
+        anew: how it is asked anew; None where it stays what it is, however long it waits.
     """
 
     purpose: Purpose
@@ -48,6 +62,7 @@ class Question(Struct, frozen=True, kw_only=True):
     enough: Callable[[str], bool] | None = None
     results: Mapping[CallId, int] = {}
     context_messages: int | None = None
+    anew: AskedAnew | None = None
 
 
 class NoModel(ModelFailure):
@@ -75,7 +90,7 @@ class CallFailed(Struct, frozen=True):
 
 
 class NotSent(Struct, frozen=True):
-    """There is no call: it was to halt while it waited."""
+    """There is no call: while it waited it was to halt, or became another question."""
 
 
 CallOutcome = Replied | CallFailed | Interrupted | NotSent
