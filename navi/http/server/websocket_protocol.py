@@ -4,6 +4,7 @@ The server's frames carry no mask, so that a frame is a few bytes before the pay
 writing a burst in one piece costs a tenth of a call of ``send`` a frame (``bench/websocket.py``).
 """
 
+import asyncio
 import struct
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from typing import Any, cast
 import msgspec
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 from websockets.typing import StatusLike
@@ -132,7 +134,12 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
         if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()
-        self.close_timer = self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
+        self._abort_later()
+
+    def _abort_later(self) -> None:
+        """Abort the connection if it is still there by then: to close it waits for a peer that takes what waits."""
+        if self.close_timer is None and not self.disconnected:
+            self.close_timer = self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
     def _problem(self, status: StatusLike, text: str) -> Response:
         """The answer to a handshake that is none."""
@@ -181,11 +188,26 @@ class BurstWebSocketProtocol(WebSocketsSansIOProtocol):
         self._flush_and_linger()
         self.transport.write_eof()  # no close of the peer's is understood any more
 
+    def handle_close(self, event: Frame) -> None:
+        """Answer the peer's close frame, or take its answer to ours."""
+        super().handle_close(event)
+        self._abort_later()
+
     def eof_received(self) -> None:
         """The peer sends nothing more."""
         self.transport.close()
+        self._abort_later()
 
     # --- ends ---
+
+    def keepalive_timeout(self) -> None:
+        """Send away a peer that has not answered a ping."""
+        self._say_close(1011, "no answer to a ping")
+
+    def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        """The application has ended, and uvicorn has closed what was open."""
+        super().on_task_complete(task)
+        self._abort_later()
 
     def shutdown(self) -> None:
         """Send the client away: the server ends."""

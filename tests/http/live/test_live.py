@@ -1,9 +1,11 @@
 """The WebSocket of a session, over a real socket."""
 
 import asyncio
+import gc
 import json
 import socket as sockets
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -15,10 +17,10 @@ from websockets.server import ServerProtocol
 from navi.domain.vocabulary.ids import SessionId
 from navi.http.live import follow_session
 from navi.http.live.watch_session import Socket
-from navi.http.server import websocket_protocol
+from navi.http.server import serve, websocket_protocol
 from navi.http.server.websocket_protocol import BurstWebSocketProtocol
 from tests.support import nats_client
-from tests.support.app import RunningApp, next_frame
+from tests.support.app import RunningApp, next_frame, running_app
 from tests.support.left_over import newcomers
 from tests.support.model_wire import Done, Say, Stall, calls
 
@@ -332,11 +334,11 @@ async def test_a_draining_node_sends_its_clients_away(own_app: RunningApp) -> No
 
 
 def stalled(app: RunningApp) -> dict[str, Any]:
-    """Options of a client whose kernel and library hold little for it."""
+    """Options of a client that hangs: its kernel and library hold little for it."""
     raw = sockets.socket()
     raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
     raw.connect(("127.0.0.1", app.address.port))
-    return {"sock": raw, "max_queue": 1, "close_timeout": 0.1}
+    return {"sock": raw, "max_queue": 1, "close_timeout": 0.1, "ping_interval": None}
 
 
 def peers(app: RunningApp) -> list[int]:
@@ -346,6 +348,23 @@ def peers(app: RunningApp) -> list[int]:
         for connection in psutil.Process().net_connections("tcp")
         if connection.laddr.port == app.address.port and connection.raddr
     ]
+
+
+def server_side(socket: ClientConnection) -> BurstWebSocketProtocol:
+    """What serves a client of this process."""
+    [served] = [
+        one
+        for one in gc.get_objects()
+        if type(one) is BurstWebSocketProtocol and one.client == socket.local_address
+    ]
+    return served
+
+
+async def until_cut(app: RunningApp, socket: ClientConnection) -> None:
+    """Wait until the server has no connection to a client any more."""
+    async with asyncio.timeout(60):
+        while socket.local_address[1] in peers(app):  # noqa: ASYNC110 - only the kernel knows
+            await asyncio.sleep(0.02)
 
 
 async def write_much(app: RunningApp, session_id: SessionId, *, mebibytes: int) -> None:
@@ -392,9 +411,38 @@ async def test_a_reader_that_takes_nothing_of_the_past_is_sent_away(
 
     async with app.socket(session_id, after=0, **stalled(app)) as socket:
         await next_frame(socket)
-        async with asyncio.timeout(60):
-            while socket.local_address[1] in peers(app):  # noqa: ASYNC110 - only the kernel knows
-                await asyncio.sleep(0.02)
+        await until_cut(app, socket)
+
+
+async def test_a_reader_that_answers_no_ping_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "PING_SECONDS", 0.5)
+    monkeypatch.setattr(websocket_protocol, "CLOSE_SECONDS", 0.1)
+
+    async with running_app(tmp_path) as app:
+        session_id = await app.session()
+        await write_much(app, session_id, mebibytes=12)
+        async with app.socket(session_id, after=0, **stalled(app)) as socket:
+            await until_cut(app, socket)
+
+
+@pytest.mark.parametrize("ending", ["closes", "sends no more"])
+async def test_a_reader_that_ends_and_takes_nothing_of_what_waits_is_cut(
+    app: RunningApp, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr(websocket_protocol, "CLOSE_SECONDS", 0.1)
+    session_id = await app.session()
+    await write_much(app, session_id, mebibytes=12)
+
+    async with app.socket(session_id, after=0, **stalled(app)) as socket:
+        served = server_side(socket)
+        await nats_client.until(lambda: not served.writable.is_set())
+        if ending == "closes":
+            socket.transport.write(b"\x88\x80\0\0\0\0")  # masked, without a code
+        else:
+            socket.transport.write_eof()
+        await until_cut(app, socket)
 
 
 async def test_a_reader_that_does_not_even_take_its_close_is_cut(
@@ -407,9 +455,7 @@ async def test_a_reader_that_does_not_even_take_its_close_is_cut(
     async with app.socket(session_id, **stalled(app)) as socket:
         await next_frame(socket)
         await write_much(app, session_id, mebibytes=12)
-        async with asyncio.timeout(60):
-            while socket.local_address[1] in peers(app):  # noqa: ASYNC110 - only the kernel knows
-                await asyncio.sleep(0.02)
+        await until_cut(app, socket)
 
 
 async def test_one_reader_that_stands_still_holds_up_nobody_else(app: RunningApp) -> None:
