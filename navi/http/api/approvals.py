@@ -56,6 +56,7 @@ async def get_approvals(services: Given, principal: Caller) -> Response[bytes]:
         access="chat",
         body=DecisionBody,
         answers={200: DecisionAnswer},
+        in_path={"call_id": {"type": "string", "pattern": "^call_[0-9a-f]{12}$"}},
         errors=(400, 404, 408, 409, 413, 415),
     ),
 )

@@ -44,7 +44,7 @@ class ForkAnswer(SessionAnswer, frozen=True, kw_only=True):
 @post(
     "/sessions/{session_id:str}/fork",
     opt=operation(
-        access="chat", body=Fork, answers={201: ForkAnswer}, errors=(400, 404, 408, 413, 415)
+        access="chat", body=Fork, answers={201: ForkAnswer}, errors=(400, 404, 408, 409, 413, 415)
     ),
 )
 async def fork_session(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:

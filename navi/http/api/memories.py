@@ -58,7 +58,10 @@ async def get_memories(request: Edge, services: Given, principal: Caller) -> Res
 @post(
     "/memories",
     opt=operation(
-        access="chat", body=MemoryText, answers={201: MemoryAnswer}, errors=(400, 408, 413, 415)
+        access="chat",
+        body=MemoryText,
+        answers={201: MemoryAnswer},
+        errors=(400, 408, 409, 413, 415),
     ),
 )
 async def add_memory(request: Edge, services: Given, principal: Caller) -> Response[bytes]:
@@ -77,7 +80,7 @@ async def add_memory(request: Edge, services: Given, principal: Caller) -> Respo
         access="chat",
         body=MemoryText,
         answers={200: MemoryAnswer},
-        errors=(400, 404, 408, 413, 415),
+        errors=(400, 404, 408, 409, 413, 415),
     ),
 )
 async def change_memory(
@@ -93,7 +96,7 @@ async def change_memory(
 @delete(
     "/memories/{memory_id:str}",
     status_code=HTTPStatus.NO_CONTENT,
-    opt=operation(access="chat", answers={204: None}, errors=(404,)),
+    opt=operation(access="chat", answers={204: None}, errors=(404, 409)),
 )
 async def forget_memory(memory_id: PathText, services: Given, principal: Caller) -> None:
     """Forget a memory, and erase its text from the log."""

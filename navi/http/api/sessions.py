@@ -176,7 +176,7 @@ async def get_session(readable: ReadableSession, services: Given) -> Response[by
         access="chat",
         body=SessionChange,
         answers={200: SessionAnswer},
-        errors=(400, 404, 408, 413, 415),
+        errors=(400, 404, 408, 409, 413, 415),
     ),
 )
 async def change_session(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
@@ -191,7 +191,7 @@ async def change_session(request: Edge, own: OwnSession, services: Given) -> Res
 @delete(
     "/sessions/{session_id:str}",
     status_code=HTTPStatus.NO_CONTENT,
-    opt=operation(access="chat", answers={204: None}, errors=(404,)),
+    opt=operation(access="chat", answers={204: None}, errors=(404, 409)),
 )
 async def delete_session(own: OwnSession, services: Given) -> None:
     """Delete a session; its log stays."""
@@ -202,7 +202,7 @@ async def delete_session(own: OwnSession, services: Given) -> None:
 
 @post(
     "/sessions/{session_id:str}/stop",
-    opt=operation(access="chat", answers={202: StopAnswer}, errors=(404,)),
+    opt=operation(access="chat", answers={202: StopAnswer}, errors=(404, 409)),
 )
 async def stop_session(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
     """Stop the open turn, on whichever node it runs, or withdraw the message whose turn waits."""

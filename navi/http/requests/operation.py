@@ -48,6 +48,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         body_content: of a body that is not JSON, by media type.
         answer_content: of a 200 that is not JSON, likewise.
         headers: that are read, besides those of every request.
+        in_path: schemas of what stands in the path, where its name does not say them.
         errors: statuses of problems besides 403, 500 and 503, which every route has.
     """
 
@@ -57,6 +58,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     answer_content: JsonObject | None = None
     query: tuple[Parameter, ...] = ()
     headers: tuple[Parameter, ...] = ()
+    in_path: dict[str, JsonObject] = {}
     errors: tuple[int, ...] = ()
 
 
@@ -69,6 +71,7 @@ def operation(
     answer_content: JsonObject | None = None,
     query: tuple[Parameter, ...] = (),
     headers: tuple[Parameter, ...] = (),
+    in_path: dict[str, JsonObject] | None = None,
     errors: tuple[int, ...] = (),
 ) -> dict[str, Any]:
     """The ``opt`` of a route handler: who may call it, and the fields of ``Operation``."""
@@ -79,6 +82,7 @@ def operation(
         answer_content=answer_content,
         query=query,
         headers=headers,
+        in_path=in_path or {},
         errors=errors,
     )
     return {_KEY: described, **declared(access)}

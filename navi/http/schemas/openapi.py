@@ -93,7 +93,10 @@ def _operation(route: Route, operation: Operation) -> dict[str, Any]:
         "operationId": called.__name__,
         "summary": (called.__doc__ or "").partition("\n")[0].removesuffix("."),
         "parameters": [
-            *(_parameter("path", name, _schema_of(name)) for name in _names_in(route.path)),
+            *(
+                _parameter("path", name, operation.in_path.get(name) or _schema_of(name))
+                for name in _names_in(route.path)
+            ),
             *(_parameter("query", *parameter) for parameter in operation.query),
             *(_parameter("header", *parameter) for parameter in operation.headers),
         ],

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest_asyncio
 
 from navi.domain.vocabulary.ids import SessionId
@@ -45,6 +46,23 @@ async def decide(app: RunningApp, session_id: str, call_id: str, **body: Any) ->
 
 async def get(app: RunningApp, path: str) -> Any:
     return (await app.client.get(path)).json()
+
+
+async def test_a_call_that_waits_has_an_id_as_openapi_says(app: RunningApp) -> None:
+    session_id, call_id, _ = await waiting(app)
+    app.models.answer(Say("done"), Done())
+    document = await get(app, "/schema")
+    path = "/sessions/{session_id}/approvals/{call_id}"
+    schemas = {
+        parameter["name"]: parameter["schema"]
+        for parameter in document["paths"][path]["post"]["parameters"]
+    }
+
+    status, _ = await decide(app, session_id, call_id, decision="allow")
+
+    assert status == 200
+    for name, value in (("session_id", session_id), ("call_id", call_id)):
+        jsonschema.validate(value, schemas[name], format_checker=jsonschema.FormatChecker())
 
 
 async def test_what_waits_is_shown_and_decided(app: RunningApp) -> None:

@@ -6,7 +6,10 @@ from typing import Any
 
 import jsonschema
 
+from navi.domain.vocabulary.errors import DiskFull
+from navi.domain.vocabulary.ids import LOCAL_OWNER, owner_stream
 from navi.http.app import ROUTES
+from navi.http.requests.errors import answer_of
 from navi.http.schemas.openapi import openapi, routes_in
 from tests.support.app import RunningApp
 
@@ -79,6 +82,36 @@ async def test_answers_fit_what_openapi_says(app: RunningApp) -> None:
         if content and "application/json" in content:
             schema = {**content["application/json"]["schema"], **document}
             jsonschema.Draft202012Validator(schema).validate(response.json())
+
+
+async def test_a_change_that_is_refused_is_a_status_that_openapi_has(app: RunningApp) -> None:
+    await app.client.post("/memories", json={"text": "Likes tea."})
+    document = (await app.client.get("/schema")).json()
+    asked: list[tuple[str, str, Any]] = [
+        ("PATCH", "/sessions/{session_id}", {"name": "Mine"}),
+        ("POST", "/sessions/{session_id}/stop", None),
+        ("POST", "/sessions/{session_id}/fork", {"at": 1}),
+        ("DELETE", "/sessions/{session_id}", None),
+    ]
+
+    for method, path, body in asked:
+        url = path.format(session_id=owner_stream(LOCAL_OWNER))
+        refused = await app.client.request(method, url, json=body)
+
+        assert refused.status_code == 409, path
+        assert "409" in document["paths"][path][method.lower()]["responses"]
+
+
+async def test_a_chat_completion_says_what_it_reads_and_that_a_disk_may_be_full(
+    app: RunningApp,
+) -> None:
+    document = (await app.client.get("/schema")).json()
+
+    described = document["paths"]["/v1/chat/completions"]["post"]
+
+    headers = {each["name"] for each in described["parameters"] if each["in"] == "header"}
+    assert headers == {"X-Navi-Session"}
+    assert str(answer_of(DiskFull("no room is left")).problem.status) in described["responses"]
 
 
 def references(value: Any) -> set[str]:

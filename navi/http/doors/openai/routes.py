@@ -79,7 +79,14 @@ async def get_model(name: PathText, services: Given) -> Response[bytes]:
         body=ChatRequest,
         answers={200: ChatCompletion},
         answer_content={"text/event-stream": {"schema": {"type": "string"}}},
-        errors=(400, 404, 408, 409, 413, 415, 429, 502),
+        headers=(
+            (
+                SESSION_HEADER,
+                {"type": "string", "format": "uuid"},
+                "the session that goes on, as the header of an answer names it; found without it",
+            ),
+        ),
+        errors=(400, 404, 408, 409, 413, 415, 429, 502, 507),
     ),
 )
 async def complete_chat(
