@@ -30,7 +30,8 @@ class Navi:
         """Name a navi; nothing is asked yet.
 
         Args:
-            token: who asks, where navi has accounts (`navi tokens add`).
+            url: with `http://` or `https://`; where it is none, the first call raises `NaviError`.
+            token: who asks, where navi has accounts (`navi tokens add`); space around it is left out.
             patience: seconds without an answer after which a call raises `Unavailable`.
             http: a client with settings of its own, such as certificates; it is closed with this.
         """

@@ -16,6 +16,8 @@ BUSY = (LIMITED, *AWAY)  # asked again, after what `Retry-After` says
 # Errors after which navi has surely done nothing, as after LIMITED. AWAY says no such thing: Postgres may have
 # committed before it went away, and navi may have done it before it left the proxy without an answer.
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+# Nothing can be sent, however often it is tried.
+NO_ADDRESS = (httpx.InvalidURL, httpx.UnsupportedProtocol)
 
 # What a route answers: an object of the contract.
 Json = dict[str, Any]
@@ -28,7 +30,8 @@ class Connection:
         self, url: str, *, token: str | None, retry_seconds: float, http: httpx.AsyncClient | None
     ) -> None:
         self.url = url.rstrip("/")
-        self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        # What is read from a file ends with a line.
+        self.headers = {} if token is None else {"Authorization": f"Bearer {token.strip()}"}
         self.retry_seconds = retry_seconds
         # No proxy from the environment: what people write goes to their own server and nowhere else.
         self._http = http or httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
@@ -56,6 +59,7 @@ class Connection:
             Unavailable: navi did not answer in time, or may have done what it would do twice.
             NotSignedIn: it wants a token, or another one.
             Refused: it answered with another status than a good one.
+            NaviError: the address is none, or what is asked cannot be said in HTTP.
         """
         repeatable = once or method.upper() != "POST" or "message_id" in (body or {})
         retry = Retry(self.retry_seconds)
@@ -70,6 +74,11 @@ class Connection:
                     params=query,
                     headers=self.headers,
                 )
+            except NO_ADDRESS as error:
+                raise NaviError(f"{self.url!r} is not the address of a navi: {error}") from error
+            except httpx.LocalProtocolError:
+                # The error's words may hold the token.
+                raise NaviError("the token, or what is asked, cannot be sent over HTTP") from None
             except httpx.TransportError as error:
                 why = f"{self.url} does not answer: {type(error).__name__}"
                 maybe_done |= not isinstance(error, NOT_SENT)
