@@ -6,6 +6,9 @@ import time
 from navi.client.errors import Unavailable
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries
+# Of a connection, after which it counts as an answer. A navi that is about to end takes everybody and sends them
+# away, and so does one that cannot read a session, each time.
+LASTING_SECONDS = 5.0
 
 
 class Retry:
@@ -15,6 +18,11 @@ class Retry:
         self._seconds = seconds
         self._until = time.monotonic() + seconds
         self._pause = FIRST_PAUSE
+        self._connected_at: float | None = None
+
+    def connected(self) -> None:
+        """A connection is there, until the next ``wait``: begin anew then if it has lasted."""
+        self._connected_at = time.monotonic()
 
     def renew(self) -> None:
         """Begin anew: it has answered."""
@@ -27,6 +35,10 @@ class Retry:
         Raises:
             Unavailable: there is none, and ``why``.
         """
+        lasting = min(LASTING_SECONDS, self._seconds)
+        if self._connected_at is not None and time.monotonic() - self._connected_at >= lasting:
+            self.renew()
+        self._connected_at = None
         pause = self._pause if seconds is None else seconds
         if time.monotonic() + pause > self._until:
             raise Unavailable(why)

@@ -50,17 +50,18 @@ async def watch(
             ) as socket:
                 try:
                     async for text in socket:
-                        retry.renew()
                         frame = cast(dict[str, Any], json.loads(text))
                         if "seq" not in frame:
                             continue
                         if frame["type"] == "ready":
+                            retry.connected()
                             # Without an open turn only what is new was asked for: nothing before it
                             # comes, also where the connection ends before the first event.
                             if after is None and not frame["running"]:
                                 after = frame["seq"]
                         elif "data" in frame and (after is None or frame["seq"] > after):
                             after = frame["seq"]
+                            retry.renew()
                             yield cast(Event, frame)
                 except ConnectionClosed:
                     pass

@@ -3,19 +3,21 @@
 What a command folds from it is the same to the byte: envelopes are what the log holds.
 """
 
+import math
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 import msgspec
 from msgspec import Raw, Struct
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from navi.bootstrap.store import attached_store
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.owners import note_reading
 from navi.cli.shared.remote import RemoteNavi, bearer, open_remote, session_path
+from navi.client.retry import Retry
 from navi.domain.vocabulary.errors import NotFound
 from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, SessionId, SubagentId, TurnId
 from navi.http.requests.validation import session_of
@@ -26,6 +28,7 @@ PAGE_EVENTS = 1000
 MAX_FRAME_BYTES = 1024 * 1024
 CLOSE_SECONDS = 1.0  # for the server to take leave; what comes before it may never be read
 UNKNOWN_SESSION, SIGNED_OUT = 4404, 4401
+SERVER_ERROR = 500  # and above: statuses that may pass
 
 
 class _Envelope(Struct, frozen=True):
@@ -93,31 +96,38 @@ class RemoteHistory:
         self, session_id: SessionId, *, after: int
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         address = self._navi.url.replace("http", "ws", 1)
-        url = f"{address}/ws{session_path(session_id)}?after={after}"
-        headers = bearer(self._navi.token)
-        try:
-            # Connects again by itself; what was seen comes once more then, and is passed over.
-            async for socket in connect(
-                url,
-                proxy=None,
-                close_timeout=CLOSE_SECONDS,
-                max_size=MAX_FRAME_BYTES,
-                additional_headers=headers,
-            ):
-                try:
-                    async for data in socket:
-                        frame = msgspec.json.decode(data, type=_Frame)
-                        if bytes(frame.data):
-                            row = _recorded(msgspec.json.decode(data, type=_Envelope))
-                            if row.seq > after:
-                                after = row.seq
-                                yield (row,)
-                except ConnectionClosed:
-                    pass
+        url = f"{address}/ws{session_path(session_id)}"
+        retry = Retry(math.inf)  # who follows ends it
+        while True:
+            try:
+                async with connect(
+                    f"{url}?after={after}",
+                    proxy=None,
+                    close_timeout=CLOSE_SECONDS,
+                    max_size=MAX_FRAME_BYTES,
+                    additional_headers=bearer(self._navi.token),
+                ) as socket:
+                    with suppress(ConnectionClosed):
+                        async for data in socket:
+                            frame = msgspec.json.decode(data, type=_Frame)
+                            if frame.type == "ready":
+                                retry.connected()
+                            elif bytes(frame.data):
+                                row = _recorded(msgspec.json.decode(data, type=_Envelope))
+                                if row.seq > after:
+                                    after = row.seq
+                                    retry.renew()
+                                    yield (row,)
                 if socket.close_code in (UNKNOWN_SESSION, SIGNED_OUT):
                     raise CommandFailed(socket.close_reason or "navi closed the connection")
-        except InvalidStatus as error:
-            raise CommandFailed(f"navi refuses: HTTP {error.response.status_code}") from error
+                why = f"the connection ended with {socket.close_code}"
+            except InvalidStatus as error:
+                why = f"HTTP {error.response.status_code}"
+                if error.response.status_code < SERVER_ERROR:
+                    raise CommandFailed(f"navi refuses: {why}") from error
+            except (OSError, InvalidHandshake) as error:
+                why = f"navi does not answer: {type(error).__name__}"
+            await retry.wait(why)
 
 
 def _recorded(envelope: _Envelope) -> Recorded:

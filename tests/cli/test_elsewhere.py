@@ -1,0 +1,30 @@
+"""Following a session of a navi elsewhere that sends its watchers away."""
+
+import asyncio
+from contextlib import aclosing
+from itertools import pairwise
+
+from navi.cli.shared.elsewhere import RemoteHistory
+from navi.cli.shared.remote import open_remote
+from navi.domain.vocabulary.ids import SessionId
+from tests.support.leaving_server import SESSION, LeavingServer
+
+DEADLINE = 60.0
+
+
+async def test_who_follows_comes_back_behind_what_he_has_after_pauses_that_grow() -> None:
+    server = LeavingServer((1, 2, 3), (), (), (), (4,), code=1001)
+    seen: list[int] = []
+
+    async with server.running() as url, open_remote(url, token=None) as navi:
+        watched = RemoteHistory(navi).watch(SessionId(SESSION), after=0)
+        async with asyncio.timeout(DEADLINE), aclosing(watched) as batches:
+            async for rows in batches:
+                seen += [row.seq for row in rows]
+                if seen[-1] == 4:
+                    break
+
+    assert seen == [1, 2, 3, 4]
+    assert server.asked == ["0", "3", "3", "3", "3"]
+    pauses = [later - before for before, later in pairwise(server.times)]
+    assert all(pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.4, 0.8), strict=True))
