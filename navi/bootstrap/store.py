@@ -135,17 +135,27 @@ async def attached_store(settings: Settings) -> AsyncGenerator[Store, None]:
 @asynccontextmanager
 async def store_on(servers: "Attached") -> AsyncGenerator[Store, None]:
     """The log on the servers of a command; raises as `attached_store`."""
+    await require_migrated(servers)
+    # Not as many partitions as are set: a command that reads makes none.
+    async with _open(servers.database_url, partitions=1, wakes=None) as store:
+        yield store
+
+
+async def require_migrated(servers: "Attached") -> None:
+    """Apply what migrations are missing where nobody else can be using the database.
+
+    Raises:
+        StoreRefused: others may, or it is of another version of navi.
+        LogUnavailable: Postgres does not answer.
+    """
     missing = await pending(servers.database_url)
     if missing and (servers.is_own or missing[0] == FIRST_MIGRATION):
-        await migrate(servers.database_url)  # nobody else can be using it
+        await migrate(servers.database_url)
     elif missing:
         raise StoreRefused(
             f"the database lacks {', '.join(missing)}, which this version of navi needs; "
             "`navi migrate` applies it"
         )
-    # Not as many partitions as are set: a command that reads makes none.
-    async with _open(servers.database_url, partitions=1, wakes=None) as store:
-        yield store
 
 
 class Attached(Struct, frozen=True, kw_only=True):

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from navi.adapters.embedded.servers import Addresses
 from navi.application.reading.await_turn import TurnOutcome
 from navi.application.rerun.rerun_live import LiveRerun, RerunLive
 from navi.bootstrap.node import open_node
-from navi.bootstrap.store import attached_servers
+from navi.bootstrap.store import attached_servers, require_migrated
 from navi.cli.reading.diff import DiffAnswer, diff_answer, print_comparison
 from navi.cli.shared.command import (
     DOES_NOT_HOLD,
@@ -70,13 +71,19 @@ def changed_of(given: Sequence[str]) -> Changed:
 async def rerun_live(settings: Settings, session: str, changed: Changed, *, as_json: bool) -> int:
     """Answer a message once more, in this process, on the servers of a running navi or on its own.
 
+    It changes no tables under others: neither is a database that they use migrated, nor has its log more
+    partitions afterwards.
+
     Raises:
+        StoreRefused: such a database lacks a migration.
         CommandFailed: the turn takes longer than it may.
     """
     session_id = session_of(session)
     async with attached_servers(settings, nats=True) as servers:
+        await require_migrated(servers)
         addresses = Addresses(database_url=servers.database_url, nats_url=servers.nats_url)
-        async with open_node(settings, addresses, environment(), model=changed.model) as node:
+        alone = replace(settings, log_partitions=1)  # the fork is in one that there always is
+        async with open_node(alone, addresses, environment(), model=changed.model) as node:
             # As a node of its own, alive to the others: whatever happens to it they take over.
             await node.store.nodes.join(node.id)
             try:
