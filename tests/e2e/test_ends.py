@@ -140,13 +140,17 @@ async def test_a_chat_survives_a_restart_without_time_for_its_turn(
     assert (await navi.types(running)).count("user_message_received") == 1
 
 
-async def test_told_to_end_it_lets_the_running_turn_end(navi: NaviProcess) -> None:
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP])
+async def test_told_to_end_it_lets_the_running_turn_end(
+    navi: NaviProcess, told: signal.Signals
+) -> None:
     session_id = await navi.new_session()
     await navi.drop(session_id, "!sleep 1\n!say in time")
     await navi.until(session_id, "model_called")
     family = navi.family()
 
-    status = await navi.stop()
+    navi.signal(told)
+    status = await navi.ended()
 
     _, alive = psutil.wait_procs(family, timeout=60)
     assert (status, alive) == (0, [])

@@ -196,6 +196,7 @@ class _Server:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests run under nohup
         self._selector.close()
         for connection in (client, self._listening, *self._clients.values()):
             connection.close()

@@ -66,7 +66,8 @@ def serve(host: str | None, port: str | None, processes: str | None, data_dir: s
 
     Without DATABASE_URL and NATS_URL a real Postgres and a real NATS are started beside it, and
     end with it. SIGTERM and Ctrl-C let running turns end (NAVI_DRAIN_SECONDS); a second one does not.
-    With several processes SIGHUP replaces them one after another, without refusing a connection.
+    With several processes SIGHUP replaces them one after another, without refusing a connection; one
+    process ends as at SIGTERM.
     """
     given = {"host": host, "port": port, "data_dir": data_dir, "processes": processes}
     settings = settings_of(**given)

@@ -1,4 +1,4 @@
-"""Signals to navi: SIGTERM and SIGINT end it, SIGHUP replaces the processes of a service that has several."""
+"""Signals to navi: SIGTERM, SIGINT and SIGHUP end it, but SIGHUP replaces processes where there are several."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ TERMINAL = "/dev/tty"
 
 
 class Ending:
-    """Signal handling: the first signal shuts down gracefully, the second one at once."""
+    """Signal handling: the first signal shuts down gracefully, the second one at once, but for SIGHUP."""
 
     def __init__(self, main: asyncio.Task[int]) -> None:
         self._main = main
@@ -18,10 +18,13 @@ class Ending:
         self.asked = asyncio.Event()
 
     def install(self) -> None:
-        """Take SIGTERM and SIGINT from now on."""
+        """Take SIGTERM and SIGINT from now on, and SIGHUP where it was not ignored."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._take, number)
+        if not hangups_are_ignored():
+            # A terminal that is closed sends it, and the shell there once more: no reason to hurry.
+            loop.add_signal_handler(signal.SIGHUP, self.ask)
 
     async def wait(self) -> None:
         """Wait for the first signal; until this is called it interrupts the start."""
@@ -46,7 +49,13 @@ class Ending:
 def taking_hangups(
     replace: Callable[[], None], *, end: Callable[[], None]
 ) -> Generator[None, None, None]:
-    """Call ``replace`` at SIGHUP while the block runs; or ``end`` where a terminal was closed, which sends it too."""
+    """Call ``replace`` at SIGHUP while the block runs; or ``end`` where a terminal was closed, which sends it too.
+
+    Neither where SIGHUP was ignored.
+    """
+    if hangups_are_ignored():
+        yield
+        return
     on_terminal = _has_terminal()
 
     def take() -> None:
@@ -59,6 +68,11 @@ def taking_hangups(
     finally:
         # Not the default, which would end all at once in the middle of its end.
         loop.add_signal_handler(signal.SIGHUP, end)
+
+
+def hangups_are_ignored() -> bool:
+    """Whether this process was started so that SIGHUP does nothing, as ``nohup`` does."""
+    return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def _has_terminal() -> bool:
