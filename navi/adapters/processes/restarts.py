@@ -1,4 +1,4 @@
-"""The restart policy for a process that ended by itself: after which pause, and when no more."""
+"""The restart policy for a process that ended by itself: after which pause, and how often at first."""
 
 from msgspec import Struct
 
@@ -24,8 +24,13 @@ class Restarts(Struct, frozen=True, kw_only=True):
         return Restarts(total=self.total + 1, quick=quick)
 
     @property
-    def pause(self) -> float | None:
-        """Seconds until it is started again; None where that is no use."""
-        if self.quick > MOST_QUICK:
-            return None
+    def in_vain(self) -> bool:
+        """Whether it was started again as often as one that will ever run should need."""
+        return self.quick > MOST_QUICK
+
+    @property
+    def pause(self) -> float:
+        """Seconds until it is started again."""
+        if self.in_vain:
+            return LONGEST_PAUSE
         return min(FIRST_PAUSE * 2 ** (self.quick - 1), LONGEST_PAUSE)

@@ -165,7 +165,7 @@ class Supervisor:
         """Start again what ends; endless, ends by cancellation.
 
         Raises:
-            ProcessesFailed: one ends again and again.
+            ProcessesFailed: none serves, and each has ended again and again.
         """
         await asyncio.gather(*self._keepers)
 
@@ -245,17 +245,16 @@ class Supervisor:
         while True:
             self._launch.ended(seat.number)
             seat.restarts = seat.restarts.ended(lived=lived)
-            pause = seat.restarts.pause
             which = {} if pid is None else {"pid": pid}
             log.warning("process_ended", process=seat.number, how=how, **which)
             await self._tell()
-            if pause is None:
+            if self._in_vain():
                 raise ProcessesFailed(
                     f"process {seat.number} has ended {seat.restarts.quick} times in a row, soon "
                     f"after its start ({how}); the log says more. Nothing is lost: "
                     "what was running goes on at the next start"
                 )
-            await asyncio.sleep(pause)
+            await asyncio.sleep(seat.restarts.pause)
             begun = await self._begin(seat, takes_over=False)
             if begun.process is not None and begun.ready is not None:
                 self._put(seat, begun.process, begun.ready)
@@ -264,6 +263,11 @@ class Supervisor:
                 return
             how, pid = begun.how, None if begun.process is None else begun.process.pid
             lived = 0.0
+
+    def _in_vain(self) -> bool:
+        # What keeps one from starting may pass, as an outage of Postgres does, which those that run wait
+        # out: they must not end for it.
+        return all(seat.process is None and seat.restarts.in_vain for seat in self._seats)
 
     # --- replacing ---
 

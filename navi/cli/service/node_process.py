@@ -26,6 +26,7 @@ from navi.bootstrap.node import NodeSeat
 from navi.bootstrap.serving import served_node
 from navi.cli.service.announce import ready_of
 from navi.cli.service.signals import Ending
+from navi.cli.service.wait_for_postgres import wait_for_postgres
 from navi.cli.shared.command import HOLDS, environment, fast_loop, log_to_stderr, run, settings_of
 from navi.http.server.connection_limit import raise_file_limit
 from navi.settings import Settings
@@ -93,6 +94,8 @@ async def _serve(
     orders: Orders,
     ending: Ending,
 ) -> int:
+    assert assigned.addresses.database_url is not None  # noqa: S101 - given or embedded
+    await wait_for_postgres(assigned.addresses.database_url)
     async with served_node(
         settings,
         assigned.addresses,

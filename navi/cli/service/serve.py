@@ -1,17 +1,14 @@
 """``navi serve``: start everything, run until a signal, shut down in reverse order."""
 
 import asyncio
-import time
 from collections.abc import Mapping
 
 import click
-import structlog
 
 from navi.adapters.embedded.errors import DataDirectoryInUse
 from navi.adapters.embedded.run_record import read_run
 from navi.adapters.nats.examine import examine as examine_nats
 from navi.adapters.postgres.connection_budget import allowed_connections, pool_size_alone
-from navi.adapters.postgres.examine import examine, name_of, reason_of
 from navi.bootstrap.models import model_settings
 from navi.bootstrap.nats_readers import serving_nats_readers
 from navi.bootstrap.node import ALONE, NodeSeat
@@ -27,6 +24,7 @@ from navi.bootstrap.serving import served_node
 from navi.cli.service import node_process
 from navi.cli.service.announce import ready_of, setup_words
 from navi.cli.service.signals import Ending, taking_hangups
+from navi.cli.service.wait_for_postgres import wait_for_postgres
 from navi.cli.shared.command import (
     HOLDS,
     CommandFailed,
@@ -37,19 +35,14 @@ from navi.cli.shared.command import (
     run,
     settings_of,
 )
-from navi.domain.vocabulary.errors import BadInput, BusUnavailable, LogUnavailable
+from navi.domain.vocabulary.errors import BadInput, BusUnavailable
 from navi.http.server.connection_limit import raise_file_limit
 from navi.http.server.serve import CannotListen, check_address, is_loopback
 from navi.race import race
 from navi.settings import Settings
 
-POSTGRES_TIMEOUT = 30.0  # seconds for a given Postgres that is not there yet, as in a new pod
-RETRY_SECONDS = 0.5
-FIRST_WORD = 2.0  # seconds after which the user is told what is waited for
 NATS_SECONDS = 1.0  # for a connection before the start
 JETSTREAM_SECONDS = 5.0  # for a JetStream that is just starting
-
-log = structlog.get_logger()
 
 
 @click.command(epilog="\b\nExamples:\n  navi serve --port 9000\n  NAVI_LLM=demo navi serve")
@@ -94,7 +87,7 @@ async def _run(settings: Settings, ending: Ending, environment: Mapping[str, str
     _check_reach(settings)
     await model_settings(settings)  # what cannot be right is told before servers are started
     if settings.database_url is not None:
-        await _wait_for_postgres(settings.database_url)
+        await wait_for_postgres(settings.database_url)
     if settings.nats_url is not None:
         await _check_nats(settings.nats_url)
     count = count_of(settings)
@@ -174,36 +167,6 @@ async def _check_address(settings: Settings) -> None:
         if running is not None and running.http_url is not None:
             raise DataDirectoryInUse(settings.data_dir, running) from error
         raise
-
-
-async def _wait_for_postgres(database_url: str) -> None:
-    """Wait for a Postgres that is starting up.
-
-    Raises:
-        CommandFailed: it does not answer, or will not have us.
-    """
-    started, told = time.monotonic(), False
-    while True:
-        try:
-            await examine(database_url)
-        except LogUnavailable as error:
-            reason = reason_of(error)
-            waited = time.monotonic() - started
-            if reason.is_final or waited > POSTGRES_TIMEOUT:
-                raise CommandFailed(
-                    f"Postgres at {name_of(database_url)} cannot be used: {reason.text}"
-                ) from error
-            if waited > FIRST_WORD and not told:
-                log.warning(
-                    "waiting_for_postgres",
-                    server=name_of(database_url),
-                    reason=reason.text,
-                    seconds=POSTGRES_TIMEOUT,
-                )
-                told = True
-            await asyncio.sleep(RETRY_SECONDS)
-        else:
-            return
 
 
 async def _check_nats(url: str) -> None:

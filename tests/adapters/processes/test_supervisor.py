@@ -22,6 +22,7 @@ from navi.adapters.virtual_time_loop import VirtualTimeLoop
 from tests.support.manual_clock import ManualClock
 
 DRAIN_SECONDS = 30.0
+LONG_OUTAGE = 3 * 3600.0  # seconds: some thousand starts
 SINCE = "2026-11-20T12:00:00.000000Z"
 
 
@@ -163,16 +164,60 @@ def test_one_that_ends_again_and_again_ends_the_service_and_says_how() -> None:
     in_virtual_time(test)
 
 
+def test_one_that_ends_again_and_again_is_tried_on_while_another_serves() -> None:
+    async def test() -> None:
+        world = await started(2)
+        keeping = asyncio.ensure_future(world.supervisor.keep())
+        world.at_start = lambda process: process.end(1)  # as while Postgres is away
+
+        world.processes[0].end(1)
+        await asyncio.sleep(LONG_OUTAGE)
+
+        assert not keeping.done()
+        assert [one.pid for one in world.supervisor.processes] == [None, 2]
+        assert len(world.processes) > LONG_OUTAGE / LONGEST_PAUSE
+        world.at_start = Process.serve
+        await asyncio.sleep(LONGEST_PAUSE)
+        back = len(world.processes)
+        assert [one.pid for one in world.supervisor.processes] == [back, 2]
+        await world.supervisor.stop()
+        await asyncio.wait({keeping})
+
+    in_virtual_time(test)
+
+
+def test_where_none_serves_and_all_end_again_and_again_the_service_ends() -> None:
+    async def test() -> None:
+        world = await started(2)
+        keeping = asyncio.ensure_future(world.supervisor.keep())
+        world.at_start = lambda process: process.end(1)
+
+        world.processes[0].end(1)
+        await asyncio.sleep(LONG_OUTAGE)
+        world.processes[1].end(1)
+        begun, seen = asyncio.get_running_loop().time(), len(world.processes)
+        with pytest.raises(ProcessesFailed, match=r"process [12] has ended"):
+            await keeping
+
+        # The other one has its own tries: it could have been about to serve.
+        assert len([one for one in world.processes[seen:] if one.number == 2]) == MOST_QUICK
+        assert asyncio.get_running_loop().time() - begun < STEADY_SECONDS
+        await world.supervisor.stop()
+
+    in_virtual_time(test)
+
+
 def test_pauses_grow_and_are_short_again_for_one_that_ran_well() -> None:
     restarts = Restarts()
-    pauses: list[float | None] = []
-    for lived in (1.0, 1.0, 1.0, STEADY_SECONDS, *[1.0] * MOST_QUICK):
+    ends: list[tuple[float, bool]] = []
+    for lived in (1.0, 1.0, 1.0, STEADY_SECONDS, *[1.0] * (MOST_QUICK + 2)):
         restarts = restarts.ended(lived=lived)
-        pauses.append(restarts.pause)
+        ends.append((restarts.pause, restarts.in_vain))
 
-    assert pauses == [0.1, 0.2, 0.4, 0.1, 0.2, 0.4, 0.8, 1.6, None]
-    assert restarts.total == 4 + MOST_QUICK
-    assert Restarts(quick=MOST_QUICK).pause <= LONGEST_PAUSE  # pyright: ignore[reportOptionalOperand] - not the last
+    pauses = [0.1, 0.2, 0.4, 0.1, 0.2, 0.4, 0.8, 1.6, *[LONGEST_PAUSE] * 3]
+    assert [pause for pause, _ in ends] == pauses
+    assert [in_vain for _, in_vain in ends] == [False] * 8 + [True] * 3
+    assert restarts.total == 4 + MOST_QUICK + 2
 
 
 def test_processes_are_replaced_one_after_another_the_new_one_first() -> None:
