@@ -10,7 +10,6 @@ import structlog
 from msgspec import Struct
 from structlog.contextvars import bind_contextvars
 
-from navi import failpoints
 from navi.adapters.embedded.servers import Addresses
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.files.heads_file import HeadsFile
@@ -220,7 +219,7 @@ async def open_node(
     model: str | None = None,
     seat: NodeSeat = ALONE,
 ) -> AsyncGenerator[Node, None]:
-    """Compose a node on running servers.
+    """Compose a node on running servers, whose database is up to date.
 
     Args:
         model: what every profile is to use in place of its own; None for its own.
@@ -233,7 +232,6 @@ async def open_node(
     """
     assert addresses.database_url is not None  # noqa: S101 - given or embedded
     assert addresses.nats_url is not None  # noqa: S101 - likewise
-    failpoints.arm(settings.failpoints)
     await asyncio.to_thread(put_examples, tools=settings.tools_dir, profiles=settings.profiles_dir)
     clock, ids = SystemClock(), RandomIds()
     node_id = NodeId(ids.uuid())

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
+from navi import failpoints
 from navi.adapters.embedded.servers import Addresses
+from navi.adapters.postgres.migrate import migrate
 from navi.bootstrap.accounts import proxies_of
 from navi.bootstrap.edge import services_of
 from navi.bootstrap.node import ALONE, Node, NodeSeat, open_node
@@ -19,6 +21,7 @@ from navi.http.server.authentication import Identified
 from navi.http.server.serve import serving
 from navi.settings import Settings
 
+TELL_SECONDS = 5.0  # between two words that it still migrates
 MIDDLE_COLLECTIONS = 100  # before a full one, where Python's own default is 10
 
 
@@ -49,16 +52,22 @@ async def served_node(
     addresses: Addresses,
     environment: Mapping[str, str],
     *,
+    migrating: Callable[[], None],
     nats_stalled: Callable[[], None],
     seat: NodeSeat = ALONE,
     listeners: Sequence[socket.socket] | None = None,
 ) -> AsyncGenerator[ServedNode, None]:
-    """A node on running servers, while the block runs; raises as ``open_node`` and ``serving``.
+    """A node on running servers, while the block runs; raises as ``migrate``, ``open_node`` and ``serving``.
 
     Args:
+        migrating: is called every few seconds while the database is brought up to date.
         nats_stalled: is called when NATS is there and takes no events.
         listeners: bound sockets to serve on; None for ones of its own.
     """
+    assert addresses.database_url is not None  # noqa: S101 - given or embedded
+    failpoints.arm(settings.failpoints)
+    async with _repeating(migrating):
+        await migrate(addresses.database_url)
     succeeded = asyncio.Event()
     async with (
         open_node(settings, addresses, environment, seat=seat) as node,
@@ -82,6 +91,21 @@ async def served_node(
         ) as address:
             _collect_seldom()
             yield ServedNode(node=node, url=address.url, draining=draining, succeeded=succeeded)
+
+
+@asynccontextmanager
+async def _repeating(tell: Callable[[], None]) -> AsyncGenerator[None, None]:
+    async def again() -> None:
+        while True:
+            await asyncio.sleep(TELL_SECONDS)
+            tell()
+
+    telling = asyncio.create_task(again(), name="tell")
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.wait({telling})
 
 
 def _collect_seldom() -> None:

@@ -66,16 +66,15 @@ class Store(Struct, frozen=True, kw_only=True):
 async def open_store(
     settings: Settings, database_url: str, *, wakes: WakeUps | None = None, pool_size: int = FULL
 ) -> AsyncGenerator[Store, None]:
-    """Bring the database up to date and open the log.
+    """Open the log of a database that is up to date.
 
     Args:
         pool_size: connections of each pool, at the most.
 
     Raises:
         LogUnavailable: Postgres does not answer.
-        StoreRefused: the database is of another version of navi, or does not keep what it is given.
+        StoreRefused: the database does not keep what it is given.
     """
-    await migrate(database_url)
     async with (
         _open(
             database_url, partitions=settings.log_partitions, wakes=wakes, pool_size=pool_size

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import psutil
@@ -13,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from navi.adapters.embedded.run_record import ProcessRecord, read_run
+from navi.bootstrap.serving import TELL_SECONDS
 from tests.support.http_client import http_client
 from tests.support.navi_process import NaviProcess, running_navi
 from tests.support.promises import broken_promises, facts
@@ -170,6 +172,18 @@ async def test_sigterm_ends_all_of_it(service: NaviProcess) -> None:
     _, left = await asyncio.to_thread(psutil.wait_procs, family, timeout=LONG_SECONDS)
     assert (status, left) == (0, [])
     assert await listed(service) == ()
+
+
+async def test_processes_wait_for_the_one_that_migrates_and_it_says_that_it_does(
+    tmp_path: Path,
+) -> None:
+    slow = f"migrate.before_step@1=sleep:{TELL_SECONDS + 2}"
+    async with running_navi(
+        tmp_path / "data", NAVI_PROCESSES="2", NAVI_FAILPOINTS=slow
+    ) as migrating:
+        assert len(await pids(migrating)) == 2
+        assert migrating.log.count('"event": "waiting_for_migrations"') == 1
+        assert '"event": "process_migrating"' in migrating.log
 
 
 async def test_a_killed_supervisor_leaves_nobody_behind(

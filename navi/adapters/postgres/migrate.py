@@ -15,7 +15,14 @@ import structlog
 from msgspec import Struct
 
 from navi.adapters.gathered import Gathered
-from navi.adapters.postgres.connect import CONNECTION_ERRORS, Connection, Pool, connect, fetch
+from navi.adapters.postgres.connect import (
+    CONNECTION_ERRORS,
+    QUERY_SECONDS,
+    Connection,
+    Pool,
+    connect,
+    fetch,
+)
 from navi.adapters.postgres.rights import rights_on
 from navi.domain.vocabulary.errors import LogUnavailable, StoreRefused
 from navi.failpoints import failpoint
@@ -23,9 +30,13 @@ from navi.failpoints import failpoint
 log = structlog.get_logger()
 
 STEP_SECONDS = 3600.0  # an index on all that was ever said takes its time
+TABLE_SECONDS = 60.0  # a step waits for a table that others use; who comes later waits behind it
+TRY_SECONDS = 0.2  # between two looks whether another node is through
 NO_TRANSACTION = "-- navi: no-transaction"
 
-_LOCK = "select pg_advisory_lock(7000, 0)"
+# Asked for again and again: a statement that waits for it would itself be waited for by an index that the
+# other node makes concurrently, which Postgres ends as a deadlock.
+_TRY_LOCK = "select pg_try_advisory_lock(7000, 0)"
 _MAKE_TABLE = """
     create schema if not exists navi;
     create table if not exists navi.migration (
@@ -57,7 +68,7 @@ def default_directory() -> Path:
 
 
 async def migrate(
-    dsn: str, *, directory: Path | None = None, wait_seconds: float = 60.0
+    dsn: str, *, directory: Path | None = None, wait_seconds: float = STEP_SECONDS
 ) -> tuple[str, ...]:
     """Bring the database up to date; gives the names of the files that were applied now.
 
@@ -73,8 +84,8 @@ async def migrate(
     migrations = await asyncio.to_thread(_read, directory)
     connection = await connect(dsn, query_seconds=STEP_SECONDS)
     try:
-        await connection.execute(f"set lock_timeout = {int(wait_seconds * 1000)}")
-        await connection.execute(_LOCK, timeout=wait_seconds + 1)
+        await _lock(connection, wait_seconds)
+        await connection.execute(f"set lock_timeout = {int(TABLE_SECONDS * 1000)}")
         missing = (await rights_on(connection)).missing
         if missing is not None:
             raise StoreRefused(f"nothing was migrated: {missing}")
@@ -134,6 +145,19 @@ class Schema:
         except asyncpg.UndefinedTableError:  # somebody has emptied the database
             rows = ()
         return dict.fromkeys(asked, _names(_missing(self._migrations, _hashes(rows))))
+
+
+async def _lock(connection: Connection, wait_seconds: float) -> None:
+    """Take the lock of those who migrate, which goes with the connection."""
+    deadline = asyncio.get_running_loop().time() + wait_seconds
+    told = False
+    while not await connection.fetchval(_TRY_LOCK, timeout=QUERY_SECONDS):
+        if asyncio.get_running_loop().time() > deadline:
+            raise LogUnavailable(f"another node has been migrating for {wait_seconds:.0f} s")
+        if not told:
+            log.warning("waiting_for_migrations", seconds=wait_seconds)
+            told = True
+        await asyncio.sleep(TRY_SECONDS)
 
 
 def _read(directory: Path | None) -> tuple[Migration, ...]:

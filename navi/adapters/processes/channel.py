@@ -55,12 +55,16 @@ class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
     model_slots: int | None
 
 
+class Migrating(Struct, frozen=True, kw_only=True, tag="migrating"):
+    """From a node before it is ready, again and again: it migrates, or waits for another one that does."""
+
+
 class NatsStalled(Struct, frozen=True, kw_only=True, tag="nats_stalled"):
     """From a node, again and again: NATS is there and takes no events."""
 
 
 ToNode = Assigned | Drain
-FromNode = Ready | NatsStalled
+FromNode = Migrating | Ready | NatsStalled
 T = TypeVar("T")
 
 

@@ -14,6 +14,7 @@ from navi.adapters.processes.channel import (
     Channel,
     Drain,
     FromNode,
+    Migrating,
     NatsStalled,
     Ready,
     open_to_node,
@@ -39,6 +40,8 @@ class ChildNode:
         self._process = process
         self._channel = channel
         self._nats_stalled = nats_stalled
+        self._heard = asyncio.get_running_loop().time()
+        self._migrates = False
         self._ready: asyncio.Future[Ready | None] = asyncio.get_running_loop().create_future()
         self._listening = asyncio.create_task(self._listen(), name=f"listen to {process.pid}")
         self._ending = asyncio.create_task(self._end(), name=f"end of {process.pid}")
@@ -46,6 +49,10 @@ class ChildNode:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def heard(self) -> float:
+        return self._heard
 
     async def ready(self) -> Ready | None:
         """Wait until it takes work; None where it ended instead."""
@@ -75,6 +82,11 @@ class ChildNode:
         try:
             while (message := await self._channel.receive()) is not None:
                 match message:
+                    case Migrating():
+                        if not self._migrates:
+                            log.info("process_migrating", pid=self.pid)
+                        self._migrates = True
+                        self._heard = asyncio.get_running_loop().time()
                     case Ready():
                         self._ready.set_result(message)
                     case NatsStalled():

@@ -17,7 +17,7 @@ from navi.domain.vocabulary.event_codec import format_at
 from navi.ports.clock import Clock
 from navi.race import race
 
-READY_SECONDS = 120.0  # for a process to take work
+READY_SECONDS = 120.0  # for a process to take work, counted anew whenever it says that it migrates
 TELL_AGAIN_SECONDS = 5.0  # between two tries
 LEAVE_SECONDS = 30.0  # for a process to end, besides what its turns may take
 
@@ -29,6 +29,11 @@ class NodeProcess(Protocol):
 
     @property
     def pid(self) -> int: ...
+
+    @property
+    def heard(self) -> float:
+        """When it was started, or last said that it migrates: seconds of the loop's clock."""
+        ...
 
     async def ready(self) -> Ready | None:
         """Wait until it takes work; None where it ended instead."""
@@ -195,10 +200,7 @@ class Supervisor:
         except (NaviError, OSError) as error:
             return _Begun(process=None, how=f"cannot be started: {error}")
         self._living.add(process)
-        ready = None
-        with suppress(TimeoutError):
-            async with asyncio.timeout(READY_SECONDS):
-                ready = await process.ready()
+        ready = await _ready_in_time(process)
         if ready is not None:
             return _Begun(process=process, ready=ready)
         process.kill()
@@ -306,6 +308,15 @@ class Supervisor:
             await self._untold.wait()
             await asyncio.sleep(TELL_AGAIN_SECONDS)
             await self._tell()
+
+
+async def _ready_in_time(process: NodeProcess) -> Ready | None:
+    """What a process says once it takes work; None where it ended, or was silent for too long."""
+    while (until := process.heard + READY_SECONDS) > asyncio.get_running_loop().time():
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                return await process.ready()
+    return None
 
 
 async def _happened(event: asyncio.Event) -> int:

@@ -7,6 +7,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from navi import failpoints
 from navi.adapters.embedded.servers import Addresses
 from navi.application.reading.await_turn import TurnOutcome
 from navi.application.rerun.rerun_live import LiveRerun, RerunLive
@@ -79,6 +80,7 @@ async def rerun_live(settings: Settings, session: str, changed: Changed, *, as_j
         CommandFailed: the turn takes longer than it may.
     """
     session_id = session_of(session)
+    failpoints.arm(settings.failpoints)
     async with attached_servers(settings, nats=True) as servers:
         await require_migrated(servers)
         addresses = Addresses(database_url=servers.database_url, nats_url=servers.nats_url)

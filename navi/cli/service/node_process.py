@@ -16,6 +16,7 @@ from navi.adapters.processes.channel import (
     Assigned,
     Channel,
     Drain,
+    Migrating,
     NatsStalled,
     ToNode,
     inherited,
@@ -102,6 +103,7 @@ async def _serve(
         environment(),
         seat=NodeSeat(process=assigned.process, pool_size=assigned.pool_size),
         listeners=listeners,
+        migrating=lambda: channel.send(Migrating()),
         nats_stalled=lambda: channel.send(NatsStalled()),
     ) as served:
         channel.send(await ready_of(served.node, served.url))

@@ -111,6 +111,7 @@ async def _run_alone(settings: Settings, ending: Ending, environment: Mapping[st
             settings,
             addresses_of(settings, servers),
             environment,
+            migrating=lambda: None,
             nats_stalled=revive_nats,
             seat=seat,
         ) as served,

@@ -7,8 +7,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from navi.adapters.postgres import migrate as migrate_module
 from navi.adapters.postgres.migrate import default_directory, migrate, pending
-from navi.domain.vocabulary.errors import StoreRefused
+from navi.domain.vocabulary.errors import LogUnavailable, StoreRefused
 from navi.failpoints import FailpointRaised, arm, parse
 
 STEPS = {path.stem: path.read_text() for path in sorted(default_directory().glob("*.sql"))}
@@ -58,6 +59,51 @@ async def test_of_two_nodes_that_migrate_at_once_one_waits(empty_database: str) 
     done = await asyncio.gather(*(migrate(empty_database) for _ in range(3)))
 
     assert sorted(done) == [(), (), NAMES]
+
+
+async def test_who_waits_for_a_node_that_migrates_waits_longer_than_a_step_for_a_table(
+    empty_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "0001_first", "select pg_sleep(1)")
+    monkeypatch.setattr(migrate_module, "TABLE_SECONDS", 0.1)
+
+    done = await asyncio.gather(
+        migrate(empty_database, directory=tmp_path), migrate(empty_database, directory=tmp_path)
+    )
+
+    assert sorted(done) == [(), ("0001_first",)]
+
+
+async def test_who_waits_for_a_node_that_migrates_holds_up_no_index_of_it(
+    empty_database: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "0001_first", "create table first (a int); select pg_sleep(0.5)")
+    write(
+        tmp_path,
+        "0002_second",
+        "-- navi: no-transaction\ncreate index concurrently if not exists i on first (a)",
+    )
+
+    done = await asyncio.gather(
+        migrate(empty_database, directory=tmp_path), migrate(empty_database, directory=tmp_path)
+    )
+
+    assert sorted(done) == [(), ("0001_first", "0002_second")]
+
+
+async def test_a_node_does_not_wait_for_ever_for_another_one(
+    empty_database: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "0001_first", "select pg_sleep(1)")
+
+    waited, done = await asyncio.gather(
+        migrate(empty_database, directory=tmp_path, wait_seconds=0.1),
+        migrate(empty_database, directory=tmp_path, wait_seconds=0.1),
+        return_exceptions=True,
+    )
+
+    ends = {type(waited), type(done)}
+    assert ends == {LogUnavailable, tuple}
 
 
 async def test_an_edited_file_is_refused_by_name(empty_database: str, tmp_path: Path) -> None:

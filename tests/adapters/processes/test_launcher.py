@@ -9,7 +9,12 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from navi.adapters.processes.channel import inherited, open_to_node
+from navi.adapters.processes.channel import (
+    Migrating,
+    inherited,
+    open_to_node,
+    open_to_supervisor,
+)
 from navi.adapters.processes.launcher import ChildNode
 
 LONG_SECONDS = 60.0
@@ -41,6 +46,28 @@ def test_what_a_node_starts_has_neither_its_listeners_nor_its_channel() -> None:
 
         with inherited(given.detach()) as kept:
             assert not await holds(kept.fileno())
+
+    in_the_loop_of_nodes(test)
+
+
+def test_a_node_that_says_that_it_migrates_was_heard() -> None:
+    async def test() -> None:
+        ours, theirs = socket.socketpair()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-S", "-c", "import time; time.sleep(600)"
+        )
+        node = ChildNode(process, await open_to_node(ours), lambda: None)
+        channel = await open_to_supervisor(theirs)
+        started = node.heard
+        try:
+            async with asyncio.timeout(LONG_SECONDS / 2):
+                while node.heard == started:
+                    channel.send(Migrating())
+                    await asyncio.sleep(0.01)
+        finally:
+            node.kill()
+            await node.ended()
+            channel.close()
 
     in_the_loop_of_nodes(test)
 

@@ -35,6 +35,7 @@ class Process:
         self.serves: asyncio.Future[Ready | None] = asyncio.get_running_loop().create_future()
         self.status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.hangs = False
+        self.heard = asyncio.get_running_loop().time()
         self._world = world
 
     async def ready(self) -> Ready | None:
@@ -252,6 +253,24 @@ def test_a_new_process_that_does_not_come_up_leaves_the_old_ones_alone() -> None
 
         assert world.story == ["3 starts at 1, takes over", "3 killed"]
         assert [one.pid for one in world.supervisor.processes] == [1, 2]
+        await world.supervisor.stop()
+
+    in_virtual_time(test)
+
+
+def test_one_that_migrates_is_waited_for_as_long_as_it_says_so() -> None:
+    async def test() -> None:
+        world = await started(1)
+        world.at_start = lambda process: None
+
+        world.supervisor.replace()
+        for _ in range(10):
+            await asyncio.sleep(READY_SECONDS - 1)
+            world.processes[1].heard = asyncio.get_running_loop().time()
+        assert world.story == ["2 starts at 1, takes over"]
+        await asyncio.sleep(READY_SECONDS + 1)
+
+        assert world.story == ["2 starts at 1, takes over", "2 killed"]
         await world.supervisor.stop()
 
     in_virtual_time(test)
