@@ -9,6 +9,7 @@ from contextlib import aclosing
 import httpx
 import pytest
 from rich.console import Console
+from websockets.asyncio.client import ClientConnection
 
 from navi.cli.chat.conversation import Conversation
 from navi.cli.chat.dialogue import Dialogue
@@ -83,6 +84,11 @@ async def test_a_session_that_was_deleted_elsewhere_is_no_session_each_time(
                 await dialogue.ask("!say two")
 
 
+async def passed(socket: ClientConnection, type_: str) -> None:
+    while (await next_frame(socket)).get("type") != type_:
+        pass
+
+
 async def test_a_stop_at_the_prompt_ends_the_turn_whatever_became_of_the_connection(
     app: RunningApp,
 ) -> None:
@@ -99,10 +105,11 @@ async def test_a_stop_at_the_prompt_ends_the_turn_whatever_became_of_the_connect
         await app.client.post(f"/sessions/{session_id}/messages?wait=false", json=long)
 
         console = Console(file=io.StringIO())
-        await run_slash_command("/stop", navi, await navi.session(session_id), console)
         async with app.socket(session_id, after=0) as socket, asyncio.timeout(60):
-            while (await next_frame(socket)).get("type") != "turn_stopped":
-                pass
+            # What waits for its turn would be taken back, and there would be none to be stopped.
+            await passed(socket, "text_delta")
+            await run_slash_command("/stop", navi, await navi.session(session_id), console)
+            await passed(socket, "turn_stopped")
         outcome = await dialogue.ask("!say two")
 
     assert outcome.content == "two"
