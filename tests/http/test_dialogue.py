@@ -101,7 +101,7 @@ async def test_a_stop_at_the_prompt_ends_the_turn_whatever_became_of_the_connect
         navi = RemoteNavi(client, token=None)
         with pytest.raises(CommandFailed):
             await dialogue.ask("x" * 300_000)
-        long = {"content": "!pace 1\n!say " + "word " * 600}
+        long = {"content": "!say one\n!sleep 60\n!say two"}
         await app.client.post(f"/sessions/{session_id}/messages?wait=false", json=long)
 
         console = Console(file=io.StringIO())
