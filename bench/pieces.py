@@ -24,6 +24,8 @@ from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, NodeId, Owner, Sessi
 STREAMS = 50
 RATE = 20.0  # pieces a second of each: none waits for the one before, so none is coalesced
 WARM_UP = 0.5  # seconds until all of them stream
+SPARE = 1.0  # seconds that a stream goes on behind what is measured
+TIMEOUT = 60.0
 CALL_SECONDS = 60.0
 MICROSECONDS = 1e6
 SECRETS = {"API_KEY": "kd83hd92hd92hd93hd9", "DATABASE_PASSWORD": "oiwj3984hf3498hf349hf39"}
@@ -64,7 +66,8 @@ async def run(servers: Servers, pace: Pace) -> list[Figure]:
 
 
 def _request(seconds: float) -> ModelRequest:
-    rhythm = paced_model.Pace(pieces=round(RATE * (seconds + WARM_UP)), a_second=RATE)
+    pieces = round(RATE * (WARM_UP + seconds + SPARE))
+    rhythm = paced_model.Pace(pieces=pieces, a_second=RATE)
     return ModelRequest(
         model=paced_model.MODEL,
         messages=(PromptMessage(role="user", content=rhythm.message),),
@@ -82,6 +85,9 @@ async def _cost(stream: Stream, seconds: float) -> float:
         await asyncio.sleep(WARM_UP)
         began, pieces = time.process_time(), counted.pieces
         await asyncio.sleep(seconds)
+        async with asyncio.timeout(TIMEOUT):
+            while counted.pieces == pieces:  # noqa: ASYNC110 - a short look at a busy machine may see none
+                await asyncio.sleep(0.01)
         took, came = time.process_time() - began, counted.pieces - pieces
     return took * MICROSECONDS / came
 
