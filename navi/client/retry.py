@@ -19,15 +19,30 @@ class Retry:
         self._until = time.monotonic() + seconds
         self._pause = FIRST_PAUSE
         self._connected_at: float | None = None
+        self._answered = True
 
     def connected(self) -> None:
-        """A connection is there, until the next ``wait``: begin anew then if it has lasted."""
+        """A connection is there, until it is ``lost``: begin anew then if it has lasted."""
         self._connected_at = time.monotonic()
 
     def renew(self) -> None:
         """Begin anew: it has answered."""
         self._until = time.monotonic() + self._seconds
         self._pause = FIRST_PAUSE
+        self._answered = True
+
+    def lost(self) -> bool:
+        """The connection, or the hope of one, has ended.
+
+        Returns:
+            Whether something has answered, or nothing was tried, before that.
+        """
+        lasting = min(LASTING_SECONDS, self._seconds)
+        if self._connected_at is not None and time.monotonic() - self._connected_at >= lasting:
+            self.renew()
+        self._connected_at = None
+        answered, self._answered = self._answered, False
+        return answered
 
     async def wait(self, why: str, *, seconds: float | None = None) -> None:
         """Wait before the next try.
@@ -35,10 +50,7 @@ class Retry:
         Raises:
             Unavailable: there is none, and ``why``.
         """
-        lasting = min(LASTING_SECONDS, self._seconds)
-        if self._connected_at is not None and time.monotonic() - self._connected_at >= lasting:
-            self.renew()
-        self._connected_at = None
+        self.lost()
         pause = self._pause if seconds is None else seconds
         if time.monotonic() + pause > self._until:
             raise Unavailable(why)

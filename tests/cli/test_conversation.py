@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from navi.cli.chat import conversation as chat
 from navi.cli.chat.conversation import TIMEOUT, Connected, Conversation, Disconnected, Update
+from navi.cli.shared.command import CommandFailed
 from navi.domain.vocabulary.ids import MessageId, SessionId
+from tests.support.leaving_server import LeavingServer
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")
 READY = json.dumps({"type": "ready", "session_id": SESSION, "seq": 1, "running": False})
@@ -150,7 +153,31 @@ async def test_a_connection_that_was_silent_for_long_is_waited_for_like_another(
     async with talking(Server()) as (_, updates, leave):
         # A tool works for that long, or a person is waited for.
         clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 2 * TIMEOUT)
-        monkeypatch.setattr("navi.cli.chat.conversation.time", clock)
+        monkeypatch.setattr("navi.client.retry.time", clock)
         await leave()
 
         await next_of(updates, lambda it: isinstance(it, Disconnected))
+
+
+async def test_a_navi_that_sends_everybody_away_is_asked_less_and_less_and_told_of_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chat, "TIMEOUT", 2.0)
+    server = LeavingServer(code=1001)
+    told: list[Update] = []
+
+    def is_end(update: Update) -> bool:
+        told.append(update)
+        return False
+
+    async with server.running() as url:
+
+        async def locate() -> str | None:
+            return url
+
+        updates = Conversation(SESSION, locate, token=None, after=None).updates()
+        with pytest.raises(CommandFailed, match="there is no connection to navi"):
+            await next_of(updates, is_end)
+
+    assert len([each for each in told if isinstance(each, Disconnected)]) == 1
+    assert len(server.asked) <= 5  # the pauses are 0.1, 0.2, 0.4 and 0.8 s

@@ -1,8 +1,6 @@
 """Follow a session over its WebSocket: every event once, with reconnects."""
 
-import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import datetime
 
@@ -14,13 +12,15 @@ from websockets.protocol import State
 
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.remote import bearer
+from navi.client.connection import LIMITED
+from navi.client.errors import Unavailable
+from navi.client.retry import Retry
 from navi.domain.vocabulary.event_codec import decode_data
 from navi.domain.vocabulary.events import ApprovalDecided, Envelope, UserMessageReceived
 from navi.domain.vocabulary.ids import CallId, EventId, MessageId, SessionId, SubagentId, TurnId
 from navi.http.api.approvals import DecisionBody
 
 OPEN_SECONDS = 5.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0  # seconds between two tries to connect
 TIMEOUT = 60.0  # seconds without a connection after which it is given up
 MAX_FRAME_BYTES = 1024 * 1024
 UNKNOWN_SESSION = 4404
@@ -145,10 +145,9 @@ class Conversation:
         Raises:
             CommandFailed: there is no such session, or no connection for ``TIMEOUT`` seconds.
         """
-        pause, lost_at = FIRST_PAUSE, time.monotonic()
-        told = False
+        retry = Retry(TIMEOUT)
         while True:
-            reason, was_there = "navi does not run", False
+            reason = "navi does not run"
             try:
                 url = await self._locate()
                 if url is not None:
@@ -158,26 +157,25 @@ class Conversation:
                             async for data in socket:
                                 update = await self._take(data)
                                 if isinstance(update, Connected):
-                                    pause, told, was_there = FIRST_PAUSE, False, True
+                                    retry.connected()
+                                elif isinstance(update, EventReceived):
+                                    retry.renew()
                                 if update is not None:
                                     yield update
                     reason = self._ended(socket)
             except InvalidStatus as error:
                 status = error.response.status_code
-                if status < SERVER_ERROR:
+                if status < SERVER_ERROR and status != LIMITED:
                     raise CommandFailed(f"navi refuses: HTTP {status}") from error
                 reason = f"navi cannot take the connection now: HTTP {status}"
             except (WebSocketException, OSError) as error:
                 reason = str(error) or type(error).__name__
-            if was_there:  # however long it had been silent
-                lost_at = time.monotonic()
-            if time.monotonic() - lost_at > TIMEOUT:
-                raise CommandFailed(f"there is no connection to navi: {reason}")
-            if not told:
-                told = True
+            if retry.lost():
                 yield Disconnected(reason)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            try:
+                await retry.wait(reason)
+            except Unavailable as error:
+                raise CommandFailed(f"there is no connection to navi: {reason}") from error
 
     @contextlib.asynccontextmanager
     async def _connected(self, url: str) -> AsyncGenerator[ClientConnection, None]:

@@ -17,6 +17,7 @@ from navi.bootstrap.store import attached_store
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.owners import note_reading
 from navi.cli.shared.remote import RemoteNavi, bearer, open_remote, session_path
+from navi.client.connection import LIMITED
 from navi.client.retry import Retry
 from navi.domain.vocabulary.errors import NotFound
 from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, SessionId, SubagentId, TurnId
@@ -122,8 +123,9 @@ class RemoteHistory:
                     raise CommandFailed(socket.close_reason or "navi closed the connection")
                 why = f"the connection ended with {socket.close_code}"
             except InvalidStatus as error:
-                why = f"HTTP {error.response.status_code}"
-                if error.response.status_code < SERVER_ERROR:
+                status = error.response.status_code
+                why = f"HTTP {status}"
+                if status < SERVER_ERROR and status != LIMITED:
                     raise CommandFailed(f"navi refuses: {why}") from error
             except (OSError, InvalidHandshake) as error:
                 why = f"navi does not answer: {type(error).__name__}"
