@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import httpx
+from websockets.exceptions import InvalidURI
+from websockets.uri import parse_uri
 
 from navi.client.errors import NaviError, NotSignedIn, Refused, Unavailable
 from navi.client.retry import Retry
@@ -36,6 +38,19 @@ class Connection:
         # No proxy from the environment: what people write goes to their own server and nowhere else.
         self._http = http or httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
 
+    def check(self) -> None:
+        """Look whether anything can be sent there.
+
+        Raises:
+            NaviError: the address is none, or the token cannot be sent.
+        """
+        try:
+            parse_uri(self.url.replace("http", "ws", 1))
+        except (InvalidURI, ValueError) as error:
+            raise NaviError(f"{self.url!r} is not the address of a navi") from error
+        if not all(value.isascii() and value.isprintable() for value in self.headers.values()):
+            raise NaviError("the token cannot be sent over HTTP")
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
@@ -61,6 +76,7 @@ class Connection:
             Refused: it answered with another status than a good one.
             NaviError: the address is none, or what is asked cannot be said in HTTP.
         """
+        self.check()
         repeatable = once or method.upper() != "POST" or "message_id" in (body or {})
         retry = Retry(self.retry_seconds)
         maybe_done = False

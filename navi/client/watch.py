@@ -5,11 +5,10 @@ from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
-from websockets.uri import parse_uri
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from navi.client.connection import Connection
-from navi.client.errors import NaviError, NotSignedIn, Refused
+from navi.client.errors import NotSignedIn, Refused
 from navi.client.events import Event
 from navi.client.retry import Retry
 
@@ -32,10 +31,7 @@ async def watch(
     """
     retry = Retry(navi.retry_seconds)
     address = navi.url.replace("http", "ws", 1) + f"/ws/sessions/{session_id}"
-    try:
-        parse_uri(address)
-    except (InvalidURI, ValueError) as error:
-        raise NaviError(f"{navi.url!r} is not the address of a navi") from error
+    navi.check()
     while True:
         seconds: float | None = None
         try:

@@ -21,7 +21,10 @@ async def by_token(scope: Scope) -> Principal | None:
     return ALICE if shown == f"Bearer {SHOWN}" else None
 
 
-@pytest.mark.parametrize("url", ["localhost:1", "ftp://localhost:1", "http://localhost:port", ""])
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:1", "ftp://localhost:1", "http://localhost:port", "http://localhost:70000", ""],
+)
 async def test_an_address_that_is_none_is_told_at_once(url: str) -> None:
     async with Navi(url) as navi, asyncio.timeout(AT_ONCE):
         with pytest.raises(NaviError, match="is not the address of a navi") as asked:
@@ -46,14 +49,20 @@ async def test_a_token_may_end_as_the_file_that_it_was_read_from(tmp_path: Path)
     assert listed["id"] == session.id
 
 
-async def test_a_token_that_cannot_be_sent_is_told_at_once_and_not_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("between", ["\n", "ö", "中"])
+async def test_a_token_that_cannot_be_sent_is_told_at_once_and_not_shown(
+    tmp_path: Path, between: str
+) -> None:
     async with (
         running_app(tmp_path, identify=by_token) as app,
-        Navi(app.address.url, token=f"{SHOWN}\n{SHOWN}") as navi,
+        Navi(app.address.url, token=f"{SHOWN}{between}{SHOWN}") as navi,
         asyncio.timeout(AT_ONCE),
     ):
         with pytest.raises(NaviError, match="cannot be sent") as asked:
             await navi.sessions()
+        with pytest.raises(NaviError, match="cannot be sent") as followed:
+            await anext(navi.session("x").follow())
 
-    assert SHOWN not in str(asked.value)
-    assert asked.value.__suppress_context__
+    for raised in (asked, followed):
+        assert SHOWN not in str(raised.value)
+        assert raised.value.__cause__ is None
