@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import PATIENCE
 from tests.support.navi_process import NaviProcess, running_navi
@@ -28,6 +28,13 @@ async def sign_in(page: Page, password: str = PASSWORD, name: str = "Ada") -> No
     await page.get_by_label("Name").fill(name)
     await page.get_by_label("Password").fill(password)
     await page.get_by_role("button", name="Sign in").click()
+
+
+async def refuse_to_delete(route: Route) -> None:
+    if route.request.method == "DELETE":
+        await route.abort()
+    else:
+        await route.fallback()
 
 
 async def test_people_come_in_stay_where_they_are_and_go(
@@ -110,11 +117,21 @@ async def test_people_come_in_stay_where_they_are_and_go(
     await page.goto(here)
     await message.fill("half a thou")
 
-    # Signing out leaves nothing behind, not even what was deleted at last, and too many guesses
-    # are told how long to wait.
+    # Signing out leaves nothing behind, not even what was deleted at last: where that cannot be, it
+    # is told. Too many guesses are told how long to wait.
     made = await context.request.post("/auth/tokens", data={"name": "it", "scopes": ["read"]})
     token = (await made.json())["token"]
     sessions = page.get_by_role("navigation", name="Sessions")
+    await page.route("**/sessions/*", refuse_to_delete)
+    await sessions.locator("[aria-current=page]").press("Delete")
+    await expect(sessions.get_by_role("button", name="Undo")).to_be_visible()
+    await page.get_by_role("button", name="Ada").click()
+    await expect(page.get_by_role("link", name="Audit log")).to_be_visible()
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_text("The session was not deleted").first).to_be_visible()
+    await expect(page.get_by_role("button", name="Ada")).to_be_visible()  # who can try again
+    await page.unroute("**/sessions/*", refuse_to_delete)
+    await page.goto(here)
     await sessions.locator("[aria-current=page]").press("Delete")
     await expect(sessions.get_by_role("button", name="Undo")).to_be_visible()
     await page.get_by_role("button", name="Ada").click()

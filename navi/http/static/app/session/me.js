@@ -29,9 +29,9 @@ export async function signedIn() {
   });
 }
 
-/** End the login; nothing of a person stays in this browser. */
+/** End the login, unless what was deleted cannot be now; nothing of a person stays in this browser. */
 export async function signOut() {
-  await departNow(); // afterwards nobody is there who may
+  if (!(await departNow())) return; // afterwards nobody is there who may
   if (!(await doing(() => post("/auth/logout")))) return;
   go({});
   forgetPerson();

@@ -115,11 +115,12 @@ export function keepSession(id) {
   leaving.value = new Set(departures.keys());
 }
 
-/** Delete at once what is to be deleted in a moment. */
-export function departNow() {
-  return Promise.all([...departures.keys()].map(depart));
+/** Delete at once what is to be deleted in a moment; gives whether all of it is gone. */
+export async function departNow() {
+  return (await Promise.all([...departures.keys()].map(depart))).every(Boolean);
 }
 
+// Gives whether it is gone.
 async function depart(id) {
   clearTimeout(departures.get(id));
   try {
@@ -129,13 +130,14 @@ async function depart(id) {
     if (error.status !== 404) {
       keepSession(id);
       complain(t("not-deleted", { why: error.message }));
-      return;
+      return false;
     }
   }
   batch(() => {
     if (sessions.value) show(sessions.value.filter((row) => row.id !== id));
     keepSession(id);
   });
+  return true;
 }
 
 // Who closes the page has made up their mind.
