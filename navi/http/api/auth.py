@@ -132,7 +132,7 @@ async def login(request: Edge, services: Given, arrival: GivenArrival) -> Respon
 @post(
     "/auth/logout",
     status_code=HTTPStatus.NO_CONTENT,
-    opt=operation(access="login", answers={204: None}, errors=(409,)),
+    opt=operation(access="login", answers={204: None}, errors=(408, 409, 413)),
 )
 async def logout(
     request: Edge, services: Given, principal: Caller, arrival: GivenArrival

@@ -30,7 +30,7 @@ class PlanningAnswer(Struct, frozen=True, kw_only=True):
 @post(
     "/sessions/{session_id:str}/compress",
     status_code=200,
-    opt=operation(access="chat", answers={200: Compressed}, errors=(404, 409, 429)),
+    opt=operation(access="chat", answers={200: Compressed}, errors=(404, 408, 409, 413, 429)),
 )
 async def compress_context(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
     """Summarise the older part of the context now."""

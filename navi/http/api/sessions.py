@@ -202,7 +202,7 @@ async def delete_session(own: OwnSession, services: Given) -> None:
 
 @post(
     "/sessions/{session_id:str}/stop",
-    opt=operation(access="chat", answers={202: StopAnswer}, errors=(404, 409)),
+    opt=operation(access="chat", answers={202: StopAnswer}, errors=(404, 408, 409, 413)),
 )
 async def stop_session(request: Edge, own: OwnSession, services: Given) -> Response[bytes]:
     """Stop the open turn, on whichever node it runs, or withdraw the message whose turn waits."""
