@@ -29,7 +29,14 @@ STOP_STEPS = (
     (signal.SIGINT, 20.0),  # fast: roll back, checkpoint, go
     (signal.SIGQUIT, 5.0),  # immediate: recovers at the next start
 )
-SETTINGS = {"listen_addresses": "", "unix_socket_permissions": "0700", "max_connections": "200"}
+SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    # After a crash all of it is started anew, by navi. Postgres 18 that starts itself anew on a full disk
+    # may lose its startup process without a word, and refuse every connection from then on.
+    "restart_after_crash": "off",
+}
 
 CREATE_DATABASE = f"CREATE DATABASE {DATABASE}"
 CREATE_EXTENSION = "CREATE EXTENSION IF NOT EXISTS vector"

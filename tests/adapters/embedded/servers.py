@@ -76,6 +76,16 @@ async def execute(dsn: str, statement: str) -> object:
         await connection.close()
 
 
+async def answered(dsn: str, statement: str) -> object:
+    """The same of a server that is being started."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await execute(dsn, statement)
+            except (OSError, asyncpg.CannotConnectNowError):
+                await asyncio.sleep(0.02)
+
+
 async def until(holds: Callable[[], bool], *, seconds: float = 60) -> None:
     """Wait for a condition; the test fails where it never holds."""
     deadline = time.monotonic() + seconds

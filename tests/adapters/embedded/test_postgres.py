@@ -16,6 +16,7 @@ from navi.adapters.embedded.launch import NOBODY
 from navi.adapters.embedded.postgres import PostgresServer
 from tests.adapters.embedded.conftest import Leave
 from tests.adapters.embedded.servers import (
+    answered,
     execute,
     owner_process,
     postmaster,
@@ -95,13 +96,21 @@ async def test_a_killed_postmaster_is_started_again(used_dir: Path) -> None:
         killed.kill()
 
         await until(lambda: any(p.pid != killed.pid for p in processes_of(used_dir)))
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    assert await execute(dsn, "SELECT value FROM kept") == 7
-                    break
-                except (OSError, asyncpg.CannotConnectNowError):
-                    await asyncio.sleep(0.02)
+        assert await answered(dsn, "SELECT value FROM kept") == 7
+
+
+async def test_a_crash_of_one_process_has_the_whole_server_started_anew(used_dir: Path) -> None:
+    async with await start(used_dir) as servers:
+        dsn = servers.addresses.database_url
+        assert dsn is not None
+        crashed = postmaster(used_dir)
+        connection = await asyncpg.connect(dsn)
+
+        os.kill(connection.get_server_pid(), signal.SIGKILL)
+
+        await until(lambda: not crashed.is_running())
+        connection.terminate()
+        assert await answered(dsn, "SELECT value FROM kept") == 7
 
 
 async def test_an_empty_pid_file_does_not_stand_in_the_way(used_dir: Path) -> None:
