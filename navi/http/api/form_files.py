@@ -108,9 +108,7 @@ class FormBody:
                     message: Mapping[str, Any] = await self._request.receive()
             except TimeoutError:
                 raise RequestRefused(
-                    HTTPStatus.REQUEST_TIMEOUT,
-                    "the body came too slowly",
-                    headers={"Connection": "close"},
+                    HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly"
                 ) from None
             self._ended = not message.get("more_body", False)
             if message["type"] != "http.request":
