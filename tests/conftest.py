@@ -2,13 +2,16 @@
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+import structlog
 from blockbuster import blockbuster_ctx
 
 from tests.support.browser import CHROMIUM, NO_CHROMIUM
@@ -68,6 +71,24 @@ def pytest_collection_finish() -> None:
     """From here on objects come and go; those that are here stay, and are not looked at again."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before(monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
+    """A command that runs in this process sets its logs up for all of it, and for good: here for one test."""
+    before, configure = structlog.get_config(), structlog.configure
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+
+    def configure_uncached(**settings: Any) -> None:
+        settings["cache_logger_on_first_use"] = False
+        configure(**settings)
+
+    monkeypatch.setattr(structlog, "configure", configure_uncached)
+    yield
+    configure(**before)
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
