@@ -7,6 +7,7 @@ from navi.domain.tools.tool_output import (
     MAX_OUTPUT_JSON_BYTES,
     Output,
     bound_output,
+    clean_json,
     clean_text,
     with_remark,
 )
@@ -14,6 +15,12 @@ from navi.domain.tools.tool_output import (
 
 def test_nul_and_lone_surrogates_are_replaced_and_pairs_joined() -> None:
     assert clean_text("a\0b\ud800c\ud83d\ude00") == "a\ufffdb\ufffdc😀"
+
+
+def test_json_is_clean_in_its_keys_and_at_every_depth() -> None:
+    assert clean_json({"k\ud800": [{"a": "\0"}, 1, None]}) == {
+        "k\ufffd": [{"a": "\ufffd"}, 1, None]
+    }
 
 
 def test_an_output_that_fits_is_whole() -> None:

@@ -1,10 +1,11 @@
 """Decode JSON of model servers: lenient in form, strict in content."""
 
 import json
-from typing import Any, NoReturn, TypeVar, cast
+from typing import NoReturn, TypeVar, cast
 
 import msgspec
 
+from navi.domain.tools.tool_output import clean_json, clean_text
 from navi.domain.vocabulary.errors import ModelFailure
 from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.language_model import RequestedCall
@@ -31,13 +32,6 @@ def read(line: bytes, kind: type[T]) -> T:
         raise ModelFailure("protocol", f"malformed line: {excerpt(line)}") from error
 
 
-def clean(text: str) -> str:
-    """Text without NUL and lone surrogates, which Postgres and NATS cannot carry."""
-    if not text.isascii():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text.replace("\0", "\ufffd")
-
-
 def excerpt(data: bytes | str, limit: int = SHOWN) -> str:
     """An excerpt of what a server sent, for error messages and logs."""
     text = data[: limit * 4].decode(errors="replace") if isinstance(data, bytes) else data
@@ -55,13 +49,13 @@ def count_of(value: Json) -> int | None:
 def requested_call(name: Json, arguments: Json) -> RequestedCall:
     """A tool call as the model wrote it, its arguments an object or JSON text."""
     if isinstance(arguments, str):
-        raw = clean(arguments)
+        raw = clean_text(arguments)
         parsed = _parsed(raw)
     else:
-        parsed = _cleaned({} if arguments is None else arguments)
+        parsed = clean_json({} if arguments is None else arguments)
         raw = msgspec.json.encode(parsed).decode()
     return RequestedCall(
-        name=clean(name) if isinstance(name, str) else "",
+        name=clean_text(name) if isinstance(name, str) else "",
         arguments=cast(JsonObject, parsed) if isinstance(parsed, dict) else None,
         raw_arguments=raw,
     )
@@ -85,7 +79,7 @@ class ReplyLimit:
 
     def text(self, text: str) -> str:
         """The text, cleaned and counted."""
-        text = clean(text)
+        text = clean_text(text)
         self.spend(len(text) if text.isascii() else len(text.encode()))
         return text
 
@@ -94,21 +88,9 @@ def _parsed(raw: str) -> Json:
     if not raw.strip():
         return {}  # how several servers write a call without arguments
     try:
-        return _cleaned(json.loads(raw, parse_constant=_refuse))
+        return clean_json(json.loads(raw, parse_constant=_refuse))
     except (ValueError, RecursionError):
         return None
-
-
-def _cleaned(value: Json) -> Json:
-    """The value with all its strings cleaned."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, list):
-        return [_cleaned(item) for item in cast(list[Any], value)]
-    if isinstance(value, dict):
-        items = cast(dict[str, Any], value).items()
-        return {clean(key): _cleaned(item) for key, item in items}
-    return value
 
 
 def _refuse(constant: str) -> NoReturn:

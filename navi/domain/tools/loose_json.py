@@ -4,6 +4,7 @@ import json
 import re
 from typing import NoReturn, cast
 
+from navi.domain.tools.tool_output import clean_json
 from navi.domain.vocabulary.events import Json
 
 MAX_DEPTH = 64
@@ -33,11 +34,14 @@ class NotJson(ValueError):
 def read_strict(text: str) -> Json:
     """The value of a JSON text; line ends inside of strings are taken as they stand.
 
+    Its strings are clean as ``clean_text`` has them, escaped or not.
+
     Raises:
         NotJson: it is something else.
     """
     try:
-        return json.loads(text, strict=False, parse_constant=_refuse)
+        # The text was cleaned when it came, but `\ud83d` becomes a lone surrogate only here.
+        return clean_json(json.loads(text, strict=False, parse_constant=_refuse))
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from error
 

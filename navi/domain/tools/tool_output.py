@@ -1,7 +1,11 @@
-"""Sanitise and bound tool output for the log."""
+"""Sanitise what models and tools give for the log, and bound tool output."""
+
+from typing import cast
 
 import msgspec
 from msgspec import Struct
+
+from navi.domain.vocabulary.events import Json, JsonObject
 
 OWN_DIRECTORY = ".navi"  # navi's own files in a workspace: kept outputs, scratchpad
 MAX_OUTPUT_BYTES = 256 * 1024  # of UTF-8
@@ -35,6 +39,24 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", "\ufffd")
+
+
+def clean_json(value: Json) -> Json:
+    """The value with all its strings, keys too, as ``clean_text`` has them.
+
+    Raises:
+        RecursionError: it is nested some hundred levels deep.
+    """
+    match value:
+        case str():
+            return clean_text(value)
+        case dict():
+            items = cast(JsonObject, value).items()
+            return {clean_text(key): clean_json(item) for key, item in items}
+        case list():
+            return [clean_json(item) for item in cast(list[Json], value)]
+        case _:
+            return value
 
 
 def bound_output(output: str) -> Output:

@@ -12,7 +12,7 @@ from navi.domain.vocabulary.events import ModelReplied, TextDelta, ToolFinished
 from navi.domain.vocabulary.ids import SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
-from tests.support.model_wire import Done, Say, Stall, calls
+from tests.support.model_wire import Calls, Done, Say, Stall, calls
 
 WRITTEN = '```json\n{"name": "filesystem", "arguments": {"action": "list"}}\n```'
 LIST = {"action": "list"}
@@ -102,6 +102,31 @@ async def test_arguments_are_mended_before_they_are_logged_and_run(
     assert (call.arguments, call.mended) == ({"action": "list", "lines": 3}, True)
     [ran] = await events_of(node, session_id, ToolFinished)
     assert ran.outcome == "ok"
+
+
+def calls_with(escape: str) -> tuple[Say | Calls, ...]:
+    """Calls whose path ends in an escape: written as text, no strict JSON, JSON within JSON."""
+    arguments = f'{{"action": "list", "path": "a{escape}"}}'
+    return (
+        Say(f'{{"name": "filesystem", "arguments": {arguments}}}'),
+        calls(("filesystem", arguments.replace('"', "'"))),
+        calls(("filesystem", {"arguments": arguments})),
+    )
+
+
+@pytest.mark.parametrize("said", [*calls_with("\\ud83d"), *calls_with("\\u0000")])
+async def test_nul_and_lone_surrogates_stay_out_of_the_log_where_a_model_escapes_them(
+    server: ModelServer, node: AgentNode, said: Say | Calls
+) -> None:
+    server.answer(said, Done())
+    server.answer(Say("It is not there."), Done())
+    session_id = await node.session()
+
+    await node.ask(session_id, "look")
+
+    first, second = await events_of(node, session_id, ModelReplied)
+    assert [call.arguments for call in first.tool_calls] == [{"action": "list", "path": "a\ufffd"}]
+    assert second.content == "It is not there."
 
 
 async def test_the_model_is_told_all_that_is_wrong_at_once(

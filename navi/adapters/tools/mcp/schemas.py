@@ -12,7 +12,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from navi.domain.tools.lean_schema import lean_schema
-from navi.domain.tools.tool_output import clean_text
+from navi.domain.tools.tool_output import clean_json, clean_text
 from navi.domain.vocabulary.events import Json, JsonObject
 
 MAX_SCHEMA_BYTES = 64 * 1024  # of JSON, with its references written out: 16,000 tokens
@@ -55,7 +55,7 @@ def usable_schema(schema: Json) -> UsableSchema:
     if not isinstance(schema, dict):
         raise NotASchema("its input schema is not an object")
     try:
-        whole = cast(JsonObject, _clean(schema))
+        whole = cast(JsonObject, clean_json(schema))
         _require_small(whole)
         _kind_of(whole).check_schema(whole)
         if whole.get("type", "object") != "object":
@@ -124,19 +124,6 @@ def _kind_of(schema: JsonObject) -> type[Validator]:
 def _require_small(schema: JsonObject) -> None:
     if len(msgspec.json.encode(schema)) > MAX_SCHEMA_BYTES:
         raise NotASchema(f"its input schema is larger than {MAX_SCHEMA_BYTES:,} bytes")
-
-
-def _clean(value: Json) -> Json:
-    match value:
-        case str():
-            return clean_text(value)
-        case dict():
-            items = cast(JsonObject, value).items()
-            return {clean_text(key): _clean(item) for key, item in items}
-        case list():
-            return [_clean(item) for item in cast(list[Json], value)]
-        case _:
-            return value
 
 
 class _Written:
