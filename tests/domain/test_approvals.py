@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from typing import Any
+from unicodedata import category
 
 import pytest
 from msgspec.structs import replace
@@ -574,6 +575,34 @@ def test_nothing_hides_in_a_preview() -> None:
     shown = shown_preview("a\tb\n\x1b[2Jc\u202ed\u200b\r", {})
 
     assert shown == "a\tb\n\\u001b[2Jc\\u202ed\\u200b\\u000d"
+
+
+def test_no_control_and_no_mark_of_any_writing_hides_in_a_preview() -> None:
+    marks = [c for c in map(chr, range(0x110000)) if category(c) in ("Cc", "Cf", "Zl", "Zp")]
+    hidden = set(marks) - {"\n", "\t"}
+
+    assert not hidden & set(shown_preview("".join(marks), {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("if (admin\u3164) {", "if (admin\\u3164) {"),
+        ("a\u115fb\u1160c\uffa0", "a\\u115fb\\u1160c\\uffa0"),
+        ("rm\U000e0041 -r", "rm\\U000e0041 -r"),
+        ("a\u034fb\u17b4c\u180bd", "a\\u034fb\\u17b4c\\u180bd"),
+        ("a\ufe00b\U000e0100\ufffb", "a\\ufe00b\\U000e0100\\ufffb"),
+        ("\ufe0fa\ufe0f", "\\ufe0fa\\ufe0f"),
+    ],
+)
+def test_letters_that_look_like_nothing_are_written_out(text: str, shown: str) -> None:
+    assert shown_preview(text, {}) == shown
+
+
+def test_an_emoji_keeps_the_one_mark_that_makes_it_a_picture() -> None:
+    assert (
+        shown_preview("\u26a0\ufe0f \u26a0\ufe0f\ufe0f", {}) == "\u26a0\ufe0f \u26a0\ufe0f\\ufe0f"
+    )
 
 
 def test_a_long_preview_says_what_it_leaves_out() -> None:

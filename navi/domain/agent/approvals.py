@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import assert_never
+from unicodedata import category
 
 import msgspec
 from msgspec import Struct
@@ -115,21 +116,41 @@ def as_readable_json(arguments: JsonObject) -> str:
     return msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
 
 
-# Characters that a terminal or a page would not show as what they are: controls but line end and
-# tab, marks that turn the direction of writing, and those without width.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+# Characters that a terminal or a page would not show as what they are. Some are letters to a compiler:
+# a variable whose name nobody sees ("The Invisible JavaScript Backdoor", certitude.consulting, 2021).
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029"  # Cc but line end and tab; Zl, Zp
+# Default_Ignorable_Code_Point, of DerivedCoreProperties.txt of Unicode 16.0.
+_IGNORABLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
 )
+# What else is of category Cf: marks of single scripts, and of notes between the lines.
+_FORMATS = (
+    "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9-\ufffb\U000110bd\U000110cd"
+    "\U00013430-\U0001343f"
+)
+_HIDDEN = re.compile(f"[{_CONTROLS}{_IGNORABLE}{_FORMATS}]")
+_AS_PICTURE = "\ufe0f"  # behind a symbol: the colours of an emoji, which is to be seen
 
 
 def shown_preview(text: str, arguments: JsonObject) -> str:
     """A preview within its bounds, in which nothing hides: what is not visible stands as its code."""
-    whole = _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    whole = _HIDDEN.sub(_written_out, text)
     large = len(msgspec.json.encode(arguments)) > MOST_BESIDE_PREVIEW
     most = SHORT_PREVIEW if large else MAX_PREVIEW
     if len(whole) <= most:
         return whole
     return f"{whole[:most]}\n[{len(whole) - most:,} more characters are not shown]"
+
+
+def _written_out(found: re.Match[str]) -> str:
+    """A character as its code in Python; as it is where it makes an emoji of the symbol before it."""
+    text, at = found.string, found.start()
+    if found[0] == _AS_PICTURE and at and category(text[at - 1]) == "So":
+        return _AS_PICTURE
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def _fits(rule: ApprovalRule, name: str, arguments: JsonObject, search: Search) -> bool:
