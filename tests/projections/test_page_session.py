@@ -131,6 +131,14 @@ async def test_links_lead_to_what_tools_made_and_to_uploads() -> None:
     assert await outcome("knows_its_uploads") == {"has": [True, True, False]}
 
 
+async def test_characters_that_nobody_sees_do_not_hide_where_a_link_leads() -> None:
+    unseen = "\u034f\u115f\u200d\u202e\u3164\ufe0f\ufffb\U000e0041\U000e0100"
+    assert await outcome("hosts_beside_links") == {
+        "hosts": dict.fromkeys(unseen, "evil.example"),
+        "honest": "A\u200d\ufe0f\U000e0100",  # they shape what stands before them
+    }
+
+
 async def test_what_went_wrong_is_told_in_words() -> None:
     assert await outcome("what_went_wrong") == {
         "/proxy": "navi answered with an error (502).",

@@ -307,6 +307,16 @@ const CASES = {
     return { links, picture: pictureOf("plot.png", session).href, outside: linkOf("report.md", "it") };
   },
 
+  async hosts_beside_links() {
+    begin();
+    const { honest, linkOf } = await load("markdown/addresses.js");
+    const unseen = ["\u034f", "\u115f", "\u200d", "\u202e", "\u3164", "\ufe0f", "\ufffb", "\u{e0041}", "\u{e0100}"];
+    return {
+      hosts: Object.fromEntries(unseen.map((each) => [each, linkOf("https://evil.example/", `bank.ex${each}ample`).host])),
+      honest: honest(`A${unseen.join("")}`),
+    };
+  },
+
   async knows_its_uploads() {
     const said = event(3, "user_message_received", { message_id: "m", content: "Look", files: ["plan.md"], mode: "queue" });
     const given = event(5, "file_uploaded", { name: "tea.md", size: 3, media_type: "text/markdown" });

@@ -10,13 +10,14 @@ const PICTURE = /^data:image\/(?:png|jpeg|webp|gif);base64,[\w+/=\s-]*$/i;
 const FILE = /^(?:\.\/)?(uploads\/)?([\w][\w .()+-]{0,120}\.\w{1,8})$/;
 const ADDRESS = /(?:[a-z][a-z0-9+.-]*:\/\/|www\.)[^\s/?#]+|^[^\s/?#@]+\.[a-z]{2,}(?=[/?#:]|$)/i;
 
-// They turn the direction of text around, or are not seen.
-const DECEIVING = /[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
-const JOINERS = /[\u200c\u200d]/g;
+// They turn the direction of text around, or are not seen: Unicode's ignorable ones, and marks of notes.
+const UNSEEN = /[\p{DI}\ufff9-\ufffb]/gu;
+// Joiners and selectors of variants make one sign of several, or another of one.
+const SHAPING = /[\u180b-\u180d\u180f\u200c\u200d\ufe00-\ufe0f\u{e0100}-\u{e01ef}]/u;
 
 /** A text without characters that make it look other than it is. */
 export function honest(text) {
-  return text.replace(DECEIVING, "");
+  return text.replace(UNSEEN, (each) => (SHAPING.test(each) ? each : ""));
 }
 
 /**
@@ -58,7 +59,7 @@ function parsed(written) {
 function hides(url, text) {
   // `user@host` is read as `user`; a name in another alphabet as one in ours.
   if (url.username || url.password || /(?:^|\.)xn--/.test(url.hostname)) return true;
-  const said = ADDRESS.exec(honest(text).replace(JOINERS, "").trim())?.[0];
+  const said = ADDRESS.exec(text.replace(UNSEEN, "").trim())?.[0];
   if (!said) return false;
   const claimed = parsed(/^[a-z][a-z0-9+.-]*:\/\//i.test(said) ? said : `http://${said}`);
   return !claimed || bare(claimed.host) !== bare(url.host);
