@@ -21,7 +21,14 @@ from navi.adapters.llm.lines import LineSplitter
 from navi.adapters.llm.ollama_models import OllamaShown, OllamaTags
 from navi.adapters.llm.ollama_schema import flatten
 from navi.adapters.llm.refusals import decoded, refusal
-from navi.adapters.llm.wire_json import ReplyLimit, count_of, excerpt, read, requested_call
+from navi.adapters.llm.wire_json import (
+    ReplyLimit,
+    count_of,
+    excerpt,
+    read,
+    reason_of,
+    requested_call,
+)
 from navi.domain.context.prompt import (
     ModelRequest,
     PromptMessage,
@@ -350,7 +357,7 @@ def _read_line(data: bytes, reply: OllamaReply) -> list[ModelChunk]:
     if line.done is True:
         chunks.append(
             FinalChunk(
-                finish_reason=line.done_reason or "stop",
+                finish_reason=reason_of(line.done_reason) or "stop",
                 usage=Usage(
                     prompt_tokens=count_of(line.prompt_eval_count),
                     completion_tokens=count_of(line.eval_count),

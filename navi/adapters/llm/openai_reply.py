@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 from navi.adapters.llm.lines import EventSplitter
 from navi.adapters.llm.openai_calls import CallAssembler, CallPiece
 from navi.adapters.llm.refusals import refusal
-from navi.adapters.llm.wire_json import ReplyLimit, count_of, excerpt, read
+from navi.adapters.llm.wire_json import ReplyLimit, count_of, excerpt, read, reason_of
 from navi.domain.vocabulary.errors import ModelFailure
 from navi.domain.vocabulary.events import Json, JsonObject, Usage
 from navi.ports.language_model import (
@@ -136,7 +136,7 @@ def _read_event(data: bytes, reply: OpenAIReply) -> list[ModelChunk]:
     for piece in delta.tool_calls or ():
         reply.calls.take(piece)
         chunks.append(ToolCallChunk())
-    reply.finish_reason = choice.finish_reason or reply.finish_reason
+    reply.finish_reason = reason_of(choice.finish_reason) or reply.finish_reason
     return chunks
 
 

@@ -12,6 +12,7 @@ from navi.ports.language_model import RequestedCall
 
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024  # text, thinking and arguments of one reply together
 SHOWN = 200  # characters of a malformed line in an error
+MAX_REASON = 100  # characters of why a reply ended: servers say a word
 
 T = TypeVar("T")
 
@@ -46,13 +47,25 @@ def count_of(value: Json) -> int | None:
     return value if type(value) is int and 0 <= value < 2**53 else None
 
 
+def reason_of(said: str | None) -> str | None:
+    """Why a reply ended, clean and short; None where the server does not say."""
+    return clean_text(said[:MAX_REASON]) if said else None
+
+
 def requested_call(name: Json, arguments: Json) -> RequestedCall:
-    """A tool call as the model wrote it, its arguments an object or JSON text."""
+    """A tool call as the model wrote it, its arguments an object or JSON text.
+
+    Raises:
+        ModelFailure: ``protocol``, the object is nested some hundred levels deep.
+    """
     if isinstance(arguments, str):
         raw = clean_text(arguments)
         parsed = _parsed(raw)
     else:
-        parsed = clean_json({} if arguments is None else arguments)
+        try:
+            parsed = clean_json({} if arguments is None else arguments)
+        except RecursionError as error:
+            raise ModelFailure("protocol", "arguments are nested too deep") from error
         raw = msgspec.json.encode(parsed).decode()
     return RequestedCall(
         name=clean_text(name) if isinstance(name, str) else "",

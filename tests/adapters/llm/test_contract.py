@@ -7,6 +7,7 @@ import pytest
 from navi.adapters.llm.demo import DemoModel
 from navi.adapters.llm.ollama import Ollama
 from navi.adapters.llm.openai import OpenAI
+from navi.adapters.llm.wire_json import MAX_REASON
 from navi.domain.context.prompt import ModelRequest
 from navi.ports.language_model import LanguageModel
 from tests.contracts.language_model import (
@@ -15,6 +16,8 @@ from tests.contracts.language_model import (
     ScriptedModelContract,
     ToldTo,
     asking,
+    collect,
+    put_together,
 )
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import (
@@ -39,6 +42,15 @@ class OnServer(ScriptedModelContract):
             return asking("go")
 
         return tell
+
+    async def test_the_reason_for_the_end_is_clean_and_short(
+        self, model: LanguageModel, told_to: ToldTo
+    ) -> None:
+        request = told_to(Say("a"), Done(reason="\0" + "x" * 1_000))
+
+        reply = put_together(await collect(model, model.render(request)))
+
+        assert reply.finish_reason == "\ufffd" + "x" * (MAX_REASON - 1)
 
 
 class TestOllama(OnServer):

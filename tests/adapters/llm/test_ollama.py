@@ -164,6 +164,18 @@ async def test_nul_and_lone_surrogates_never_come_through(
     ]
 
 
+async def test_arguments_that_are_nested_without_end_are_malformed(
+    server: ModelServer, ollama: Ollama
+) -> None:
+    deep = b'{"a":' * 700 + b"1" + b"}" * 700
+    call = b'{"function":{"name":"f","arguments":' + deep + b"}}"
+    server.answer(Raw(b'{"message":{"tool_calls":[' + call + b']},"done":true}\n'))
+
+    _, failure = await failure_of(ollama, ollama.render(asking("go")))
+
+    assert (failure.kind, failure.error) == ("protocol", "arguments are nested too deep")
+
+
 async def test_a_malformed_line_is_shown_escaped_and_short(
     server: ModelServer, ollama: Ollama
 ) -> None:
