@@ -17,9 +17,9 @@ from navi.application.agent.model_calls.model_queue import ModelQueue
 from navi.application.agent.model_calls.question import CallOutcome, NoModel, Question
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.rerun.gate import Gate
-from navi.application.rerun.recorded_tools import FOLLOWS
+from navi.application.rerun.recorded_tools import FOLLOWS, offered
 from navi.domain.agent.profile import ServedProfile, logged_profile, profile_text
-from navi.domain.context.prompt import ModelRequest
+from navi.domain.context.prompt import ModelRequest, ToolSchema
 from navi.domain.context.window import Fitted, shorten
 from navi.domain.log.secrets import Masked, Secrets
 from navi.domain.model_calls.model_choice import Failure
@@ -27,6 +27,7 @@ from navi.domain.model_calls.repetition import Repetition, RepetitionLimits
 from navi.domain.reading.recording import Placed, RecordedCall
 from navi.domain.session.turn import CONTEXT_OVERFLOW
 from navi.domain.spending.budgets import out_of_budget
+from navi.domain.tools.written_calls import HeldCalls
 from navi.domain.vocabulary.errors import ModelFailure
 from navi.domain.vocabulary.events import (
     BudgetReached,
@@ -343,9 +344,13 @@ class _Model:
     ) -> AsyncGenerator[ModelChunk, None]:
         del body, call_id
         gate, call = self._recorded.gate, self._call
+        held_until: int | None = None  # the delta of a text that was held back until its end
         if purpose == "turn":
-            for place, chunk in _shown(gate.recording.deltas(call), call):
-                await gate.reached(gate.recording.stands_with(place, call.called.call_id) - 1)
+            shown = _shown(gate.recording.deltas(call), call)
+            held_until = _held_until(shown, call, offered(gate.recording, call))
+            for place, chunk in shown:
+                at = place if held_until is None else min(place, held_until)
+                await gate.reached(gate.recording.stands_with(at, call.called.call_id) - 1)
                 yield chunk
         ended_at, reply = call.ended_at, call.reply
         if purpose != "turn":
@@ -354,7 +359,8 @@ class _Model:
         if ended_at is None or reply is None or _was_cut_off(reply):
             await gate.reached(gate.recording.last + 1)  # it never ended by itself
             return
-        await gate.reached(gate.recording.stands_with(ended_at, call.called.call_id) - 1)
+        at = held_until or ended_at
+        await gate.reached(gate.recording.stands_with(at, call.called.call_id) - 1)
         if isinstance(reply, ModelCallFailed):
             not_ready = reply.not_ready is True
             raise ModelFailure(reply.kind, reply.error, refused=not_ready)
@@ -428,6 +434,20 @@ def _shown(deltas: Sequence[Placed], call: RecordedCall) -> list[tuple[int, Mode
             pruned[kind] -= 1
         chunks.append((delta.seq, TextChunk(text) if kind == "text" else ThinkingChunk(text)))
     return chunks
+
+
+def _held_until(
+    shown: Sequence[tuple[int, ModelChunk]], call: RecordedCall, tools: Sequence[ToolSchema]
+) -> int | None:
+    """The first delta of a text that might have been calls until it had ended; None for any other.
+
+    All of such a text had come, and the end with it, before anything of it was logged.
+    """
+    texts = [(seq, chunk.text) for seq, chunk in shown if isinstance(chunk, TextChunk)]
+    if not texts or not isinstance(call.reply, ModelReplied):
+        return None
+    held = HeldCalls([tool.name for tool in tools])
+    return texts[0][0] if held.take("".join(text for _, text in texts)) else None
 
 
 def _whole_texts(call: RecordedCall) -> tuple[str, str]:

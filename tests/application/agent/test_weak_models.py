@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from navi.application.agent.model_calls.show_text import MAX_DELTA
 from navi.domain.vocabulary.events import ModelReplied, TextDelta, ToolFinished
 from navi.domain.vocabulary.ids import SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
@@ -63,6 +64,22 @@ async def test_a_call_written_as_text_is_run_and_not_shown(
 async def test_json_that_was_asked_for_is_the_answer(server: ModelServer, node: AgentNode) -> None:
     answer = '{"name": "Ada", "arguments": {"for": [1]}}'
     server.answer(Say(answer[:8]), Say(answer[8:]), Done())
+    session_id = await node.session()
+
+    await node.ask(session_id, "as JSON")
+
+    [reply] = await events_of(node, session_id, ModelReplied)
+    assert (reply.content, reply.tool_calls, reply.recognised) == (answer, (), UNSET)
+    shown = await events_of(node, session_id, TextDelta)
+    assert "".join(delta.text for delta in shown) == answer
+
+
+@pytest.mark.parametrize("arguments", ["3", f'"{"x" * MAX_DELTA}"'], ids=["short", "two deltas"])
+async def test_what_turns_out_to_be_no_call_is_shown_at_its_end(
+    server: ModelServer, node: AgentNode, arguments: str
+) -> None:
+    answer = f'{{"name": "filesystem", "arguments": {arguments}}}'
+    server.answer(Say(answer), Done())
     session_id = await node.session()
 
     await node.ask(session_id, "as JSON")
