@@ -1,3 +1,5 @@
+import json
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,12 @@ def test_json_is_clean_in_its_keys_and_at_every_depth() -> None:
     assert clean_json({"k\ud800": [{"a": "\0"}, 1, None]}) == {
         "k\ufffd": [{"a": "\ufffd"}, 1, None]
     }
+
+
+def test_numbers_beyond_all_that_json_writes_are_null_as_they_are_in_the_log() -> None:
+    read = json.loads('{"a": 1e999, "b": [-1e999, 1e300, 3]}')
+
+    assert clean_json(read) == {"a": None, "b": [None, 1e300, 3]}
 
 
 def test_an_output_that_fits_is_whole() -> None:

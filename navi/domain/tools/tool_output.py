@@ -1,5 +1,6 @@
 """Sanitise what models and tools give for the log, and bound tool output."""
 
+from math import isfinite
 from typing import cast
 
 import msgspec
@@ -42,7 +43,9 @@ def clean_text(text: str) -> str:
 
 
 def clean_json(value: Json) -> Json:
-    """The value with all its strings, keys too, as ``clean_text`` has them.
+    """The value as the log can keep it: all its strings, keys too, as ``clean_text`` has them.
+
+    A number such as ``1e999``, which JSON may say and no double holds, is null: the log would say so.
 
     Raises:
         RecursionError: it is nested some hundred levels deep.
@@ -55,6 +58,8 @@ def clean_json(value: Json) -> Json:
             return {clean_text(key): clean_json(item) for key, item in items}
         case list():
             return [clean_json(item) for item in cast(list[Json], value)]
+        case float() if not isfinite(value):
+            return None
         case _:
             return value
 
