@@ -14,7 +14,15 @@ from navi.domain.accounts.accounts import checked_name
 from navi.domain.log.secrets import secret_values
 from navi.domain.tools.web_addresses import parse_allowed
 from navi.domain.vocabulary.errors import BadInput
-from navi.domain.vocabulary.principal import DEFAULT_LIMITS, NO_LIMITS, Limits
+from navi.domain.vocabulary.principal import (
+    DEFAULT_LIMITS,
+    MAX_REQUESTS,
+    MAX_SOCKETS,
+    MAX_TOKENS,
+    MAX_TURNS,
+    NO_LIMITS,
+    Limits,
+)
 from navi.failpoints import Failpoint
 from navi.failpoints import parse as parse_failpoints
 
@@ -262,10 +270,10 @@ def _with_token(url: str | None, token: str | None) -> str | None:
 
 def _limits(read: "_Reader", default: Limits) -> Limits:
     return Limits(
-        turns=read.one("NAVI_USER_TURNS", _whole(1, 10_000), default=default.turns),
-        requests=read.one("NAVI_USER_REQUESTS", _whole(1, 10**9), default=default.requests),
-        sockets=read.one("NAVI_USER_SOCKETS", _whole(1, 10**6), default=default.sockets),
-        tokens=read.one("NAVI_USER_TOKENS", _whole(1, 10**12), default=default.tokens),
+        turns=read.one("NAVI_USER_TURNS", _whole(1, MAX_TURNS), default=default.turns),
+        requests=read.one("NAVI_USER_REQUESTS", _whole(1, MAX_REQUESTS), default=default.requests),
+        sockets=read.one("NAVI_USER_SOCKETS", _whole(1, MAX_SOCKETS), default=default.sockets),
+        tokens=read.one("NAVI_USER_TOKENS", _whole(1, MAX_TOKENS), default=default.tokens),
     )
 
 

@@ -99,6 +99,31 @@ def test_an_address_that_is_none_is_told_where_it_is_an_option_too() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--turns", "10001"),
+        ("--turns", str(2**64)),
+        ("--requests", str(10**9 + 1)),
+        ("--sockets", str(10**6 + 1)),
+        ("--tokens", str(10**12 + 1)),
+        ("--tokens", str(2**64)),
+        ("--tokens", "9" * 5000),
+        ("--tokens", "0"),
+        ("--tokens", "many"),
+    ],
+)
+def test_a_limit_of_a_user_is_no_higher_than_the_settings_take_it(
+    tmp_path: Path, option: str, value: str
+) -> None:
+    arguments = ["users", "--data-dir", str(tmp_path), "set", "ada", option, value]
+
+    result = CliRunner().invoke(main, arguments, env={"DATABASE_URL": "postgresql://127.0.0.1:1/x"})
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert option in result.stderr
+
+
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
 def test_an_address_of_another_machine_is_told_before_anything_is_started(
     tmp_path: Path, host: str

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from navi.domain.session.session import is_news
 from navi.domain.vocabulary.errors import Unavailable
 from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.principal import MAX_TURNS
 from navi.ports.user_limits import PlaceLocks, UserLimits
 
 
@@ -127,7 +128,9 @@ class TurnPlaces:
             if most is None:
                 most = len(line.held) + len(line.waiting)
             taken = set(line.held.values())
-            free = [number for number in range(most) if number not in taken]
+            # Stored limits may be higher: some were taken before there was a highest.
+            places = range(min(most, MAX_TURNS))
+            free = [number for number in places if number not in taken]
             number = await self._locks.lock(owner, free) if free else None
             if number is None:
                 return

@@ -19,12 +19,18 @@ from navi.cli.shared.command import (
 )
 from navi.domain.accounts.accounts import OwnLimits, User
 from navi.domain.vocabulary.errors import NotFound, RuleBroken
-from navi.domain.vocabulary.principal import CLI_ACTOR, Role
+from navi.domain.vocabulary.principal import (
+    CLI_ACTOR,
+    MAX_REQUESTS,
+    MAX_SOCKETS,
+    MAX_TOKENS,
+    MAX_TURNS,
+    Role,
+)
 from navi.http.api.users import UserAnswer, UserList, user_answer
 from navi.settings import Settings
 
 role_choice = click.Choice(["admin", "user"])
-count = click.IntRange(min=1)
 
 
 @click.group(
@@ -69,9 +75,9 @@ def add(settings: Settings, name: str, role: Role, as_json: bool) -> None:
 @users.command("set")
 @click.argument("name")
 @click.option("--role", type=role_choice, help="admin or user.")
-@click.option("--turns", type=count, help="Turns at once.")
-@click.option("--requests", type=count, help="Requests a minute.")
-@click.option("--sockets", type=count, help="Open WebSockets.")
+@click.option("--turns", type=click.IntRange(1, MAX_TURNS), help="Turns at once.")
+@click.option("--requests", type=click.IntRange(1, MAX_REQUESTS), help="Requests a minute.")
+@click.option("--sockets", type=click.IntRange(1, MAX_SOCKETS), help="Open WebSockets.")
 @click.option("--tokens", metavar="N|none", help="Model tokens a day; none: as many as they like.")
 @click.option("--default-limits", is_flag=True, help="The settings' limits again.")
 @json_option
@@ -191,8 +197,12 @@ async def _reset(settings: Settings, name: str, password: str, *, as_json: bool)
 def _tokens(text: str) -> int | None:
     if text.lower() == "none":
         return None
-    if not text.isdecimal() or int(text) < 1:
-        raise WrongUsage(f"--tokens: {text!r} is neither a number of 1 or more nor none")
+    # Python reads no number of more than some thousand digits.
+    is_short = text.isdecimal() and len(text) <= len(str(MAX_TOKENS))
+    if not is_short or not 1 <= int(text) <= MAX_TOKENS:
+        raise WrongUsage(
+            f"--tokens: {text[:20]!r} is neither a number from 1 to {MAX_TOKENS} nor none"
+        )
     return int(text)
 
 

@@ -10,6 +10,12 @@ Role = Literal["admin", "user"]
 AuthKind = Literal["none", "login", "token", "proxy"]
 Scope = Literal["read", "chat", "admin"]  # each with those before it
 
+# The highest limits that can be set, in the settings or for one user.
+MAX_TURNS = 10_000  # each is a number that Postgres is asked to lock
+MAX_REQUESTS = 10**9
+MAX_SOCKETS = 10**6
+MAX_TOKENS = 10**12
+
 _ORDER: tuple[Scope, ...] = ("read", "chat", "admin")
 
 

@@ -9,7 +9,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from navi.domain.accounts.accounts import OwnLimits, User
 from navi.domain.vocabulary.ids import Owner
-from navi.domain.vocabulary.principal import Limits, Role
+from navi.domain.vocabulary.principal import (
+    MAX_REQUESTS,
+    MAX_SOCKETS,
+    MAX_TOKENS,
+    MAX_TURNS,
+    Limits,
+    Role,
+)
 from navi.http.api.auth import NewPassword, UserName, require_mode
 from navi.http.requests.access import GivenActor
 from navi.http.requests.bodies import answer, read_json
@@ -17,7 +24,10 @@ from navi.http.requests.errors import Edge
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, PathText, Services
 
-Count = Annotated[int, Meta(ge=1, le=10**12)]
+Turns = Annotated[int, Meta(ge=1, le=MAX_TURNS)]
+Requests = Annotated[int, Meta(ge=1, le=MAX_REQUESTS)]
+Sockets = Annotated[int, Meta(ge=1, le=MAX_SOCKETS)]
+Tokens = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
 
 
 class UserAnswer(Struct, frozen=True, kw_only=True):
@@ -48,10 +58,10 @@ class NewUser(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class LimitsChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of one user; what is absent stays. ``tokens`` null: as many as they like."""
 
-    turns: Count | UnsetType = UNSET
-    requests: Count | UnsetType = UNSET
-    sockets: Count | UnsetType = UNSET
-    tokens: Count | UnsetType | None = UNSET
+    turns: Turns | UnsetType = UNSET
+    requests: Requests | UnsetType = UNSET
+    sockets: Sockets | UnsetType = UNSET
+    tokens: Tokens | UnsetType | None = UNSET
 
 
 class UserPatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

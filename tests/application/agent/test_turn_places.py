@@ -1,7 +1,7 @@
 """Turns at once: as many as a user may have, on all nodes together; more wait, and nobody else with them."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from navi.application.agent.turn_places import TurnPlaces
 from navi.application.commands.manage_sessions import Received
 from navi.domain.vocabulary.events import ModelWaiting
 from navi.domain.vocabulary.ids import Owner, SessionId
-from navi.domain.vocabulary.principal import NO_LIMITS, Limits
+from navi.domain.vocabulary.principal import MAX_TURNS, NO_LIMITS, Limits
 from tests.support.agent_node import TIMEOUT, AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall
@@ -268,6 +268,23 @@ async def test_a_limit_that_was_raised_is_seen_by_those_who_wait() -> None:
 
     assert (first, given) == ([True, False, False], ["b"])
     assert [places.waits(session_id) for session_id in sessions] == [False, False, True]
+
+
+async def test_a_limit_beyond_all_sense_is_no_list_to_be_made() -> None:
+    """One that an earlier navi has taken: as many numbers are asked for as there may be turns."""
+
+    class Counting(InMemoryPlaceLocks):
+        most = 0
+
+        async def lock(self, owner: Owner, numbers: Sequence[int]) -> int | None:
+            self.most = max(self.most, len(numbers))
+            return await super().lock(owner, numbers)
+
+    locks = Counting()
+    places = TurnPlaces(at_most(10**7), locks)
+
+    assert await places.take(ALICE, SessionId("a"))
+    assert locks.most == MAX_TURNS
 
 
 async def test_what_goes_on_does_so_without_a_place_as_well() -> None:

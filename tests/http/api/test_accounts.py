@@ -381,6 +381,26 @@ async def test_an_admin_looks_after_the_users(app: RunningApp, people: People) -
     assert last.status_code == 409
 
 
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [("turns", 10_000), ("requests", 10**9), ("sockets", 10**6), ("tokens", 10**12)],
+)
+async def test_a_limit_is_no_higher_than_the_settings_take_it(
+    app: RunningApp, people: People, limit: str, most: int
+) -> None:
+    admin, path = await people.cookie("admin"), f"/users/{people.users['another'].id}"
+
+    refused = [
+        await app.client.patch(path, json={"limits": {limit: count}}, headers=admin)
+        for count in (0, most + 1, 2**70)
+    ]
+    taken = await app.client.patch(path, json={"limits": {limit: most}}, headers=admin)
+    await app.client.patch(path, json={"limits": None}, headers=admin)
+
+    assert [(a.status_code, a.json()["field"]) for a in refused] == [(400, f"limits.{limit}")] * 3
+    assert (taken.status_code, taken.json()["limits"][limit]) == (200, most)
+
+
 async def test_who_was_disabled_is_refused_at_once_and_their_socket_is_closed(
     app: RunningApp, people: People
 ) -> None:
