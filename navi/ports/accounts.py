@@ -50,7 +50,7 @@ class Accounts(Protocol):
         ...
 
     async def change_user(self, user_id: Owner, change: UserChange) -> User:
-        """Change a user.
+        """Change a user; with another password, or once disabled, all their logins have ended.
 
         Raises:
             NotFound: there is none of that id.
@@ -71,6 +71,13 @@ class Accounts(Protocol):
         """The hash of a user's password; None without one."""
         ...
 
+    async def change_password(self, user_id: Owner, *, old: str, new: str, but: str) -> bool:
+        """Replace the hash of a password, and end all logins of the user except one.
+
+        False, and nothing is changed, where ``old`` is not the hash any more, or the user is disabled.
+        """
+        ...
+
     # --- set-up ---
 
     async def open_setup(self, sha256: bytes) -> None:
@@ -88,10 +95,17 @@ class Accounts(Protocol):
     # --- logins and tokens ---
 
     async def add_credential(self, credential: Credential) -> None:
-        """Keep a login or a token.
+        """Keep a token, or a login whatever was shown for it.
 
         Raises:
             NotFound: there is no such user.
+        """
+        ...
+
+    async def add_login(self, login: Credential, *, password: str) -> bool:
+        """Keep a login of somebody who has shown the password of a hash.
+
+        False, and none is kept, where that is not the user's hash any more, or they are disabled or removed.
         """
         ...
 
@@ -103,10 +117,6 @@ class Accounts(Protocol):
         self, credential_id: str, *, user_id: Owner, kind: CredentialKind
     ) -> bool:
         """End a user's login or revoke a token; whether there was one."""
-        ...
-
-    async def drop_logins(self, user_id: Owner, *, but: str | None) -> None:
-        """End a user's logins, except one."""
         ...
 
     async def nats_logins(self) -> Sequence[Credential]:

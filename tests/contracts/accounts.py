@@ -151,12 +151,70 @@ class AccountsContract:
         assert not await accounts.drop_credential(id_(7), user_id=BOB.id, kind="login")
         assert not await accounts.drop_credential("no id", user_id=BOB.id, kind="token")
         assert await accounts.drop_credential(id_(7), user_id=BOB.id, kind="token")
-        await accounts.drop_logins(BOB.id, but=id_(10))
+        assert await accounts.drop_credential(id_(9), user_id=BOB.id, kind="login")
 
         assert list(await accounts.credentials(BOB.id, "token")) == tokens[1:]
         assert list(await accounts.credentials(BOB.id, "login")) == logins[1:]
-        await accounts.drop_logins(BOB.id, but=None)
-        assert list(await accounts.credentials(BOB.id, "login")) == []
+
+    async def test_a_login_is_kept_for_the_password_that_is_the_users(
+        self, accounts: Accounts
+    ) -> None:
+        for each in (ADA, BOB):
+            await accounts.add_user(each, password=f"{HASH} {each.name}")
+        login, shown = credential(7, BOB, "login"), f"{HASH} bob"
+
+        assert not await accounts.add_login(login, password=f"{HASH} Ada")
+        assert await accounts.add_login(login, password=shown)
+        assert list(await accounts.credentials(BOB.id, "login")) == [login]
+
+        await accounts.change_user(BOB.id, UserChange(disabled=True))
+        assert not await accounts.add_login(credential(8, BOB, "login"), password=shown)
+        await accounts.remove_user(BOB.id)
+        assert not await accounts.add_login(credential(8, BOB, "login"), password=shown)
+
+    @pytest.mark.parametrize(
+        ("change", "is_left"),
+        [
+            (UserChange(password="other"), False),  # noqa: S106
+            (UserChange(disabled=True), False),
+            (UserChange(disabled=False, limits=OwnLimits(turns=1)), True),
+        ],
+    )
+    async def test_who_gets_another_password_or_is_disabled_is_signed_out(
+        self, accounts: Accounts, change: UserChange, *, is_left: bool
+    ) -> None:
+        for each in (ADA, BOB):
+            await accounts.add_user(each, password=HASH)
+        logins, token = (
+            [credential(7, BOB, "login"), credential(8, ADA, "login")],
+            credential(9, BOB),
+        )
+        for each in (*logins, token):
+            await accounts.add_credential(each)
+
+        await accounts.change_user(BOB.id, change)
+
+        assert list(await accounts.credentials(BOB.id, "login")) == logins[: 1 if is_left else 0]
+        assert list(await accounts.credentials(BOB.id, "token")) == [token]
+        assert list(await accounts.credentials(ADA.id, "login")) == logins[1:]
+
+    async def test_a_password_is_changed_where_the_old_one_is_the_users(
+        self, accounts: Accounts
+    ) -> None:
+        await accounts.add_user(BOB, password=HASH)
+        logins = [credential(number, BOB, "login") for number in (7, 8)]
+        for each in logins:
+            await accounts.add_credential(each)
+
+        assert not await accounts.change_password(BOB.id, old="other", new="new", but=id_(8))
+        assert await accounts.password_of(BOB.id) == HASH
+        assert list(await accounts.credentials(BOB.id, "login")) == logins
+        assert await accounts.change_password(BOB.id, old=HASH, new="new", but=id_(8))
+
+        assert await accounts.password_of(BOB.id) == "new"
+        assert list(await accounts.credentials(BOB.id, "login")) == logins[1:]
+        await accounts.change_user(BOB.id, UserChange(disabled=True))
+        assert not await accounts.change_password(BOB.id, old="new", new=HASH, but=id_(8))
 
     async def test_logins_to_nats_are_those_of_users_who_are_not_disabled(
         self, accounts: Accounts

@@ -58,6 +58,8 @@ class InMemoryAccounts:
         self._users = after
         if change.password is not None:
             self._passwords[user_id] = change.password
+        if change.ends_logins:
+            self._drop_logins(user_id, but=None)
         return user
 
     async def remove_user(self, user_id: Owner) -> None:
@@ -70,6 +72,13 @@ class InMemoryAccounts:
 
     async def password_of(self, user_id: Owner) -> str | None:
         return self._passwords.get(user_id)
+
+    async def change_password(self, user_id: Owner, *, old: str, new: str, but: str) -> bool:
+        if not self._is_shown(user_id, old):
+            return False
+        self._passwords[user_id] = new
+        self._drop_logins(user_id, but=but)
+        return True
 
     async def open_setup(self, sha256: bytes) -> None:
         self._setups.add(sha256)
@@ -87,6 +96,12 @@ class InMemoryAccounts:
         self._existing(credential.user_id)
         self._credentials[credential.id] = credential
 
+    async def add_login(self, login: Credential, *, password: str) -> bool:
+        if not self._is_shown(login.user_id, password):
+            return False
+        self._credentials[login.id] = login
+        return True
+
     async def credentials(self, user_id: Owner, kind: CredentialKind) -> Sequence[Credential]:
         found = [c for c in self._credentials.values() if (c.user_id, c.kind) == (user_id, kind)]
         return sorted(found, key=lambda c: (c.created_at, c.id))
@@ -99,13 +114,6 @@ class InMemoryAccounts:
             return False
         del self._credentials[credential_id]
         return True
-
-    async def drop_logins(self, user_id: Owner, *, but: str | None) -> None:
-        self._credentials = {
-            id_: c
-            for id_, c in self._credentials.items()
-            if c.user_id != user_id or c.kind != "login" or id_ == but
-        }
 
     async def nats_logins(self) -> Sequence[Credential]:
         found = [
@@ -142,3 +150,14 @@ class InMemoryAccounts:
         if user is None:
             raise NotFound(f"no user {user_id}")
         return user
+
+    def _is_shown(self, user_id: Owner, password: str) -> bool:
+        user = self._users.get(user_id)
+        return user is not None and not user.disabled and self._passwords.get(user_id) == password
+
+    def _drop_logins(self, user_id: Owner, *, but: str | None) -> None:
+        self._credentials = {
+            id_: c
+            for id_, c in self._credentials.items()
+            if c.user_id != user_id or c.kind != "login" or id_ == but
+        }

@@ -43,6 +43,10 @@ _CHANGE = """
     set role = $2, disabled = $3, limits = $4, password = coalesce($5, password)
     where id = $1"""
 
+_CHANGE_PASSWORD = """
+    update navi.account set password = $3
+    where id = $1 and password = $2 and not disabled returning id"""  # noqa: S105 - a statement
+
 _REMOVE = "delete from navi.account where id = $1"
 _PASSWORD = "select password from navi.account where id = $1"  # noqa: S105 - a statement
 _OPEN_SETUP = "insert into navi.setup_token (sha256) values ($1)"
@@ -75,6 +79,15 @@ _ADD_CREDENTIAL = """
     insert into navi.credential
       (id, account_id, kind, secret_sha256, name, scopes, created_at, expires_at, used_at, nkey)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"""
+
+# Of a change of the password at the same time one waits for the other: it ends this login, or there is none.
+_ADD_LOGIN = """
+    insert into navi.credential
+      (id, account_id, kind, secret_sha256, name, scopes, created_at, expires_at, used_at, nkey)
+    select $1::uuid, id, $3, $4::bytea, $5, $6::text[], $7::timestamptz, $8::timestamptz,
+      $9::timestamptz, $10
+    from navi.account where id = $2 and password = $11 and not disabled for share
+    returning id"""
 
 _DROP_CREDENTIAL = """
     delete from navi.credential where id = $1 and account_id = $2 and kind = $3 returning id"""
@@ -134,6 +147,8 @@ class PostgresAccounts:
                     msgspec.json.encode(user.limits),
                     change.password,
                 )
+                if change.ends_logins:
+                    await connection.execute(_DROP_LOGINS, user_id, None)
         return user
 
     async def remove_user(self, user_id: Owner) -> None:
@@ -148,6 +163,14 @@ class PostgresAccounts:
     async def password_of(self, user_id: Owner) -> str | None:
         rows = await fetch(self._pool, _PASSWORD, user_id)
         return rows[0][0] if rows else None
+
+    async def change_password(self, user_id: Owner, *, old: str, new: str, but: str) -> bool:
+        async with transaction(self._pool) as connection:
+            with answering():
+                if await connection.fetchval(_CHANGE_PASSWORD, user_id, old, new) is None:
+                    return False
+                await connection.execute(_DROP_LOGINS, user_id, but)
+        return True
 
     async def open_setup(self, sha256: bytes) -> None:
         await self._execute(_OPEN_SETUP, sha256)
@@ -164,22 +187,16 @@ class PostgresAccounts:
         return True
 
     async def add_credential(self, credential: Credential) -> None:
-        values = (
-            credential.id,
-            credential.user_id,
-            credential.kind,
-            credential.secret_sha256,
-            credential.name,
-            list(credential.scopes),
-            credential.created_at,
-            credential.expires_at,
-            credential.used_at,
-            credential.nkey,
-        )
         try:
-            await self._execute(_ADD_CREDENTIAL, *values)
+            await self._execute(_ADD_CREDENTIAL, *_values(credential))
         except asyncpg.ForeignKeyViolationError as error:
             raise NotFound(f"no user {credential.user_id}") from error
+
+    async def add_login(self, login: Credential, *, password: str) -> bool:
+        async with transaction(self._pool) as connection:
+            with answering():
+                added = await connection.fetchval(_ADD_LOGIN, *_values(login), password)
+        return added is not None
 
     async def credentials(self, user_id: Owner, kind: CredentialKind) -> Sequence[Credential]:
         return [_credential(row) for row in await fetch(self._pool, _CREDENTIALS, user_id, kind)]
@@ -193,9 +210,6 @@ class PostgresAccounts:
             with answering():
                 found = await connection.fetchval(_DROP_CREDENTIAL, credential_id, user_id, kind)
         return found is not None
-
-    async def drop_logins(self, user_id: Owner, *, but: str | None) -> None:
-        await self._execute(_DROP_LOGINS, user_id, but)
 
     async def nats_logins(self) -> Sequence[Credential]:
         return [_credential(row) for row in await fetch(self._pool, _NATS_LOGINS)]
@@ -303,4 +317,19 @@ def _credential(row: asyncpg.Record) -> Credential:
         expires_at=row["expires_at"],
         used_at=row["used_at"],
         nkey=row["nkey"],
+    )
+
+
+def _values(credential: Credential) -> tuple[Any, ...]:
+    return (
+        credential.id,
+        credential.user_id,
+        credential.kind,
+        credential.secret_sha256,
+        credential.name,
+        list(credential.scopes),
+        credential.created_at,
+        credential.expires_at,
+        credential.used_at,
+        credential.nkey,
     )

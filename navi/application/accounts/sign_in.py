@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import NoReturn
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -14,7 +15,6 @@ from navi.domain.accounts.accounts import (
     Credential,
     FailedTry,
     User,
-    UserChange,
     checked_name,
     checked_password,
     hash_name,
@@ -95,7 +95,7 @@ class SignIn:
         await self._audit_log.write(
             UserCreated(by=user.id, address=address, user_id=user.id, name=name, role=user.role)
         )
-        return await self._new_login(user, address)
+        return await self._new_login(user, hashed, address)
 
     async def login(self, name: str, password: str, address: str | None) -> NewLogin:
         """Sign in by name and password.
@@ -111,11 +111,11 @@ class SignIn:
             user = await self._accounts.named(name)
             hashed = None if user is None else await self._accounts.password_of(user.id)
             is_right = await self._passwords.verify(password, hashed)
-            if user is None or not is_right or user.disabled:
+            if user is None or hashed is None or not is_right or user.disabled:
                 await self._count(place, name)
                 await self._write_failure(user, address, is_right=is_right)
                 raise NotSignedIn(WRONG)
-        return await self._new_login(user, address)
+        return await self._new_login(user, hashed, address)
 
     async def logout(self, principal: Principal, address: str | None) -> None:
         """End the login that the request came with.
@@ -150,15 +150,14 @@ class SignIn:
         place = address or NOWHERE
         async with self._one_at_a_time(place, principal.name):
             hashed = await self._accounts.password_of(principal.user_id)
-            if not await self._passwords.verify(old, hashed):
+            if not await self._passwords.verify(old, hashed) or hashed is None:
                 await self._count(place, principal.name)
-                await self._write_failure(
-                    await self._accounts.user(principal.user_id), address, is_right=False
-                )
-                raise NotSignedIn("the old password is wrong")
-        change = UserChange(password=await self._passwords.hash(new))
-        await self._accounts.change_user(principal.user_id, change)
-        await self._accounts.drop_logins(principal.user_id, but=login_id)
+                await self._refuse_old(principal, address)
+        changed = await self._accounts.change_password(
+            principal.user_id, old=hashed, new=await self._passwords.hash(new), but=login_id
+        )
+        if not changed:  # an admin has been faster
+            await self._refuse_old(principal, address)
         await self._audit_log.write(
             UserChanged(
                 by=principal.user_id,
@@ -167,6 +166,11 @@ class SignIn:
                 changed=("password",),
             )
         )
+
+    async def _refuse_old(self, principal: Principal, address: str | None) -> NoReturn:
+        user = await self._accounts.user(principal.user_id)
+        await self._write_failure(user, address, is_right=False)
+        raise NotSignedIn("the old password is wrong")
 
     @asynccontextmanager
     async def _one_at_a_time(self, place: str, name: str) -> AsyncGenerator[None, None]:
@@ -199,7 +203,7 @@ class SignIn:
             LoginFailed(by=None, address=address, user_id=known, reason=reason)
         )
 
-    async def _new_login(self, user: User, address: str | None) -> NewLogin:
+    async def _new_login(self, user: User, hashed: str, address: str | None) -> NewLogin:
         now, secret = self._clock.now(), self._passwords.secret()
         login = Credential(
             id=self._ids.uuid(),
@@ -211,7 +215,10 @@ class SignIn:
             created_at=now,
             expires_at=now + LOGIN_LASTS,
         )
-        await self._accounts.add_credential(login)
+        if not await self._accounts.add_login(login, password=hashed):
+            # The password was changed, or the user disabled, while it was looked at.
+            await self._write_failure(user, address, is_right=False)
+            raise NotSignedIn(WRONG)
         await self._audit_log.write(
             LoginSucceeded(by=user.id, address=address, user_id=user.id, login_id=login.id)
         )

@@ -79,6 +79,11 @@ class UserChange(Struct, frozen=True, kw_only=True):
     limits: OwnLimits | None = None
     password: str | None = None
 
+    @property
+    def ends_logins(self) -> bool:
+        """Whether who has signed in may not go on."""
+        return self.password is not None or self.disabled is True
+
 
 class Credential(Struct, frozen=True, kw_only=True):
     """A login or a token, as it is kept: the secret itself is not.
