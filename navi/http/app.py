@@ -54,7 +54,7 @@ from navi.http.page.routes import (
     get_setup_page,
     get_welcome,
 )
-from navi.http.requests.access import DEPENDENCIES, check_access, open_paths
+from navi.http.requests.access import DEPENDENCIES, check_access, paths_of
 from navi.http.requests.bodies import MAX_BODY_BYTES
 from navi.http.requests.errors import EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.requests.services import Services
@@ -156,9 +156,10 @@ def create_app(
         await app(scope, receive, send)
 
     within = RequestLimits(
-        ServerOptions(Packing(answer), ROUTES), services.rates, free=open_paths(ROUTES)
+        ServerOptions(Packing(answer), ROUTES), services.rates, free=paths_of(ROUTES, "open")
     )
-    known = Authentication(within, identify, proxies)
+    watched = paths_of(ROUTES, "admin_read")
+    known = Authentication(within, identify, proxies, watched=watched)
     limited = ConnectionLimit(known, services.metrics)
     guarded = Guard(limited, host=host, allowed_hosts=allowed_hosts)
     return RequestForm(guarded)

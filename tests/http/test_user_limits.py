@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 from navi.domain.vocabulary.ids import Owner
 from navi.domain.vocabulary.principal import NO_LIMITS, Principal
 from navi.http.app import ROUTES
-from navi.http.requests.access import open_paths
+from navi.http.requests.access import paths_of
 from tests.support.app import RunningApp, next_frame, running_app
 
 FEW, SOCKETS = 6, 2
@@ -57,13 +57,13 @@ async def test_a_request_beyond_the_limit_is_told_when_to_come_again(limited: Ru
 
 async def test_what_is_open_to_all_does_not_count(limited: RunningApp) -> None:
     for _ in range(FEW + 1):
-        for template in sorted(open_paths(ROUTES) - {"/auth/login", "/auth/setup"}):
+        for template in sorted(paths_of(ROUTES, "open") - {"/auth/login", "/auth/setup"}):
             path = re.sub(r"\{[^}]+\}", "x", template)
             open_to_all = await limited.client.get(path, headers=as_("few-open"))
             assert open_to_all.status_code != 429
     counted = await limited.client.get("/profiles", headers=as_("few-open"))
 
-    assert {"/", "/health/live", "/health/ready", "/schema"} <= open_paths(ROUTES)
+    assert {"/", "/health/live", "/health/ready", "/schema"} <= paths_of(ROUTES, "open")
     assert counted.status_code == 200
 
 

@@ -1,7 +1,8 @@
 """The whole service on a log in memory, behind its real HTTP server on a free port."""
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from navi.adapters.files.price_file import PriceFile
 from navi.adapters.files.workspace_files import FolderWorkspaceFiles
+from navi.adapters.in_memory.accounts import InMemoryAccounts
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.system import SystemClock
@@ -19,12 +21,13 @@ from navi.application.followers.take_gauges import TakeGauges
 from navi.application.reading.context_windows import ContextWindows
 from navi.application.reading.node_health import LookAtNode, NodeParts
 from navi.domain.vocabulary.errors import LogUnavailable
-from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.http.app import create_app
 from navi.http.requests.services import Draining, Readiness, Reads, Services
 from navi.http.server.authentication import Identified, Identify
 from navi.http.server.proxies import Proxies
 from navi.http.server.serve import Address, serving
+from navi.ports.accounts import Standing
 from navi.ports.event_log import ALL_TYPES, Append, Recorded, Types
 from navi.ports.log_partitions import Page
 from navi.projections.registry import PROJECTIONS
@@ -74,6 +77,29 @@ class SwitchedLog(InMemoryEventLog):
     def _reach(self) -> None:
         if not self.reachable:
             raise LogUnavailable("Postgres at postgresql://navi:secret@db does not answer")
+
+
+class SwitchedAccounts(InMemoryAccounts):
+    """Accounts in memory that can be out of reach, or hang, as Postgres can.
+
+    Attributes:
+        reachable: to be cleared; a look-up then fails.
+        answers: to be cleared; a look-up then waits until it is set.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reachable = True
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def standing(
+        self, user_ids: Collection[Owner], credential_ids: Collection[str]
+    ) -> Standing:
+        await self.answers.wait()
+        if not self.reachable:
+            raise LogUnavailable("Postgres at postgresql://navi:secret@db does not answer")
+        return await super().standing(user_ids, credential_ids)
 
 
 class Switches:

@@ -59,10 +59,10 @@ def access_of(handler: BaseRouteHandler) -> Access:
     return cast("Access", handler.opt[_KEY])
 
 
-def open_paths(handlers: Iterable[BaseRouteHandler]) -> frozenset[str]:
-    """The paths that are open to all."""
+def paths_of(handlers: Iterable[BaseRouteHandler], wanted: Access) -> frozenset[str]:
+    """The paths of the routes that declare it."""
     return frozenset(
-        path for handler in handlers if access_of(handler) == "open" for path in handler.paths
+        path for handler in handlers if access_of(handler) == wanted for path in handler.paths
     )
 
 

@@ -5,7 +5,7 @@ proxy the name that this gives. Nothing in a URL counts. What browsers send by t
 what a proxy makes of them, is worth nothing in a request that a page of another site has caused.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from navi.domain.vocabulary.principal import Principal
 from navi.http.requests.access import nobody
 from navi.http.requests.errors import RequestRefused, send_problem
 from navi.http.requests.login_cookie import login_cookies
+from navi.http.server.known_admins import KnownAdmins
 from navi.http.server.proxies import Proxies
 
 Identify = Callable[[Scope], Awaitable[Principal | None]]
@@ -31,19 +32,33 @@ class Authentication:
     As ``auth`` it puts the ``Arrival``.
     """
 
-    def __init__(self, app: ASGIApp, identify: Identify, proxies: Proxies) -> None:
+    def __init__(
+        self, app: ASGIApp, identify: Identify, proxies: Proxies, *, watched: Collection[str]
+    ) -> None:
+        """Nobody is known yet.
+
+        Args:
+            watched: paths by which admins see that Postgres is away: those whom it knew go on there.
+        """
         self._app = app
         self._identify = identify
         self._proxies = proxies
+        self._watched = frozenset(watched)
+        self._known = KnownAdmins(("authorization", "cookie", proxies.header))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with whom it comes from; a WebSocket of nobody's is refused here."""
         found: Principal | None = None
         trouble: NaviError | None = None
+        is_watched = scope["path"] in self._watched
         try:
             found = await self._identify(scope)
+            if is_watched:
+                self._known.note(scope, found)
         except Unavailable as error:
             trouble = error  # some routes ask for nobody, and answer without Postgres
+            if is_watched:
+                found = self._known.find(scope)
         except NaviError as error:
             await send_problem(scope, send, error)
             return

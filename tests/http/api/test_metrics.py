@@ -6,10 +6,12 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from navi.domain.vocabulary.principal import CLI_ACTOR
 from navi.projections.registry import PROJECTIONS
 from tests.support.agent_node import World
-from tests.support.app import RunningApp, SwitchedLog, next_frame, running_app
+from tests.support.app import RunningApp, SwitchedAccounts, SwitchedLog, next_frame, running_app
 from tests.support.model_wire import Done, calls
+from tests.support.people import People
 
 
 def samples(page: httpx.Response) -> dict[str, float]:
@@ -90,3 +92,45 @@ async def test_without_postgres_the_counters_are_still_there(tmp_path: Path) -> 
     assert found["navi_turns_running"] == 0
     assert not any(name.startswith("navi_projection_lag_events") for name in found)
     assert "navi_approvals_waiting" not in found
+
+
+async def test_without_postgres_who_has_scraped_before_goes_on(tmp_path: Path) -> None:
+    """Nobody can have been revoked meanwhile, and the counters are what tells that Postgres is away."""
+    world, accounts = World(SwitchedLog()), SwitchedAccounts()
+    world.accounts = accounts
+    async with running_app(tmp_path, world=world, auth="accounts") as app:
+        people = await People(app.node.accounts, accounts).move_in()
+        scraper, new = await people.token("admin", "read"), await people.token("admin", "read")
+        user = await people.token("owner", "read")
+        before = [
+            (await app.client.get("/metrics", headers=headers)).status_code
+            for headers in (scraper, user)
+        ]
+        accounts.reachable = False
+
+        found = samples(await app.client.get("/metrics", headers=scraper))
+        node = await app.client.get("/node", headers=scraper)
+        refused = [
+            (await app.client.get(path, headers=headers)).status_code
+            for path, headers in (
+                ("/metrics", new),
+                ("/metrics", user),
+                ("/metrics", {}),
+                ("/auth/me", scraper),
+                ("/users", scraper),
+            )
+        ]
+
+        accounts.reachable = True
+        admin = people.users["admin"].id
+        for token in await people.services.tokens.list(admin):
+            await people.services.tokens.revoke(CLI_ACTOR, admin, token.id)
+        revoked = [(await app.client.get("/metrics", headers=scraper)).status_code]
+        accounts.reachable = False
+        revoked += [(await app.client.get("/metrics", headers=scraper)).status_code]
+
+    assert before == [200, 403]
+    assert found["navi_turns_running"] == 0
+    assert node.status_code == 200
+    assert refused == [503, 503, 401, 503, 503]
+    assert revoked == [401, 503]
