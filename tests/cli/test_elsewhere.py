@@ -1,13 +1,19 @@
-"""Following a session of a navi elsewhere that sends its watchers away."""
+"""A navi elsewhere that sends its watchers away, and what answers in the place of one."""
 
 import asyncio
 from contextlib import aclosing
 from itertools import pairwise
 
+import pytest
+
+from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.elsewhere import RemoteHistory
+from navi.cli.shared.offered_tools import offered_tools
 from navi.cli.shared.remote import open_remote
+from navi.cli.shared.running import version_at
 from navi.domain.vocabulary.ids import SessionId
 from tests.support.leaving_server import SESSION, LeavingServer
+from tests.support.web_server import answer, web_server
 
 DEADLINE = 60.0
 
@@ -28,3 +34,14 @@ async def test_who_follows_comes_back_behind_what_he_has_after_pauses_that_grow(
     assert server.asked == ["0", "3", "3", "3", "3"]
     pauses = [later - before for before, later in pairwise(server.times)]
     assert all(pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.4, 0.8), strict=True))
+
+
+@pytest.mark.parametrize("body", [b"hello", b"{", b"\xff", b'{"x": ' + b"[" * 5_000], ids=range(4))
+async def test_what_answers_like_no_navi_is_none(body: bytes) -> None:
+    page = answer(body, kind="application/json")
+    with web_server({"/health/live": page, "/tools": page, "/sessions": page}) as server:
+        assert await version_at(server.url) is None
+        assert await offered_tools(server.url) is None
+        async with open_remote(server.url, token=None) as navi:
+            with pytest.raises(CommandFailed, match="is not navi"):
+                await navi.sessions(limit=1)

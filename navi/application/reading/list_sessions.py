@@ -105,7 +105,7 @@ def _parse(cursor: str) -> _Place:
     try:
         data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         place = msgspec.json.decode(data, type=_Place)
-    except (binascii.Error, UnicodeError, ValueError) as error:
+    except (binascii.Error, UnicodeError, ValueError, RecursionError) as error:
         raise BadInput("after", "is not a cursor of this list") from error
     # One that somebody made up: Postgres refuses what is no UUID, and times beyond its calendar's ends.
     if not is_uuid(place.id) or place.last_active.utcoffset() != timedelta(0):

@@ -44,7 +44,7 @@ async def offered_tools(url: str) -> Offered | None:
         ) as client:
             answer = await client.get(f"{url}/tools")
         return msgspec.json.decode(answer.content, type=Offered)
-    except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

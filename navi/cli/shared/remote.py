@@ -185,7 +185,7 @@ class RemoteNavi:
             if answer.is_success:
                 return msgspec.json.decode(answer.content or b"null", type=kind)
             detail = msgspec.json.decode(answer.content, type=_Problem).detail
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise CommandFailed(f"what answers at {self.url} is not navi") from error
         match answer.status_code:
             case HTTPStatus.UNAUTHORIZED if self.token is None:

@@ -48,6 +48,12 @@ async def version_at(url: str) -> str | None:
         ) as client:
             answer = await client.get(f"{url}/health/live")
         alive = msgspec.json.decode(answer.content, type=_Alive)
-    except (httpx.HTTPError, httpx.InvalidURL, msgspec.MsgspecError, UnicodeDecodeError):
+    except (
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+        RecursionError,
+    ):
         return None
     return alive.version if alive.status == "alive" else None
