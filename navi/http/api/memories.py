@@ -49,9 +49,9 @@ class MemoryList(Struct, frozen=True, kw_only=True):
 )
 async def get_memories(request: Edge, services: Given, principal: Caller) -> Response[bytes]:
     """All memories, or with ``query`` what answers it."""
-    found = await services.memories.list(
-        principal.user_id, query=text_in(request.query_params, "query")
-    )
+    query = text_in(request.query_params, "query")
+    check_words("query", query or "")
+    found = await services.memories.list(principal.user_id, query=query)
     return answer(MemoryList(memories=tuple(memory_answer(memory) for memory in found)))
 
 

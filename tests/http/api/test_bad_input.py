@@ -124,6 +124,8 @@ QUERIES: list[tuple[str, str]] = [
     ("/sessions?after=W10", "after"),
     ("/sessions?after=bnVsbA", "after"),
     (f"/sessions?after={base64.urlsafe_b64encode(NESTED).decode()}", "after"),
+    ("/memories?query=a%00b", "query"),
+    ("/search?query=a%00b", "query"),
     *(
         (f"/sessions?after={made_up_cursor(at, session_id)}", "after")
         for at, session_id in (
