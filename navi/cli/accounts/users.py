@@ -5,6 +5,7 @@ import sys
 import click
 from msgspec import UNSET
 
+from navi.application.accounts.user_rights import UserRights
 from navi.bootstrap.accounts import attached_accounts
 from navi.cli.shared.command import (
     HOLDS,
@@ -135,13 +136,13 @@ def new_password() -> str:
 
 async def _list(settings: Settings, *, as_json: bool) -> int:
     async with attached_accounts(settings) as accounts:
-        found = await accounts.users.list()
+        found, rights = await accounts.users.list(), accounts.rights
     if as_json:
-        print_json(UserList(users=tuple(_answer(settings, user) for user in found)))
+        print_json(UserList(users=tuple(_answer(settings, rights, user) for user in found)))
     elif not found:
         click.echo("There is no user yet.")
     for user in () if as_json else found:
-        click.echo(_line(user))
+        click.echo(_line(rights, user))
     return HOLDS
 
 
@@ -151,7 +152,7 @@ async def _add(settings: Settings, name: str, password: str, role: Role, *, as_j
             user = await accounts.users.add(CLI_ACTOR, name=name, password=password, role=role)
         except RuleBroken as error:
             raise CommandFailed(str(error)) from error
-    return _print(settings, user, as_json=as_json)
+    return _print(settings, accounts.rights, user, as_json=as_json)
 
 
 async def _set(
@@ -171,7 +172,7 @@ async def _set(
             user = await accounts.users.change(CLI_ACTOR, user.id, role=role, limits=limits)
         except (NotFound, RuleBroken) as error:
             raise CommandFailed(str(error)) from error
-    return _print(settings, user, as_json=as_json)
+    return _print(settings, accounts.rights, user, as_json=as_json)
 
 
 async def _disable(settings: Settings, name: str, *, disabled: bool, as_json: bool) -> int:
@@ -181,7 +182,7 @@ async def _disable(settings: Settings, name: str, *, disabled: bool, as_json: bo
             user = await accounts.users.change(CLI_ACTOR, user.id, disabled=disabled)
         except (NotFound, RuleBroken) as error:
             raise CommandFailed(str(error)) from error
-    return _print(settings, user, as_json=as_json)
+    return _print(settings, accounts.rights, user, as_json=as_json)
 
 
 async def _reset(settings: Settings, name: str, password: str, *, as_json: bool) -> int:
@@ -191,7 +192,7 @@ async def _reset(settings: Settings, name: str, password: str, *, as_json: bool)
             user = await accounts.users.change(CLI_ACTOR, user.id, password=password)
         except NotFound as error:
             raise CommandFailed(str(error)) from error
-    return _print(settings, user, as_json=as_json)
+    return _print(settings, accounts.rights, user, as_json=as_json)
 
 
 def _tokens(text: str) -> int | None:
@@ -206,17 +207,18 @@ def _tokens(text: str) -> int | None:
     return int(text)
 
 
-def _answer(settings: Settings, user: User) -> UserAnswer:
-    return user_answer(user, settings.user_limits)
+def _answer(settings: Settings, rights: UserRights, user: User) -> UserAnswer:
+    return user_answer(user, role=rights.role_of(user), default=settings.user_limits)
 
 
-def _print(settings: Settings, user: User, *, as_json: bool) -> int:
+def _print(settings: Settings, rights: UserRights, user: User, *, as_json: bool) -> int:
     if as_json:
-        print_json(_answer(settings, user))
+        print_json(_answer(settings, rights, user))
     else:
-        click.echo(_line(user))
+        click.echo(_line(rights, user))
     return HOLDS
 
 
-def _line(user: User) -> str:
-    return f"{user.id:<36}  {user.role:<5}  {'disabled' if user.disabled else '':<8}  {user.name}"
+def _line(rights: UserRights, user: User) -> str:
+    state = "disabled" if user.disabled else ""
+    return f"{user.id:<36}  {rights.role_of(user):<5}  {state:<8}  {user.name}"

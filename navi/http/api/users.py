@@ -149,12 +149,17 @@ async def remove_user(user_id: PathText, services: Given, actor: GivenActor) -> 
     await services.accounts.users.remove(actor, Owner(user_id))
 
 
-def user_answer(user: User, default: Limits) -> UserAnswer:
-    """A user as it is shown; ``default`` are the limits of those who were given none."""
+def user_answer(user: User, *, role: Role, default: Limits) -> UserAnswer:
+    """A user as it is shown.
+
+    Args:
+        role: the one that holds: behind a proxy it need not be the stored one.
+        default: the limits of those who were given none.
+    """
     return UserAnswer(
         id=user.id,
         name=user.name,
-        role=user.role,
+        role=role,
         disabled=user.disabled,
         created_at=user.created_at,
         limits=user.limits_with(default),
@@ -162,4 +167,5 @@ def user_answer(user: User, default: Limits) -> UserAnswer:
 
 
 def _answer(services: Services, user: User) -> UserAnswer:
-    return user_answer(user, services.accounts.rights.limits)
+    rights = services.accounts.rights
+    return user_answer(user, role=rights.role_of(user), default=rights.limits)

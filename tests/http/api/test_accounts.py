@@ -495,6 +495,21 @@ async def test_whom_the_proxy_names_is_made_a_user(proxied: RunningApp) -> None:
     assert login.status_code == 409
 
 
+async def test_a_user_is_shown_in_the_role_that_holds(proxied: RunningApp) -> None:
+    admin, user = {"X-Forwarded-User": "root@x.example"}, {"X-Forwarded-User": "olga@x.example"}
+    me = (await proxied.client.get("/auth/me", headers=admin)).json()
+    await proxied.client.get("/auth/me", headers=user)
+
+    listed = (await proxied.client.get("/users", headers=admin)).json()["users"]
+    changed = await proxied.client.patch(
+        f"/users/{me['id']}", json={"limits": {"turns": 3}}, headers=admin
+    )
+
+    roles = {each["name"]: each["role"] for each in listed}
+    assert (roles["root@x.example"], roles["olga@x.example"]) == ("admin", "user")
+    assert changed.json()["role"] == "admin"
+
+
 @pytest.mark.parametrize(
     "headers",
     [
