@@ -119,7 +119,7 @@ def validated_decision(
         _require_clean("note", note)
         if len(note) > MAX_NOTE:
             raise BadInput("note", f"has {len(note)} characters, {MAX_NOTE} are allowed")
-    _require_clean_json("arguments", arguments, depth=1)
+    check_json("arguments", arguments)
     return DecideApproval(
         call_id=call_id,
         decision=decision,
@@ -128,6 +128,15 @@ def validated_decision(
         note=note or None,
         arguments=arguments,
     )
+
+
+def check_json(field: str, value: Json) -> None:
+    """Refuse a value that is nested too deeply, or has text that the log cannot hold.
+
+    Raises:
+        BadInput: names ``field``.
+    """
+    _require_clean_json(field, value, depth=1)
 
 
 def _require_clean_json(field: str, value: Json, *, depth: int) -> None:

@@ -1,5 +1,6 @@
 """``POST /agui/{profile_id}``: say the user's last message, and stream its turn as a run of AG-UI."""
 
+import asyncio
 from collections.abc import Sequence
 
 from litestar import post
@@ -15,7 +16,7 @@ from navi.domain.vocabulary.principal import Principal
 from navi.http.doors.agui.history import are_known, catch_up, messages_of
 from navi.http.doors.agui.run_input import (
     RunAgentInput,
-    check_ids,
+    check_input,
     decisions_in,
     known_ids,
     message_in,
@@ -48,7 +49,8 @@ async def run_agent(
 ) -> ASGIApp:
     """Say the last message to the agent of a profile; the answer is a run of AG-UI (SSE)."""
     wanted = await read_json(request, RunAgentInput, most=MAX_INPUT_BYTES)
-    check_ids(wanted)
+    # A state may be as large as the body: half a second to walk through.
+    await asyncio.to_thread(check_input, wanted)
     message = message_in(wanted)
     decisions = decisions_in(wanted.resume or (), by=principal.user_id)
     if await services.profiles.get(profile_id) is None:

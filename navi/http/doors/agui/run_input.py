@@ -10,7 +10,12 @@ from navi.domain.session.commands import DecideApproval
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import Decision, DecisionScope, Json, JsonObject
 from navi.domain.vocabulary.ids import CallId, MessageId, is_message_id
-from navi.http.requests.validation import ValidatedMessage, validated_decision, validated_message
+from navi.http.requests.validation import (
+    ValidatedMessage,
+    check_json,
+    validated_decision,
+    validated_message,
+)
 
 _UNDECIDED = "has no `approved` that is true or false"
 MAX_ID = 256  # characters, of a thread or a run
@@ -58,8 +63,8 @@ class RunAgentInput(Struct, frozen=True, kw_only=True, rename="camel"):
     resume: tuple[ResumeEntry, ...] | None = None
 
 
-def check_ids(wanted: RunAgentInput) -> None:
-    """Refuse ids of a thread and a run that are none.
+def check_input(wanted: RunAgentInput) -> None:
+    """Refuse ids of a thread and a run that are none, and a state that is not written back.
 
     Raises:
         BadInput: names the field.
@@ -67,6 +72,7 @@ def check_ids(wanted: RunAgentInput) -> None:
     for field, text in (("threadId", wanted.thread_id), ("runId", wanted.run_id)):
         if not 1 <= len(text) <= MAX_ID:
             raise BadInput(field, f"has {len(text)} characters, 1 to {MAX_ID} are allowed")
+    check_json("state", wanted.state)
 
 
 def message_in(wanted: RunAgentInput) -> ValidatedMessage | None:

@@ -39,6 +39,14 @@ def body(thread: str, *messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     }
 
 
+def nested(depth: int) -> dict[str, Any]:
+    """Objects in each other."""
+    found: dict[str, Any] = {}
+    for _ in range(depth - 1):
+        found = {"a": found}
+    return found
+
+
 @asynccontextmanager
 async def running(
     app: RunningApp, wanted: dict[str, Any], *, profile: str = "assistant"
@@ -317,7 +325,7 @@ async def test_a_node_that_goes_ends_the_run_and_the_next_one_shows_the_turn(
 
 
 async def test_what_a_client_keeps_in_the_state_stays_in_it(app: RunningApp) -> None:
-    state = {"colour": "red", "seq": "old"}
+    state = {"colour": "red", "seq": "old", "deep": nested(63)}
     todo = json.dumps({"action": "set", "items": [{"text": "look"}]})
 
     seen = await run(
@@ -327,6 +335,7 @@ async def test_what_a_client_keeps_in_the_state_stays_in_it(app: RunningApp) -> 
     snapshot = seen.all("STATE_SNAPSHOT")[0]["snapshot"]
     patches = [patch for event in seen.all("STATE_DELTA") for patch in event["delta"]]
     assert (snapshot["colour"], snapshot["todo"], snapshot["profileId"]) == ("red", [], "assistant")
+    assert snapshot["deep"] == nested(63)
     assert [patch["path"] for patch in patches] == ["/todo", "/seq"]
     assert patches[0]["value"][0]["text"] == "look"
     assert seen.all("ACTIVITY_SNAPSHOT")[0]["content"]["items"] == patches[0]["value"]
@@ -372,6 +381,8 @@ IMAGE = {"type": "image", "source": {"type": "data", "value": "AA==", "mimeType"
         ({"messages": [said("")]}, "content"),
         ({"messages": [{"id": "m", "role": "user", "content": 1}]}, "messages[0].content"),
         ({"messages": [{"id": "m", "role": "user", "content": [IMAGE]}]}, "messages[0].content"),
+        ({"state": nested(65)}, "state"),
+        ({"state": {"a": "b\0"}}, "state"),
         ({"resume": [{"interruptId": "a", "status": "resolved"}]}, "resume[0].payload"),
         ({"resume": [{"interruptId": "a", "status": "maybe"}]}, "resume[0].status"),
     ],
