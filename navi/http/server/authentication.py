@@ -13,7 +13,7 @@ from typing import Any, cast
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from navi.application.accounts.find_principal import FindPrincipal
-from navi.domain.vocabulary.errors import BadInput, NaviError, Unavailable
+from navi.domain.vocabulary.errors import BadInput, LogUnavailable, NaviError, Unavailable
 from navi.domain.vocabulary.principal import Principal
 from navi.http.requests.access import nobody
 from navi.http.requests.errors import RequestRefused, send_problem
@@ -24,9 +24,12 @@ from navi.http.server.proxies import Proxies
 Identify = Callable[[Scope], Awaitable[Principal | None]]
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# What finding out may take where an answer is promised whatever Postgres does: live at once, ready in 2 s
-# with what it asks Postgres itself. Who is not found by then counts as nobody.
+# What looking may take where an answer is promised whatever Postgres does: live at once, ready in 2 s with what
+# it asks Postgres itself.
 IDENTIFY_SECONDS = {"/health/live": 0.0, "/health/ready": 0.5}
+WATCHED_SECONDS = (
+    1.0  # likewise by which admins see that it is away: those routes ask it two seconds more
+)
 OWN_SITES = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site; "none": a person typed it
 
 
@@ -56,7 +59,7 @@ class Authentication:
         trouble: NaviError | None = None
         is_watched = scope["path"] in self._watched
         try:
-            found = await self._found(scope)
+            found = await self._found(scope, is_watched=is_watched)
             if is_watched:
                 self._known.note(scope, found)
         except Unavailable as error:
@@ -73,15 +76,15 @@ class Authentication:
         known["user"], known["auth"] = found, self._proxies.arrival(scope, trouble=trouble)
         await self._app(scope, receive, send)
 
-    async def _found(self, scope: Scope) -> Principal | None:
-        seconds = IDENTIFY_SECONDS.get(scope["path"])
+    async def _found(self, scope: Scope, *, is_watched: bool) -> Principal | None:
+        seconds = WATCHED_SECONDS if is_watched else IDENTIFY_SECONDS.get(scope["path"])
         if seconds == 0:
             return None
         try:
             async with asyncio.timeout(seconds):
                 return await self._identify(scope)
-        except TimeoutError:
-            return None
+        except TimeoutError as error:
+            raise LogUnavailable("no answer in time about who asks") from error
 
 
 class Identified:

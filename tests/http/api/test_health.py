@@ -1,4 +1,4 @@
-"""Health checks answer in time, whoever asks and whatever Postgres does."""
+"""Health checks, and what else tells that Postgres is away, answer in time whatever it does."""
 
 import asyncio
 from pathlib import Path
@@ -34,3 +34,24 @@ async def test_nobody_waits_for_health_while_postgres_hangs(tmp_path: Path) -> N
             unknown = (await app.client.get("/health/ready")).json()
             assert (live.status_code, ready.status_code) == (200, 200)
             assert ready.json() == unknown != known
+
+
+async def test_who_is_known_does_not_wait_for_the_counters_while_postgres_hangs(
+    tmp_path: Path,
+) -> None:
+    world, accounts = World(), SwitchedAccounts()
+    world.accounts = accounts
+    async with running_app(tmp_path, world=world, auth="accounts") as app:
+        people = await People(app.node.accounts, accounts).move_in()
+        scraper, new = await people.token("admin", "read"), await people.token("admin", "read")
+        await app.client.get("/metrics", headers=scraper)
+        accounts.answers.clear()
+
+        async with asyncio.timeout(SOON):
+            answers = [
+                (await app.client.get(path, headers=headers)).status_code
+                for path, headers in (("/metrics", scraper), ("/node", scraper), ("/metrics", new))
+            ]
+
+        accounts.answers.set()
+    assert answers == [200, 200, 503]
