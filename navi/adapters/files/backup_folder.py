@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 import shutil
-import stat
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.files.heads_file import earlier
 from navi.adapters.files.node_marks import FOLDER as MARKS
+from navi.adapters.files.tree_copy import copy_tree
 from navi.domain.vocabulary.errors import BadInput
 
 LIST = "backup.json"
@@ -24,8 +25,11 @@ DUMP = "navi.dump"
 KEPT = ("files", "keys")  # what the log names, and what signs it
 CHOSEN = ("profiles", "tools", "skills", "mcp.json", "ssh.json", "prices.json")  # the user's own
 HEADS = (HEADS_FILE, earlier(Path(HEADS_FILE)).name)
-_CLOSED = frozenset({errno.EACCES, errno.EPERM})
-_DEPTH = 100  # of directories in one another: code nests them as deep as it likes
+MAX_HOLES = 64 * 1024**3  # bytes of all files, whose hashes are a minute's work
+# What no other file would fare better with.
+_ENDS_ALL = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
 _BLOCK = 1024 * 1024
 
 
@@ -45,7 +49,7 @@ class Backup(Struct, frozen=True, kw_only=True):
         vector_schema: that pgvector was in.
         files: by path within the folder. Paths are written with ``%25`` for a percent sign, and with ``%FF``
             for a byte that is no UTF-8.
-        skipped: what could not be read, closed or too deep, written in the same way.
+        skipped: what could not be copied, closed, too deep or with too large holes, written in the same way.
     """
 
     navi_backup: Literal[1] = 1
@@ -89,7 +93,7 @@ def copy_heads(data_dir: Path, folder: Path) -> None:
 
 
 def copy_rest(data_dir: Path, folder: Path, chosen: Mapping[str, Path]) -> tuple[str, ...]:
-    """Copy files and keys: last, so that what the log names is there; gives what cannot be read. Blocks.
+    """Copy files and keys: last, so that what the log names is there; gives what cannot be copied. Blocks.
 
     Args:
         chosen: where the user's own are, by their names in ``CHOSEN``.
@@ -97,16 +101,23 @@ def copy_rest(data_dir: Path, folder: Path, chosen: Mapping[str, Path]) -> tuple
     Raises:
         OSError: the keys cannot be read, or nothing can be written.
     """
-    skipped: list[Path] = []
-    for name in KEPT:
-        place = _place(data_dir / name)
-        # The marks of nodes that run: a folder of the same name further down is somebody's own.
-        _copy(place, folder / name, skipped, left_out=place / MARKS)
-    for name in CHOSEN:
-        _copy(_place(chosen[name]), folder / name, skipped)
-    if any(path.relative_to(folder).parts[0] == "keys" for path in skipped):
-        raise PermissionError(errno.EACCES, "cannot be read", str(data_dir / "keys"))
-    return tuple(_listed(path.relative_to(folder)) for path in skipped)
+    skipped: list[str] = []
+
+    def skip(path: Path, error: OSError) -> None:
+        if path.parts[0] == "keys" or error.errno in _ENDS_ALL:
+            raise OSError(error.errno, error.strerror, str(data_dir / path)) from error
+        skipped.append(_listed(path))
+
+    for name in (*KEPT, *CHOSEN):
+        copy_tree(
+            _place(data_dir / name if name in KEPT else chosen[name]),
+            folder / name,
+            # The marks of nodes that run: a folder of the same name further down is somebody's own.
+            without=MARKS if name in KEPT else None,
+            max_holes=MAX_HOLES,
+            failed=skip,
+        )
+    return tuple(sorted(skipped))
 
 
 def finish(draft: Path, folder: Path, backup: Backup) -> Backup:
@@ -162,49 +173,30 @@ def check_empty(data_dir: Path) -> None:
 
 
 def take_in(folder: Path, data_dir: Path) -> None:
-    """Copy all but the dump into a data directory. Blocks."""
+    """Copy all but the dump into a data directory; files that are there stay. Blocks.
+
+    Raises:
+        OSError: something cannot be copied.
+    """
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in (*HEADS, *KEPT, *CHOSEN):
-        _copy(folder / name, data_dir / name, [])
+        copy_tree(
+            folder / name,
+            _place(data_dir / name),
+            without=None,
+            max_holes=sys.maxsize,
+            failed=_unless_there,
+        )
+
+
+def _unless_there(path: Path, error: OSError) -> None:
+    if not isinstance(error, FileExistsError):
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _place(path: Path) -> Path:
     """Where a link leads: what is backed up may be kept elsewhere."""
     return path.resolve() if path.is_symlink() else path
-
-
-def _copy(
-    source: Path,
-    target: Path,
-    skipped: list[Path],
-    depth: int = 0,
-    left_out: Path | None = None,
-) -> None:
-    """A file or a tree; links stay links, and what goes away meanwhile is not there.
-
-    Args:
-        skipped: gets the targets of what cannot be read.
-        left_out: what is not copied.
-    """
-    if source == left_out:
-        return
-    try:
-        mode = source.lstat().st_mode
-        if stat.S_ISDIR(mode):
-            target.mkdir(mode=0o700, exist_ok=True)
-            if depth == _DEPTH:
-                skipped.append(target)
-                return
-            for name in sorted(os.listdir(source)):  # noqa: PTH208 - names alone
-                _copy(source / name, target / name, skipped, depth + 1, left_out)
-        elif (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) and not target.exists():
-            shutil.copy2(source, target, follow_symlinks=False)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        if error.errno not in _CLOSED or os.access(source, os.R_OK, effective_ids=True):
-            raise
-        skipped.append(target)
 
 
 def _files_in(folder: Path) -> dict[str, BackupFile]:

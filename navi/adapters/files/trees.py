@@ -31,7 +31,7 @@ def count_files(directory: Path) -> int:
         waiting: list[tuple[str, ...]] = [()]
         while waiting:
             parts = waiting.pop()
-            with suppress(OSError), _descend(top, parts) as current, os.scandir(current) as scan:
+            with suppress(OSError), descend(top, parts) as current, os.scandir(current) as scan:
                 for entry in scan:
                     if not entry.is_dir(follow_symlinks=False):
                         count += 1
@@ -66,6 +66,20 @@ def remove_tree(directory: Path) -> int:
     with suppress(FileNotFoundError):
         directory.rmdir()
     return count
+
+
+@contextmanager
+def descend(top: int, parts: tuple[str, ...]) -> Generator[int, None, None]:
+    """A directory below an open one, opened; no part of the way may be a link."""
+    current = os.dup(top)
+    try:
+        for part in parts:
+            inner = os.open(part, _DIRECTORY, dir_fd=current)
+            os.close(current)
+            current = inner
+        yield current
+    finally:
+        os.close(current)
 
 
 def _flatten(name: str, top: int) -> int:
@@ -113,16 +127,3 @@ def _opened(name: str, parent: int | None) -> int:
         return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     finally:
         os.close(handle)
-
-
-@contextmanager
-def _descend(top: int, parts: tuple[str, ...]) -> Generator[int, None, None]:
-    current = os.dup(top)
-    try:
-        for part in parts:
-            inner = os.open(part, _DIRECTORY, dir_fd=current)
-            os.close(current)
-            current = inner
-        yield current
-    finally:
-        os.close(current)

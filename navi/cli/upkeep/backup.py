@@ -56,7 +56,7 @@ def backup(directory: Path, data_dir: str | None, as_json: bool) -> None:
 
     All of it holds together, also while navi runs: the database as of one moment (pg_dump), heads from
     before it, files from after it. Your own profiles, tools, skills and the JSON files beside them
-    come along, from where the settings have them. A file that cannot be read is named and left out. NATS needs no backup. It holds the key that signs and all that was said: keep it safe.
+    come along, from where the settings have them. A file that cannot be copied is named and left out. NATS needs no backup. It holds the key that signs and all that was said: keep it safe.
     `navi restore` puts it back.
     """
     settings = settings_of(data_dir=data_dir)
@@ -77,7 +77,7 @@ async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
     finally:
         await asyncio.to_thread(backup_folder.discard, await beginning)
     for path in made.skipped:
-        click.echo(f"navi: {path} cannot be read, and is not in the backup", err=True)
+        click.echo(f"navi: {path} cannot be copied, and is not in the backup", err=True)
     if not made.files.keys() & set(backup_folder.HEADS):
         click.echo(
             "navi: nothing of this log is signed in this data directory, perhaps in that of another node: "

@@ -61,6 +61,92 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_there(
     (room / "shut").chmod(0o700)
 
 
+def test_directories_beyond_the_longest_path_are_named_and_the_rest_is_there(
+    tmp_path: Path,
+) -> None:
+    data, folder, restored = tmp_path / "data", tmp_path / "backup", tmp_path / "restored"
+    room = data / "files/session"
+    room.mkdir(parents=True)
+    (room / "open.txt").write_text("read me")
+    deep = os.open(room, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 255, dir_fd=deep)
+        inner = os.open("d" * 255, os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = inner
+    os.close(deep)
+    draft = backup_folder.begin(folder)
+
+    skipped = backup_folder.copy_rest(data, draft, own(data))
+    made = backup_folder.finish(draft, folder, BACKUP)
+
+    assert skipped == ("files/session" + 12 * ("/" + "d" * 255),)
+    assert list(made.files) == ["files/session/open.txt"]
+    assert backup_folder.read_backup(folder) == made
+    backup_folder.take_in(folder, restored)
+    assert (restored / "files/session/open.txt").read_text() == "read me"
+
+
+def test_holes_of_a_file_take_no_room(tmp_path: Path) -> None:
+    data, folder, restored = tmp_path / "data", tmp_path / "backup", tmp_path / "restored"
+    (data / "files").mkdir(parents=True)
+    with (data / "files/sparse").open("wb") as file:
+        file.seek(2**30 // 2)
+        file.write(b"here")
+        file.truncate(2**30)
+    draft = backup_folder.begin(folder)
+
+    skipped = backup_folder.copy_rest(data, draft, own(data))
+    backup_folder.finish(draft, folder, BACKUP)
+    backup_folder.take_in(folder, restored)
+
+    assert skipped == ()
+    for copy in (folder / "files/sparse", restored / "files/sparse"):
+        assert copy.stat().st_size == 2**30
+        assert copy.stat().st_blocks * 512 < 2**20
+        with copy.open("rb") as file:
+            file.seek(2**30 // 2)
+            assert file.read(5) == b"here\0"
+
+
+def test_a_file_with_more_holes_than_can_be_hashed_is_named(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "files").mkdir(parents=True)
+    (data / "files/text.txt").write_text("read me")
+    with (data / "files/vast").open("wb") as file:
+        file.truncate(2**42)
+    draft = backup_folder.begin(tmp_path / "backup")
+
+    skipped = backup_folder.copy_rest(data, draft, own(data))
+
+    assert skipped == ("files/vast",)
+    assert [path.name for path in (draft / "files").iterdir()] == ["text.txt"]
+
+
+def test_a_pipe_among_the_files_is_left_out(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "files").mkdir(parents=True)
+    (data / "files/text.txt").write_text("read me")
+    os.mkfifo(data / "files/pipe")
+    (data / "mcp.json").symlink_to(data / "files/pipe")
+    draft = backup_folder.begin(tmp_path / "backup")
+
+    backup_folder.copy_rest(data, draft, own(data))
+
+    assert [path.name for path in draft.rglob("*")] == ["files", "text.txt"]
+
+
+def test_a_key_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "keys").mkdir(parents=True)
+    with (data / "keys/vast").open("wb") as file:
+        file.truncate(2**42)
+    draft = backup_folder.begin(tmp_path / "backup")
+
+    with pytest.raises(OSError, match=str(data / "keys/vast")):
+        backup_folder.copy_rest(data, draft, own(data))
+
+
 def test_names_that_are_no_text_come_back_as_they_were(tmp_path: Path) -> None:
     data, folder, restored = tmp_path / "data", tmp_path / "backup", tmp_path / "restored"
     (data / "files").mkdir(parents=True)
