@@ -157,10 +157,11 @@ class EraseSessions:
     async def _delete(self, found: Erasable) -> None:
         session_id = found.session_id
         record = await self._records.open(session_id)
-        for memory in await self._memories_of(found.owner, session_id):
-            await self._memories.forget(found.owner, memory.id)
         if record.session.exists and session_id != owner_stream(found.owner):
             await record.execute(DeleteSession(partial_replies=await record.partial_replies()))
+        # From here on no turn saves another in it.
+        for memory in await self._memories_of(found.owner, session_id):
+            await self._memories.forget(found.owner, memory.id)
 
     async def _erase_words(self, found: Erasable) -> Erasable:
         session_id = found.session_id
