@@ -67,9 +67,10 @@ class Following(Struct, frozen=True, kw_only=True):
 
 
 class StandingBy(Struct, frozen=True, kw_only=True):
-    """Another node's relay fills the stream; it ended at ``position``."""
+    """Another node's relay fills the stream; at the last look it ended at ``position``, the log at ``head``."""
 
     position: int
+    head: int
 
 
 class Degraded(Struct, frozen=True, kw_only=True):
@@ -222,8 +223,8 @@ class Relay:
     async def _stand_by(self) -> None:
         """Wait until the log has grown and the other relay has not published it."""
         while True:
-            before = await _open(self._events, self._stream, self._partition)
-            self.state, self.reached = StandingBy(position=before), before
+            before, head = await place_of(self._events, self._stream, self._partition)
+            self.state, self.reached = StandingBy(position=before, head=head), before
             self._recover()
             if not await self._events.wait_beyond(
                 self._partition, before, timeout=self._pace.recheck

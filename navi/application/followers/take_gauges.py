@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from navi.application.followers.relay import Relay
+from navi.application.followers.relay import Relay, StandingBy
 from navi.application.reading.catalogue import session_in
 from navi.domain.reading.projection import Projection
 from navi.domain.session.session import undecided_calls
@@ -74,7 +74,12 @@ class TakeGauges:
         for relay in self._relays:
             if relay.reached is None:
                 return None
-            lag += max(0, heads.get(relay.partition, 0) - relay.reached)
+            head = heads.get(relay.partition, 0)
+            if isinstance(relay.state, StandingBy):
+                head = (
+                    relay.state.head
+                )  # what came since it looked is another relay's, or published
+            lag += max(0, head - relay.reached)
         return lag
 
     async def _lag(self, projection: Projection[Any], heads: Mapping[int, int]) -> int:
