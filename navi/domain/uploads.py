@@ -27,6 +27,7 @@ _BEGINNINGS = (
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
 )
+PICTURE_TYPES = frozenset({"image/webp", *(kind for _, kind in _BEGINNINGS)})
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 # Of its own and not the module's: that reads the machine's files, and would say different things there.
@@ -54,9 +55,12 @@ class Upload(Struct, frozen=True, kw_only=True):
     session_id: SessionId
 
 
-def is_picture(name: str) -> bool:
-    """Whether a file is a picture of a kind that models are shown, by its name."""
-    return name.casefold().endswith(PICTURE_SUFFIXES)
+def is_picture(upload: Upload) -> bool:
+    """Whether it may be a picture of a kind that models are shown: by its bytes, or else by its name.
+
+    An event of an older navi has the media type that was declared.
+    """
+    return upload.media_type in PICTURE_TYPES or upload.name.casefold().endswith(PICTURE_SUFFIXES)
 
 
 def picture_type(beginning: bytes) -> str | None:
@@ -127,8 +131,10 @@ def _parted(name: str) -> tuple[str, str]:
     return stem, dot + suffix
 
 
-def media_type_of(declared: str | None, name: str) -> str:
-    """What kind of file it is: as declared, without parameters, or else as its name says."""
+def media_type_of(beginning: bytes, declared: str | None, name: str) -> str:
+    """What kind of file it is: a picture by its bytes, else as declared, without parameters, or as its name says."""
+    if picture := picture_type(beginning):
+        return picture
     kind = (declared or "").partition(";")[0].strip().lower()
     if _MEDIA_TYPE.fullmatch(kind):
         return kind

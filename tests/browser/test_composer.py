@@ -43,7 +43,7 @@ async def test_files_go_ahead_of_the_first_message(page: Page) -> None:
     files = [
         FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"Sencha"),
         FilePayload(name="evil.exe", mimeType="application/octet-stream", buffer=b"MZ"),
-        FilePayload(name="leaf.png", mimeType="image/png", buffer=picture()),
+        FilePayload(name="leaf.jfif", mimeType="image/png", buffer=picture()),
     ]
     await page.goto("/")
     async with page.expect_file_chooser() as choosing:
@@ -53,7 +53,7 @@ async def test_files_go_ahead_of_the_first_message(page: Page) -> None:
     await page.get_by_role("button", name="Take away evil.exe").click()
     await expect(page.get_by_role("alert")).to_have_count(0)
     await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
-    await expect(page.get_by_role("button", name="Take away leaf.png")).to_be_visible()
+    await expect(page.get_by_role("button", name="Take away leaf.jfif")).to_be_visible()
     # A table for one that copies cells gives a picture of them as well: the text is what is meant.
     assert await page.get_by_role("textbox", name="Message").evaluate(PASTE_CELLS)
     # What went ahead is there after a reload, and so is the session that it is in.
@@ -63,7 +63,7 @@ async def test_files_go_ahead_of_the_first_message(page: Page) -> None:
     yours = page.get_by_role("article", name="You")
     await expect(yours).to_contain_text("delivered")
     await expect(yours.get_by_role("link", name="notes.txt")).to_be_visible()
-    shown = yours.get_by_role("img", name="leaf.png")
+    shown = yours.get_by_role("img", name="leaf.jfif")
     await expect(shown).to_have_js_property("naturalWidth", 1)
     await page.get_by_role("textbox", name="Message").press_sequentially("read @not")
     await expect(page.get_by_role("option", name="notes.txt")).to_be_visible()

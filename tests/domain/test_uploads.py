@@ -139,7 +139,11 @@ def test_a_name_that_is_taken_is_one_component_of_a_path(name: str) -> None:
 def test_the_kind_is_the_declared_one_or_the_names(
     declared: str | None, name: str, kind: str
 ) -> None:
-    assert media_type_of(declared, name) == kind
+    assert media_type_of(b"GIF, they say", declared, name) == kind
+
+
+def test_of_a_picture_the_kind_is_what_its_bytes_say() -> None:
+    assert media_type_of(b"\xff\xd8\xff\xe0..JFIF..", "text/plain", "cat.txt") == "image/jpeg"
 
 
 # --- what a session takes -----------------------------------------------------------------------

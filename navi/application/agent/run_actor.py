@@ -260,7 +260,8 @@ async def _show_pictures(run: RunningTurn, recorder: InTurn, profile: Profile) -
         return
     context = await with_retry(run.record.context)
     rows = (row for _, row in context.rows.visible() if row.turn_id == run.runner.turn_id)
-    due = [each for each in due_pictures(rows) if each.path not in run.unshown]
+    named = due_pictures(rows, run.record.session.uploads)
+    due = [each for each in named if each.path not in run.unshown]
     if not due or not await run.agent.ask_model.sees(profile.models):
         return
     for each in due:

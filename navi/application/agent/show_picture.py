@@ -7,7 +7,7 @@ from msgspec import Struct
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.session.retry import with_retry
 from navi.domain.context.messages import Message
-from navi.domain.uploads import is_picture, path_of
+from navi.domain.uploads import Upload, is_picture
 from navi.domain.vocabulary.events import ImageShown
 from navi.domain.vocabulary.ids import MessageId
 from navi.ports.pictures import Pictures
@@ -53,14 +53,15 @@ class DuePicture(Struct, frozen=True):
     path: str
 
 
-def due_pictures(rows: Iterable[Message]) -> list[DuePicture]:
-    """The pictures that messages name and that do not stand beside them in the context."""
+def due_pictures(rows: Iterable[Message], uploads: Iterable[Upload]) -> list[DuePicture]:
+    """The pictures among uploads that messages name and that do not stand beside them in the context."""
     messages = list(rows)
+    pictures = {upload.name: upload.path for upload in uploads if is_picture(upload)}
     there = {message.picture.path for message in messages if message.picture}
     return [
         DuePicture(message.message_id, path)
         for message in messages
         if message.message_id and message.files
-        for path in map(path_of, message.files)
-        if is_picture(path) and path not in there
+        for path in (pictures[name] for name in message.files if name in pictures)
+        if path not in there
     ]

@@ -13,6 +13,7 @@ from navi.domain.log.secrets import Secrets
 from navi.domain.session import commands
 from navi.domain.uploads import (
     MAX_UPLOADS,
+    PICTURE_BYTES,
     Upload,
     check_upload_name,
     free_name,
@@ -138,8 +139,9 @@ class _Part(Struct, kw_only=True):
     """A file of the request."""
 
     name: str
-    media_type: str
+    declared: str | None
     draft: Draft
+    beginning: bytes = b""
     digest: Digest | None = None
 
     @property
@@ -150,7 +152,7 @@ class _Part(Struct, kw_only=True):
             path=path_of(self.name),
             size_bytes=self.digest.size_bytes,
             sha256=self.digest.sha256,
-            media_type=self.media_type,
+            media_type=media_type_of(self.beginning, self.declared, self.name),
         )
 
 
@@ -192,8 +194,7 @@ class IncomingFiles:
         if len(self._parts) >= MAX_UPLOADS:
             raise UploadsFull(f"a session has {MAX_UPLOADS} uploads at the most")
         draft = await self._drafts.enter_async_context(self._store.draft(self._record.id))
-        part = _Part(name=name, media_type=media_type_of(media_type, name), draft=draft)
-        self._parts.append(part)
+        self._parts.append(_Part(name=name, declared=media_type, draft=draft))
 
     async def write(self, data: bytes) -> None:
         """Add bytes to the file that was begun last.
@@ -207,7 +208,9 @@ class IncomingFiles:
         uploads = self._record.session.uploads
         if self._size > room_left(uploads, names, max_bytes=self._max_bytes):
             raise too_much(self._max_bytes)
-        await self._parts[-1].draft.write(data)
+        part = self._parts[-1]
+        part.beginning = (part.beginning + data[:PICTURE_BYTES])[:PICTURE_BYTES]
+        await part.draft.write(data)
 
     async def end(self) -> None:
         """End the file that was begun last, and sync it."""

@@ -14,6 +14,7 @@ from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.reading.render_call import render_call
 from navi.domain.vocabulary.events import (
     ContextCompressed,
+    FileUploaded,
     ImageShown,
     ModelCalled,
     ToolFinished,
@@ -77,6 +78,22 @@ async def test_a_picture_of_a_message_is_sent_to_a_model_that_sees(
     assert (shown.call_id, shown.path) == ("message-1", "uploads/chart.png")
     assert (shown.media_type, shown.width, shown.height) == ("image/png", 1568, 157)
     assert shown.sha256 == sha256(base64.b64decode(image)).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["cat.jfif", "screenshot", "cat.txt"])
+async def test_a_picture_is_one_by_its_bytes_whatever_it_is_called(
+    server: ModelServer, node: AgentNode, name: str
+) -> None:
+    server.answer(Say("A cat."), Done())
+    session_id = await node.session()
+    await upload(node, session_id, name, file_of(Image.new("RGB", (30, 30), "red"), "JPEG"))
+
+    await ask(node, session_id, "What is this?", name)
+
+    [uploaded] = await events_of(node, session_id, FileUploaded)
+    [shown] = await events_of(node, session_id, ImageShown)
+    assert (uploaded.media_type, shown.path) == ("image/jpeg", f"uploads/{name}")
+    assert len(server.chats[0].json["messages"][-1]["images"]) == 1
 
 
 async def test_a_call_with_a_picture_is_rendered_again_to_the_byte(

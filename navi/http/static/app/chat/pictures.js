@@ -7,7 +7,7 @@ import { FileIcon } from "../icons.js";
 import { lazy } from "../lazy.js";
 import { t } from "../strings.js";
 
-const PICTURES = /\.(png|jpe?g|webp|gif)$/i;
+const PICTURES = /\.(png|p?jpe?g?|jfif|webp|gif)$/i;
 
 const Large = lazy(() => import("./picture_dialog.js").then((module) => module.PictureDialog), { isQuiet: true });
 
