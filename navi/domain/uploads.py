@@ -35,6 +35,7 @@ _KNOWN_TYPES = mimetypes.MimeTypes()
 
 # Characters that turn the direction of a text make `exe.txt` out of `txt.exe`.
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_PASSED_OVER = re.compile(r"[.\s]+\Z")  # every blank that Unicode has
 _NOT_SHOWN = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, halves of pairs, line ends
 
 
@@ -102,7 +103,7 @@ def refused_suffix(name: str, suffixes: Iterable[str]) -> str | None:
     """
     folded = unicodedata.normalize("NFKC", name).casefold()
     shown = "".join(c for c in folded if unicodedata.category(c) != "Cf")
-    plain = shown.rstrip(". \t\u00a0\u3000")
+    plain = _PASSED_OVER.sub("", shown)
     return next((suffix for suffix in suffixes if plain.endswith(suffix.casefold())), None)
 
 

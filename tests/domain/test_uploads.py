@@ -196,6 +196,8 @@ def test_a_numbered_name_is_free_and_a_name(name: str, taken: int) -> None:
         "a.\uff25\uff38\uff25",
         "a.ex\u200be",
         "\u202aa.exe",
+        "a.exe\u1680",
+        "a.exe.\u2009\u1680 .",
     ],
 )
 def test_a_refused_suffix_is_seen_however_it_is_written(name: str) -> None:
