@@ -4,7 +4,6 @@ import errno
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 from navi.adapters.files.heads_file import FILE_NAME as HEADS_FILE
 from navi.adapters.files.heads_file import earlier
 from navi.adapters.files.node_marks import FOLDER as MARKS
-from navi.adapters.files.tree_copy import copy_tree
+from navi.adapters.files.tree_copy import UNBOUNDED, Bounds, copy_tree
 from navi.domain.vocabulary.errors import BadInput
 
 LIST = "backup.json"
@@ -25,7 +24,9 @@ DUMP = "navi.dump"
 KEPT = ("files", "keys")  # what the log names, and what signs it
 CHOSEN = ("profiles", "tools", "skills", "mcp.json", "ssh.json", "prices.json")  # the user's own
 HEADS = (HEADS_FILE, earlier(Path(HEADS_FILE)).name)
-MAX_HOLES = 64 * 1024**3  # bytes of all files, whose hashes are a minute's work
+# Code nests directories as deep as it likes. A path has 4,095 bytes, of which where the backup stands needs
+# some. Holes are read for the hashes: this many take a minute.
+BOUNDS = Bounds(depth=100, path=3_000, holes=64 * 1024**3)
 # What no other file would fare better with.
 _ENDS_ALL = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -114,7 +115,7 @@ def copy_rest(data_dir: Path, folder: Path, chosen: Mapping[str, Path]) -> tuple
             folder / name,
             # The marks of nodes that run: a folder of the same name further down is somebody's own.
             without=MARKS if name in KEPT else None,
-            max_holes=MAX_HOLES,
+            bounds=BOUNDS,
             failed=skip,
         )
     return tuple(sorted(skipped))
@@ -184,7 +185,7 @@ def take_in(folder: Path, data_dir: Path) -> None:
             folder / name,
             _place(data_dir / name),
             without=None,
-            max_holes=sys.maxsize,
+            bounds=UNBOUNDED,
             failed=_unless_there,
         )
 

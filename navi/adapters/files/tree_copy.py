@@ -7,14 +7,15 @@ longer than the kernel takes.
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from navi.adapters.files.trees import descend
 
-DEPTH = 100  # of directories in one another
-PATH_BYTES = 3_000  # below the copy: a path has 4,095, of which where it stands needs some
 _BLOCK = 1024 * 1024
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -24,8 +25,25 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 Failed = Callable[[Path, OSError], None]
 
 
+class Bounds(Struct, frozen=True, kw_only=True):
+    """What is copied at the most.
+
+    Attributes:
+        depth: of directories in one another.
+        path: bytes, from the target's name on.
+        holes: bytes of all files together.
+    """
+
+    depth: int
+    path: int
+    holes: int
+
+
+UNBOUNDED = Bounds(depth=sys.maxsize, path=sys.maxsize, holes=sys.maxsize)
+
+
 def copy_tree(
-    source: Path, target: Path, *, without: str | None, max_holes: int, failed: Failed
+    source: Path, target: Path, *, without: str | None, bounds: Bounds, failed: Failed
 ) -> None:
     """Copy a file or a directory; links stay links, holes stay holes. Blocks.
 
@@ -35,7 +53,6 @@ def copy_tree(
     Args:
         target: where a directory stands already it is added to.
         without: a name in the directory that is not copied.
-        max_holes: bytes of all files together; what has more is not copied.
         failed: told what cannot be copied, by its path from the target's name on; what it raises ends
             all. ``FileExistsError`` where the target has one of that name.
 
@@ -51,20 +68,21 @@ def copy_tree(
         except OSError as error:
             failed(Path(target.name), error)
             return
-        _Copying(source.name, origin, target.name, goal, max_holes, failed).run(without)
+        _Copying(source.name, origin, target.name, goal, bounds, failed).run(without)
 
 
 class _Copying:
     """One copy; parts are those of a path below the source, and below the target."""
 
     def __init__(
-        self, source: str, origin: int, target: str, goal: int, holes: int, failed: Failed
+        self, source: str, origin: int, target: str, goal: int, bounds: Bounds, failed: Failed
     ) -> None:
         self._source = source
         self._origin = origin
         self._target = target
         self._goal = goal
-        self._holes_left = holes
+        self._bounds = bounds
+        self._holes_left = bounds.holes
         self._failed = failed
         self._waiting: list[tuple[str, ...]] = []
 
@@ -87,10 +105,10 @@ class _Copying:
     def _copy(self, parts: tuple[str, ...], name: str, origin: int, copy: str, goal: int) -> None:
         try:
             mode = os.stat(name, dir_fd=origin, follow_symlinks=False).st_mode
-            if len(os.fsencode("/".join((self._target, *parts)))) > PATH_BYTES:
+            if len(os.fsencode("/".join((self._target, *parts)))) > self._bounds.path:
                 raise _refused(errno.ENAMETOOLONG)
             if stat.S_ISDIR(mode):
-                if len(parts) >= DEPTH:
+                if len(parts) >= self._bounds.depth:
                     raise _refused(errno.ENAMETOOLONG)
                 with suppress(FileExistsError):
                     os.mkdir(copy, 0o700, dir_fd=goal)

@@ -123,6 +123,19 @@ def test_a_file_with_more_holes_than_can_be_hashed_is_named(tmp_path: Path) -> N
     assert [path.name for path in (draft / "files").iterdir()] == ["text.txt"]
 
 
+def test_what_a_backup_has_is_restored_beyond_what_is_backed_up(tmp_path: Path) -> None:
+    folder = tmp_path / "backup"
+    deep = backup_folder.begin(folder) / "files" / Path(*("d" * 30 for _ in range(104)))
+    deep.mkdir(parents=True)
+    (deep / "text.txt").write_text("read me")
+
+    backup_folder.finish(deep.parents[104], folder, BACKUP)  # an older navi's
+    backup_folder.take_in(folder, tmp_path / "restored")
+
+    [text] = (tmp_path / "restored").rglob("text.txt")
+    assert text.read_text() == "read me"
+
+
 def test_a_pipe_among_the_files_is_left_out(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "files").mkdir(parents=True)

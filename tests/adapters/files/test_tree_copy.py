@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from navi.adapters.files.tree_copy import copy_tree
+from navi.adapters.files.tree_copy import Bounds, copy_tree
 
 
 @pytest.mark.parametrize("put_there", ["link", "file"])
@@ -16,6 +16,7 @@ def test_what_takes_a_directorys_place_is_not_followed(tmp_path: Path, put_there
     with (source / "vast").open("wb") as vast:
         vast.truncate(2)
     failed: list[Path] = []
+    bounds = Bounds(depth=9, path=99, holes=1)
 
     def swap(path: Path, _: OSError) -> None:
         failed.append(path)
@@ -26,7 +27,7 @@ def test_what_takes_a_directorys_place_is_not_followed(tmp_path: Path, put_there
             else:
                 (source / "swapped").touch()
 
-    copy_tree(source, tmp_path / "copy", without=None, max_holes=1, failed=swap)
+    copy_tree(source, tmp_path / "copy", without=None, bounds=bounds, failed=swap)
 
     assert failed == [Path("copy/vast"), Path("copy/swapped")]
     assert [path.name for path in (tmp_path / "copy").rglob("*")] == ["swapped"]
