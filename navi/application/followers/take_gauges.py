@@ -76,9 +76,7 @@ class TakeGauges:
                 return None
             head = heads.get(relay.partition, 0)
             if isinstance(relay.state, StandingBy):
-                head = (
-                    relay.state.head
-                )  # what came since it looked is another relay's, or published
+                head = relay.state.head  # what came since is another relay's to publish
             lag += max(0, head - relay.reached)
         return lag
 
