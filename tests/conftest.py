@@ -74,7 +74,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def logs_as_before(monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
+def logs_as_before() -> Generator[None, None, None]:
     """A command that runs in this process sets its logs up for all of it, and for good: here for one test."""
     before, configure = structlog.get_config(), structlog.configure
     root = logging.getLogger()
@@ -84,8 +84,10 @@ def logs_as_before(monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, Non
         settings["cache_logger_on_first_use"] = False
         configure(**settings)
 
-    monkeypatch.setattr(structlog, "configure", configure_uncached)
-    yield
+    # Not the test's own `monkeypatch`, which other fixtures end after.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(structlog, "configure", configure_uncached)
+        yield
     configure(**before)
     root.handlers[:] = handlers
     root.setLevel(level)
