@@ -27,9 +27,8 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # What looking may take where an answer is promised whatever Postgres does: live at once, ready in 2 s with what
 # it asks Postgres itself.
 IDENTIFY_SECONDS = {"/health/live": 0.0, "/health/ready": 0.5}
-WATCHED_SECONDS = (
-    1.0  # likewise by which admins see that it is away: those routes ask it two seconds more
-)
+# Likewise where admins see that it is away: those routes ask it two seconds more.
+WATCHED_SECONDS = 1.0
 OWN_SITES = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site; "none": a person typed it
 
 
