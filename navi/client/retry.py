@@ -19,7 +19,6 @@ class Retry:
         self._until = time.monotonic() + seconds
         self._pause = FIRST_PAUSE
         self._connected_at: float | None = None
-        self._answered = True
 
     def connected(self) -> None:
         """A connection is there, until it is ``lost``: begin anew then if it has lasted."""
@@ -29,7 +28,6 @@ class Retry:
         """Begin anew: it has answered."""
         self._until = time.monotonic() + self._seconds
         self._pause = FIRST_PAUSE
-        self._answered = True
 
     def lost(self) -> bool:
         """The connection, or the hope of one, has ended.
@@ -41,8 +39,7 @@ class Retry:
         if self._connected_at is not None and time.monotonic() - self._connected_at >= lasting:
             self.renew()
         self._connected_at = None
-        answered, self._answered = self._answered, False
-        return answered
+        return self._pause == FIRST_PAUSE
 
     async def wait(self, why: str, *, seconds: float | None = None) -> None:
         """Wait before the next try.
