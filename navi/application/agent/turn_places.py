@@ -125,12 +125,10 @@ class TurnPlaces:
     async def _give(self, owner: Owner, line: _Line) -> None:
         while line.waiting:
             most = (await self._limits.limits_of(owner)).turns
-            if most is None:
-                most = len(line.held) + len(line.waiting)
-            taken = set(line.held.values())
             # Stored limits may be higher: some were taken before there was a highest.
-            places = range(min(most, MAX_TURNS))
-            free = [number for number in places if number not in taken]
+            places = len(line.held) + len(line.waiting) if most is None else min(most, MAX_TURNS)
+            taken = set(line.held.values())
+            free = [number for number in range(places) if number not in taken]
             number = await self._locks.lock(owner, free) if free else None
             if number is None:
                 return
