@@ -61,25 +61,19 @@ async def test_a_call_written_as_text_is_run_and_not_shown(
     assert (function["name"], function["arguments"]) == ("filesystem", LIST)
 
 
-async def test_json_that_was_asked_for_is_the_answer(server: ModelServer, node: AgentNode) -> None:
-    answer = '{"name": "Ada", "arguments": {"for": [1]}}'
-    server.answer(Say(answer[:8]), Say(answer[8:]), Done())
-    session_id = await node.session()
-
-    await node.ask(session_id, "as JSON")
-
-    [reply] = await events_of(node, session_id, ModelReplied)
-    assert (reply.content, reply.tool_calls, reply.recognised) == (answer, (), UNSET)
-    shown = await events_of(node, session_id, TextDelta)
-    assert "".join(delta.text for delta in shown) == answer
-
-
-@pytest.mark.parametrize("arguments", ["3", f'"{"x" * MAX_DELTA}"'], ids=["short", "two deltas"])
-async def test_what_turns_out_to_be_no_call_is_shown_at_its_end(
-    server: ModelServer, node: AgentNode, arguments: str
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"name": "Ada", "arguments": {"for": [1]}}',
+        '{"name": "filesystem", "arguments": 3}',
+        f'{{"name": "filesystem", "arguments": "{"x" * MAX_DELTA}"}}',
+    ],
+    ids=["of no tool", "a call until its end", "a call until its end, in two deltas"],
+)
+async def test_json_that_was_asked_for_is_the_answer(
+    server: ModelServer, node: AgentNode, answer: str
 ) -> None:
-    answer = f'{{"name": "filesystem", "arguments": {arguments}}}'
-    server.answer(Say(answer), Done())
+    server.answer(Say(answer[:8]), Say(answer[8:]), Done())
     session_id = await node.session()
 
     await node.ask(session_id, "as JSON")
