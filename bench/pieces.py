@@ -20,6 +20,7 @@ from navi.domain.context.prompt import ModelOptions, ModelRequest, PromptMessage
 from navi.domain.log.secrets import Secrets
 from navi.domain.vocabulary.events import ModelCalled, TextDelta
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, NodeId, Owner, SessionId
+from navi.ports.event_log import Recorded
 
 STREAMS = 50
 RATE = 20.0  # pieces a second of each: none waits for the one before, so none is coalesced
@@ -111,11 +112,12 @@ class _Appends:
         self.halt = asyncio.Event()
         self._counted = counted
 
-    async def __call__(self, *events: CallEvent) -> None:
+    async def __call__(self, *events: CallEvent) -> tuple[Recorded, ...]:
         await asyncio.sleep(0)
         for event in events:
             if isinstance(event, TextDelta):
                 self._counted.pieces += len(event.text) / PIECE_CHARACTERS
+        return ()
 
 
 async def _call(ollama: Ollama, body: bytes, counted: Counted) -> None:

@@ -50,7 +50,7 @@ class ShownOutput:
         self._over.set()
         self._news.set()
 
-    async def run(self, log: Callable[[ToolOutputDelta], Awaitable[None]]) -> None:
+    async def run(self, log: Callable[[ToolOutputDelta], Awaitable[object]]) -> None:
         """Log deltas until the output ends."""
         while True:
             await self._news.wait()

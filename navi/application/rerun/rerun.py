@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import structlog
 from msgspec import UNSET, Struct
 
-from navi.application.agent.model_calls.show_text import SLOT
+from navi.application.agent.model_calls.show_text import LONGEST_WAIT
 from navi.application.audit.export_sessions import texts_named
 from navi.application.commands.manage_sessions import Change
 from navi.application.rerun.gate import Gate, WantedEvent
@@ -111,7 +111,7 @@ class Rerun:
                     continue
                 if self._gate.open() or self._feed(self._gate.seq + 1):
                     continue
-                if pause is not None and pause <= SLOT:
+                if pause is not None and pause <= LONGEST_WAIT:
                     self._time.advance(pause)  # text waits for its slot
                     continue
                 if self._gate.release():

@@ -15,6 +15,7 @@ from navi.domain.model_calls.model_choice import Failure
 from navi.domain.vocabulary.errors import ModelFailure
 from navi.domain.vocabulary.events import ModelWaiting, Purpose
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, NodeId, SessionId
+from navi.ports.event_log import Recorded
 from navi.ports.language_model import Capacity, ModelChunk, ServerState
 from navi.ports.model_servers import Target
 
@@ -120,8 +121,9 @@ class Told:
         self.halt = asyncio.Event()
         self.events: list[CallEvent] = []
 
-    async def __call__(self, *events: CallEvent) -> None:
+    async def __call__(self, *events: CallEvent) -> tuple[Recorded, ...]:
         self.events += events
+        return ()
 
 
 def still(play: Callable[[], Coroutine[None, None, None]]) -> None:

@@ -31,6 +31,7 @@ from navi.domain.vocabulary.events import JsonObject, ModelCalled, ModelReplied,
 from navi.domain.vocabulary.ids import CallId, NodeId, Owner, SessionId
 from navi.failpoints import failpoint
 from navi.ports.clock import Clock, Ids
+from navi.ports.event_log import Recorded
 from navi.ports.language_model import (
     FinalChunk,
     ModelChunk,
@@ -73,8 +74,8 @@ class Recorder(Protocol):
         """Whether the call is a follow-up, which people's calls preempt."""
         ...
 
-    async def __call__(self, *events: CallEvent) -> None:
-        """Append; waits while Postgres is away."""
+    async def __call__(self, *events: CallEvent) -> tuple[Recorded, ...]:
+        """Append, and give what was appended; waits while Postgres is away."""
         ...
 
 
@@ -220,8 +221,8 @@ class ModelCall:
                 raise ModelFailure("preempted", "gave way to a message")
             now = self._clock.monotonic()
             if self._shows and (events := self.shown.take(now)):
-                await self.record(*events)
-                self.shown.logged(self._clock.monotonic())
+                rows = await self.record(*events)
+                self.shown.logged(*self._logged_and_made(rows))
             if not ended:
                 if reading.done():
                     ended = True
@@ -229,6 +230,12 @@ class ModelCall:
                 elif now >= self._deadline:
                     raise self._silence(first=first, later=later)
         return reading.result()
+
+    def _logged_and_made(self, rows: Sequence[Recorded]) -> tuple[float, float]:
+        """Now, and the moment that the last of the rows has, both on the monotonic clock."""
+        now = self._clock.monotonic()
+        age = (self._clock.now() - rows[-1].at).total_seconds() if rows else 0.0
+        return now, now - max(0.0, age)
 
     async def _read(
         self, chunks: AsyncGenerator[ModelChunk, None], alarm: Alarm, *, later: float
@@ -248,10 +255,10 @@ class ModelCall:
             self._weigh(chunk)
             match chunk:
                 case ThinkingChunk(text=text):
-                    self.shown.think(text)
+                    self.shown.think(text, now)
                     self._heed("thinking", len(text))
                 case TextChunk(text=text):
-                    self.shown.say(text)
+                    self.shown.say(text, now)
                     final = self._heard_enough()
                     self._heed("text", len(text))
                 case ToolCallChunk():

@@ -14,6 +14,7 @@ from navi.domain.session.commands import (
 )
 from navi.domain.vocabulary.events import AgentEvent
 from navi.domain.vocabulary.ids import CallId, NodeId, Owner, SessionId, SubagentId
+from navi.ports.event_log import Recorded
 
 
 class InTurn:
@@ -51,19 +52,18 @@ class InTurn:
         """Set when the actor must stop: the turn stops, or the subagent's time is up."""
         return self._halt or self.record.halt
 
-    async def __call__(self, *events: CallEvent) -> None:
-        """Append; waits while Postgres is away.
+    async def __call__(self, *events: CallEvent) -> tuple[Recorded, ...]:
+        """Append, and give what was appended; waits while Postgres is away.
 
         Raises:
             Fenced: the turn is another's; nothing more may be done.
         """
         outcomes = tuple(event for event in events if isinstance(event, Outcome))
         assert len(outcomes) == len(events)  # noqa: S101 - a turn records nothing else
-        if outcomes:
-            command = RecordOutcome(
-                runner=self.runner, events=outcomes, subagent_id=self.subagent_id
-            )
-            await self.record.execute(command, retry=True)
+        if not outcomes:
+            return ()
+        command = RecordOutcome(runner=self.runner, events=outcomes, subagent_id=self.subagent_id)
+        return await self.record.execute(command, retry=True)
 
 
 class BesideTurns:
@@ -92,14 +92,16 @@ class BesideTurns:
         """What session it is beside the turns of."""
         return self.record.id
 
-    async def __call__(self, *events: CallEvent) -> None:
-        """Append; waits while Postgres is away.
+    async def __call__(self, *events: CallEvent) -> tuple[Recorded, ...]:
+        """Append, and give what was appended; waits while Postgres is away.
 
         Raises:
             NotFound: the session was deleted.
         """
         asides = tuple(event for event in events if isinstance(event, Aside))
         assert len(asides) == len(events)  # noqa: S101 - beside turns nothing else happens
-        if asides:
-            rows = await self.record.execute(RecordAside(events=asides), retry=True)
-            self.last = rows[-1].envelope.event
+        if not asides:
+            return ()
+        rows = await self.record.execute(RecordAside(events=asides), retry=True)
+        self.last = rows[-1].envelope.event
+        return rows

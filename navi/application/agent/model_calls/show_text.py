@@ -12,8 +12,12 @@ from navi.domain.vocabulary.ids import CallId
 
 MAX_DELTA = 16_384  # characters of one delta: what a client is shown at once
 SLOT = 0.05  # seconds between two deltas of one call: at most 20 a second, of both kinds together
-# Where an append takes longer than a slot, the next delta waits as long: a busy log gets fewer, larger ones.
-LONGEST_SLOT = 1.0
+# What comes so shortly before its slot waits for it. What comes earlier waits for the text behind it: a model that
+# writes about a piece a slot would else stay as late for good as its latest piece was.
+SHORT_WAIT = 0.008
+LONGEST_WAIT = 2 * SLOT - SHORT_WAIT  # where nothing comes behind it
+# Between two deltas an append has half of the time: a busy log gets fewer, larger ones.
+LONGEST_PAUSE = 1.0
 
 Kind = Literal["thinking", "text"]
 Shown = ThinkingDelta | TextDelta | ThinkingEnded
@@ -29,7 +33,7 @@ class _Piece(NamedTuple):
 class ShownText:
     """Batches chunks of text and thinking into deltas: the first at once, then one a time slot.
 
-    Text that may be the beginning of a secret, or of tool calls, is held back until more of it came.
+    Moments are seconds of one monotonic clock. Text that may be the beginning of a secret, or of tool calls, is held back until more of it came.
 
     Args:
         calls: looks whether the text may be tool calls; None where it cannot.
@@ -52,6 +56,8 @@ class ShownText:
         self._thinks = False  # thinking was logged and its end was not
         self._next_slot = 0.0
         self._taken_at = 0.0
+        self._oldest = self._newest = 0.0  # when the first and the last of what is not taken came
+        self._ended = False
 
     @property
     def thinking(self) -> str:
@@ -73,13 +79,15 @@ class ShownText:
         """Whether something is not logged yet."""
         return bool(self._waiting)
 
-    def think(self, text: str) -> None:
+    def think(self, text: str, now: float) -> None:
         """Add a chunk of thinking."""
+        self._came(now)
         self._thinking.append(text)
         self._gather("thinking", text)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, now: float) -> None:
         """Add a chunk of text."""
+        self._came(now)
         self._text.append(text)
         if self._calls is None:
             self._gather("text", text)
@@ -99,12 +107,14 @@ class ShownText:
 
     def end(self) -> None:
         """The stream has ended: release what was held back."""
+        self._ended = True
         if self._calls is not None:
             self._show_maybe_calls()
         self._release(whole=True)
 
     def break_off(self) -> None:
         """Nothing more will come: what can be shown waits, what was held back stays so."""
+        self._ended = True
         if self._unlooked:
             self._release(whole=False)
 
@@ -114,6 +124,11 @@ class ShownText:
         self._maybe_calls.clear()
         if text:
             self._gather("text", text)
+
+    def _came(self, now: float) -> None:
+        if not (self._waiting or self._unlooked):
+            self._oldest = now
+        self._newest = now
 
     def _gather(self, kind: Kind, text: str) -> None:
         if kind != self._held_kind:
@@ -138,11 +153,16 @@ class ShownText:
 
     def due(self, now: float) -> float:
         """When the next delta is due; never while nothing is pending."""
-        return max(now, self._next_slot) if self._waiting or self._unlooked else now + 3600
+        if not (self._waiting or self._unlooked):
+            return now + 3600
+        slot = self._next_slot
+        if slot - self._oldest > SHORT_WAIT and self._newest < slot and not self._ended:
+            slot += SLOT - SHORT_WAIT
+        return max(now, slot)
 
     def take(self, now: float) -> tuple[Shown, ...]:
         """The delta to log now, if any."""
-        if now < self._next_slot:
+        if self.due(now) > now:
             return ()
         if self._unlooked:
             self._release(whole=False)
@@ -161,9 +181,14 @@ class ShownText:
         self._taken = text
         return (*self.ending(), TextDelta(call_id=self._call_id, text=text, masked=masked))
 
-    def logged(self, now: float) -> None:
-        """Start the next time slot: the delta from ``take`` is in the log."""
-        self._next_slot = now + min(LONGEST_SLOT, max(SLOT, now - self._taken_at))
+    def logged(self, now: float, made: float) -> None:
+        """Start the next time slot: the delta from ``take`` is in the log.
+
+        Args:
+            made: the moment that the event has.
+        """
+        pause = min(LONGEST_PAUSE, now - self._taken_at)
+        self._next_slot = max(made + SLOT, now + pause)
         self._shown.append(self._taken)
         self._taken = ""
 
