@@ -59,7 +59,8 @@ def test_what_came_and_is_not_logged_was_not_shown() -> None:
     shown.say("one ", 0.0)
     assert shown.take(0.0) == (TextDelta(call_id=CALL, text="one "),)
     shown.logged(0.0, made=0.0)
-    shown.say("two", SLOT)
+    shown.say("two", SLOT - SHORT_WAIT / 2)
+    assert shown.take(SLOT - SHORT_WAIT / 2) == ()
     assert (shown.text, shown.shown) == ("one two", "one ")
     shown.take(SLOT)
     assert shown.shown == "one "

@@ -222,7 +222,8 @@ class ModelCall:
             now = self._clock.monotonic()
             if self._shows and (events := self.shown.take(now)):
                 rows = await self.record(*events)
-                self.shown.logged(*self._logged_and_made(rows))
+                logged = self._clock.monotonic()
+                self.shown.logged(logged, made=logged - self._age(rows))
             if not ended:
                 if reading.done():
                     ended = True
@@ -231,11 +232,9 @@ class ModelCall:
                     raise self._silence(first=first, later=later)
         return reading.result()
 
-    def _logged_and_made(self, rows: Sequence[Recorded]) -> tuple[float, float]:
-        """Now, and the moment that the last of the rows has, both on the monotonic clock."""
-        now = self._clock.monotonic()
-        age = (self._clock.now() - rows[-1].at).total_seconds() if rows else 0.0
-        return now, now - max(0.0, age)
+    def _age(self, rows: Sequence[Recorded]) -> float:
+        """Seconds since the moment that the last of the rows has; 0 where nothing was appended."""
+        return max(0.0, (self._clock.now() - rows[-1].at).total_seconds()) if rows else 0.0
 
     async def _read(
         self, chunks: AsyncGenerator[ModelChunk, None], alarm: Alarm, *, later: float

@@ -33,7 +33,8 @@ class _Piece(NamedTuple):
 class ShownText:
     """Batches chunks of text and thinking into deltas: the first at once, then one a time slot.
 
-    Moments are seconds of one monotonic clock. Text that may be the beginning of a secret, or of tool calls, is held back until more of it came.
+    Text that may be the beginning of a secret, or of tool calls, is held back until more of it came.
+    Moments are seconds of one monotonic clock.
 
     Args:
         calls: looks whether the text may be tool calls; None where it cannot.
@@ -185,7 +186,7 @@ class ShownText:
         """Start the next time slot: the delta from ``take`` is in the log.
 
         Args:
-            made: the moment that the event has.
+            made: the moment that the delta's event has.
         """
         pause = min(LONGEST_PAUSE, now - self._taken_at)
         self._next_slot = max(made + SLOT, now + pause)
