@@ -2,17 +2,22 @@
 
 import asyncio
 import hashlib
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
+from navi.adapters.system import SystemClock
 from navi.application.agent.run_tool import STOP_GRACE
 from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
@@ -34,6 +39,7 @@ from navi.projections.context import Context
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Cut, Done, ErrorLine, Raw, Say, Sleep, Stall, Think, calls
+from tests.support.promises import SLOT_SECONDS, broken_promises
 
 WRITE = ("filesystem", {"action": "write", "path": "a.txt", "content": "hi"})
 READ = ("filesystem", {"action": "read", "path": "a.txt"})
@@ -197,8 +203,40 @@ async def test_text_is_shown_while_it_comes_and_adds_up(
     text = "".join(row.envelope.event.text for row in rows)  # type: ignore[union-attr]
     assert text == outcome.content == "".join(piece.text for piece in pieces)
     gaps = [(b.at - a.at).total_seconds() for a, b in pairwise(rows)]
-    assert min(gaps) >= 0.05
+    assert min(gaps) >= SLOT_SECONDS
     assert len(rows) < len(pieces)
+
+
+class BusyClock(SystemClock):
+    """A clock of a busy machine: between two looks at it other programs may have the processor."""
+
+    def __init__(self) -> None:
+        self._dice = Random(7)  # noqa: S311 - the same each time
+
+    def now(self) -> datetime:
+        self._give_way()
+        return super().now()
+
+    def monotonic(self) -> float:
+        self._give_way()
+        return super().monotonic()
+
+    def _give_way(self) -> None:
+        until = time.monotonic() + self._dice.choice((0.0, 0.005))
+        while time.monotonic() < until:
+            pass
+
+
+async def test_deltas_stand_apart_on_a_busy_machine(server: ModelServer, tmp_path: Path) -> None:
+    server.answer(*[part for n in range(150) for part in (Say(f"word{n} "), Sleep(0.01))], Done())
+    async with agent_node(World(), tmp_path, [server.url], clock=BusyClock()) as node:
+        session_id = await node.session()
+
+        await node.ask(session_id, "talk")
+
+        events = [msgspec.json.decode(row.wire) for row in await node.world.events(session_id)]
+        assert sum(event["type"] == TextDelta.TYPE for event in events) > 15
+        assert broken_promises(events) == []
 
 
 async def test_a_message_sent_twice_has_one_turn(server: ModelServer, node: AgentNode) -> None:

@@ -222,8 +222,9 @@ class ModelCall:
             now = self._clock.monotonic()
             if self._shows and (events := self.shown.take(now)):
                 rows = await self.record(*events)
+                age = self._age(rows)  # looked at first: a pause between the looks shortens no slot
                 logged = self._clock.monotonic()
-                self.shown.logged(logged, made=logged - self._age(rows))
+                self.shown.logged(logged, made=logged - age)
             if not ended:
                 if reading.done():
                     ended = True
