@@ -71,7 +71,8 @@ async def render_call(
     rows = context.rows if sent is UNSET else context.rows[:sent]
     chars = _shortened(rows, called)
     options = msgspec.convert(called.options, ModelOptions)
-    prompted = prompt_messages(system, rows, turn_id=where.turn_id)
+    # A call beside the turns has no thinking of its own to send, also where it stands in an open turn.
+    prompted = prompt_messages(system, rows, turn_id=None if called.node else where.turn_id)
     if pictures := pictures_in(prompted):
         hashes = [picture.base64_sha256 for picture in pictures]
         seen = options.pictures is True

@@ -51,7 +51,7 @@ from navi.ports.event_log import Append, Recorded
 from navi.projections.context import Context
 from tests.support.agent_node import TIMEOUT, WORLDS, AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
-from tests.support.model_wire import Done, Say, Stall, calls
+from tests.support.model_wire import Done, Say, Stall, Think, calls
 
 WRITE = ("filesystem", {"action": "write", "path": "a.txt", "content": "hi"})
 SPAWN = ("spawn_agent", {"task": "find it"})
@@ -551,6 +551,30 @@ async def test_a_person_does_not_wait_for_a_compression_that_follows_a_turn(
         with suppress(GaveWay):
             await following
     WORLDS.remove(world)  # who asked for a compression the log does not say
+
+
+async def test_a_compression_by_hand_inside_an_open_turn_is_rendered_without_its_thinking(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    async with agent_node(World(), tmp_path, [server.url]) as node:
+        long = ("filesystem", {**WRITE[1], "content": "word " * 1000})
+        server.answer(Think("first a file"), calls(long), Done(prompt=2000))
+        server.answer(Think("then another"), calls(long), Done(prompt=3500))
+        held = asyncio.Event()
+        server.answer(Stall(held), Say("written"), Done(prompt=5000))
+        session_id = await node.session()
+        receipt = await node.say(session_id, "write two files")
+        await server.chat(3)
+        server.answer(Say("- wrote a file"), Done())
+
+        assert (await node.contexts.compress(session_id)).compressed
+
+        held.set()
+        await node.outcome(session_id, receipt)
+        assert purposes(server) == ["turn", "turn", "turn", "compression"]
+        sent = [any("thinking" in m for m in chat.json["messages"]) for chat in server.chats]
+        assert sent == [False, True, True, False]
+        await rendered_to_the_byte(node, server, session_id)
 
 
 async def test_a_summary_that_another_one_overtook_hides_nothing(
