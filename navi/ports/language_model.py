@@ -83,7 +83,7 @@ class LanguageModel(Protocol):
 
     @property
     def renderer(self) -> str:
-        """Kind and version of ``render``, such as ``ollama/1``."""
+        """Kind and version of ``render`` now, such as ``ollama/1``; a refusal may change both."""
         ...
 
     @property
@@ -92,7 +92,7 @@ class LanguageModel(Protocol):
         ...
 
     def render(self, request: ModelRequest) -> bytes:
-        """The body of the request, a pure function of ``request``."""
+        """The body of the request, a pure function of ``request`` and of ``renderer``."""
         ...
 
     def stream(

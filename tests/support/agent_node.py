@@ -19,6 +19,7 @@ from navi.adapters.in_memory.place_locks import InMemoryPlaceLocks
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.llm.ollama import Ollama
+from navi.adapters.llm.openai import OpenAI
 from navi.adapters.llm.servers import PooledServer, ServerPool
 from navi.adapters.metrics.prometheus import PrometheusMetrics
 from navi.adapters.passwords import Argon2Passwords
@@ -214,11 +215,17 @@ async def agent_node(
     auth: AuthMode = "none",
     proxy_admins: frozenset[str] = frozenset(),
 ) -> AsyncGenerator[AgentNode, None]:
-    """A node on these model servers (Ollama's protocol); killed, not drained, at the end."""
+    """A node on these model servers; killed, not drained, at the end.
+
+    Args:
+        urls: of Ollama's protocol, or of OpenAI's where they end with ``/v1``.
+    """
     clock, ids = clock or SystemClock(), RandomIds()
     node_id = NodeId(ids.uuid())
     models = [
-        Ollama(f"server {place}", url, headers={}, chunk_timeout=chunk_timeout)
+        OpenAI(url, api_key=None, chunk_timeout=chunk_timeout)
+        if url.endswith("/v1")
+        else Ollama(f"server {place}", url, headers={}, chunk_timeout=chunk_timeout)
         for place, url in enumerate(urls)
     ]
     pool = ServerPool(

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from navi.adapters.llm.renderers import KnownRenderers
 from navi.application.commands.manage_sessions import Change
+from navi.application.reading.render_call import render_call
 from navi.domain.vocabulary.events import (
     ContextCompressed,
     ModelCalled,
@@ -17,10 +19,11 @@ from navi.domain.vocabulary.events import (
     ModelWaiting,
     Usage,
 )
-from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
+from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.model_answer import Answer
 from tests.support.model_server import ModelServer, Received
-from tests.support.model_wire import Done, Say, Stall, calls
+from tests.support.model_wire import Done, Raw, Say, Stall, calls
 
 BEGINNING = ["session_created", "user_message_received", "turn_started", "message_delivered"]
 ANSWERED = ["model_called", "text_delta", "model_replied", "turn_completed"]
@@ -85,6 +88,49 @@ async def test_a_second_session_waits_for_the_only_slot_and_is_told(
     took = replied.envelope.at - called.envelope.at
     assert isinstance(replied.envelope.event, ModelReplied)
     assert replied.envelope.event.duration_ms <= took.total_seconds() * 1000 + 1  # not the wait
+
+
+async def test_what_a_server_refuses_while_a_call_waits_is_not_told_of_the_body_that_waited(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    go_on = asyncio.Event()
+    error = b'{"error": "Unrecognized request argument supplied: stream_options"}'
+    server.queue(Answer(parts=(Stall(go_on), Raw(error)), status=400))
+    server.answer(Say("hello"), Done())
+    server.answer(Say("hello"), Done())
+    async with agent_node(World(), tmp_path, [server.openai_url], slots=1) as node:
+        sessions = [await node.session(), await node.session()]
+        first = await node.say(sessions[0], "hello")
+        await server.chat()
+        second = await node.say(sessions[1], "hello")
+        await node.world.seen(sessions[1], "model_waiting")
+
+        go_on.set()
+
+        outcomes = [
+            await node.outcome(sessions[0], first),
+            await node.outcome(sessions[1], second),
+        ]
+        assert [outcome.content for outcome in outcomes] == ["hello", "hello"]
+        sent = {CallId(chat.headers["x-navi-call"]): chat.body for chat in server.chats}
+        assert [b"stream_options" in body for body in sent.values()].count(True) == 2
+        assert await rendered_again(node, sessions) == {
+            call_id: (body, True) for call_id, body in sent.items()
+        }
+
+
+async def rendered_again(
+    node: AgentNode, sessions: Sequence[SessionId]
+) -> dict[CallId, tuple[bytes, bool]]:
+    """The body of each logged call as the log gives it, and whether it matches its hash."""
+    found: dict[CallId, tuple[bytes, bool]] = {}
+    for session_id in sessions:
+        for called in await events_of(node, session_id, ModelCalled):
+            again = await render_call(
+                node.world.log, node.world.texts, KnownRenderers(), session_id, called.call_id
+            )
+            found[called.call_id] = (again.body.encode(), again.matches)
+    return found
 
 
 async def test_a_stop_ends_a_turn_that_waits_at_once(server: ModelServer, node: AgentNode) -> None:

@@ -139,12 +139,13 @@ class AskModelOnce:
         if target is None:
             return NotSent()
         fitted = await self._fitted(target, question)
-        body = target.model.render(fitted.request)
+        # Read beside it: while this call waits the server may refuse another one, and change its form.
+        renderer, body = target.model.renderer, target.model.render(fitted.request)
         async with await self._slot(record, question, target) as slot:
             if slot is None:
                 return NotSent()
             await self._look_at_budgets(record, question)
-            called = await self._called(record, target, fitted, body, question)
+            called = await self._called(record, target, fitted, body, question, renderer=renderer)
             if slot.give_way.is_set():
                 raise GaveWay
             if question.anew is not None and await question.anew.is_due():
@@ -334,6 +335,8 @@ class AskModelOnce:
         fitted: Fitted,
         body: bytes,
         question: Question,
+        *,
+        renderer: str,
     ) -> ModelCalled:
         request = fitted.request
         system = system_of(question.messages)
@@ -352,7 +355,7 @@ class AskModelOnce:
             system_sha256=kept.get(system),
             tools_sha256=kept.get(tools),
             options=msgspec.to_builtins(request.options),
-            renderer=target.model.renderer,
+            renderer=renderer,
             tail_sha256=kept.get(tail) or UNSET,
             node=record.node or UNSET,
             shortened=fitted.shortened or UNSET,
