@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -45,6 +45,8 @@ _NOTED = frozenset(
 )
 MILLISECOND = timedelta(milliseconds=1)
 REFRESH_SECONDS = 5.0  # for what others appended, with the turn
+
+Answer = TypeVar("Answer")
 
 
 class Record:
@@ -202,7 +204,7 @@ class Record:
                 try:
                     return await self._attempt(command, retry=retry)
                 except ConcurrentAppend:
-                    await self._refresh()
+                    await (self._through_outage(self._refresh) if retry else self._refresh())
 
     async def try_once(self, command: Command, *, seen: int) -> tuple[Recorded, ...]:
         """Decide and append once, only if the log still ends at ``seen`` (optimistic concurrency).
@@ -235,7 +237,7 @@ class Record:
         owner = first.owner if isinstance(first, SessionCreated) else self.session.owner
         batch = Append(session_id=self.id, owner=owner, expected=self.seq, events=events)
         if self._metrics is None:
-            rows = await (self._append_with_retry(batch) if retry else self._log.append(batch))
+            rows = await self._append(batch, retry=retry)
         else:
             rows = await self._measured(batch, self._metrics, retry=retry)
         self._take(rows)
@@ -248,7 +250,7 @@ class Record:
         sent = {event.id for event in batch.events}
         self._sent |= sent
         try:
-            rows = await (self._append_with_retry(batch) if retry else self._log.append(batch))
+            rows = await self._append(batch, retry=retry)
         except ConcurrentAppend:
             self._sent -= sent
             raise
@@ -256,19 +258,25 @@ class Record:
         self._sent = sent  # what was sent before, and was not seen by now, is not in the log
         return rows
 
-    async def _append_with_retry(self, batch: Append) -> tuple[Recorded, ...]:
-        try:
+    async def _append(self, batch: Append, *, retry: bool) -> tuple[Recorded, ...]:
+        if not retry:
             return await self._log.append(batch)
+        return await self._through_outage(lambda: self._log.append(batch))
+
+    async def _through_outage(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The result of ``ask``, retried while Postgres is away; nobody waits for the lock meanwhile."""
+        try:
+            return await ask()
         except LogUnavailable:
             self._cut_off = True
             try:
-                return await with_retry(lambda: self._log.append(batch))
+                return await with_retry(ask)
             finally:
                 self._cut_off = False
 
     @asynccontextmanager
     async def _locked(self) -> AsyncGenerator[None, None]:
-        """Hold the session's lock; gives up while an append waits for Postgres."""
+        """Hold the session's lock; gives up while whoever has it waits for Postgres."""
         if self._cut_off:
             raise LogUnavailable("the session waits for Postgres")
         try:

@@ -1,7 +1,7 @@
 """What a turn, and who asks for its session, do while Postgres is away."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -11,10 +11,12 @@ from navi.adapters.in_memory.embedders import NoEmbedders
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.application.agent import session_runs
+from navi.application.commands.manage_sessions import Change
 from navi.domain.memory.memory import Memory
-from navi.domain.vocabulary.errors import LogUnavailable
+from navi.domain.vocabulary.errors import ConcurrentAppend, LogUnavailable
+from navi.domain.vocabulary.events import ModelReplied
 from navi.domain.vocabulary.ids import Owner, SessionId
-from navi.ports.event_log import Recorded
+from navi.ports.event_log import ALL_TYPES, Append, Recorded, Types
 from tests.support.agent_node import World, agent_node
 from tests.support.app import SwitchedLog
 from tests.support.model_server import ModelServer
@@ -127,3 +129,93 @@ async def test_a_turn_that_began_in_an_outage_is_stopped_on_any_node_all_the_sam
         async with asyncio.timeout(10):
             outcome = await other.outcome(session_id, receipt)
     assert outcome.outcome == "stopped"
+
+
+class OvertakenLog(SwitchedLog):
+    """A reply comes second: somebody else appends first, and then the log cannot be read at once.
+
+    Attributes:
+        overtake: what happens before the next reply is stored.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overtake: Callable[[], Awaitable[object]] | None = None
+        self.unread = 0
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        overtake = self.overtake
+        if overtake is None or not any(isinstance(e.event, ModelReplied) for e in batch.events):
+            return await super().append(batch)
+        self.overtake = None
+        await overtake()
+        try:
+            return await super().append(batch)
+        except ConcurrentAppend:
+            self.unread += 1
+            raise
+
+    async def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        types: Types = ALL_TYPES,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        if self.unread == 1:
+            self.unread += 1
+            raise LogUnavailable("Postgres does not answer")
+        rows = super().read(session_id, after=after, until=until, types=types)
+        async with aclosing(rows) as batches:
+            async for batch in batches:
+                yield batch
+
+
+async def test_a_reply_that_another_process_overtook_outlasts_an_outage(tmp_path: Path) -> None:
+    log = OvertakenLog()
+    world = World(log)
+    go_on = asyncio.Event()
+    async with (
+        ModelServer() as models,
+        agent_node(world, tmp_path, [models.url]) as node,
+        agent_node(world, tmp_path, [models.url]) as other,
+    ):
+        models.answer(Stall(go_on), Say("hello"), Done())
+        session_id = await node.session()
+        receipt = await node.say(session_id, "hi")
+        await models.chat()
+
+        log.overtake = lambda: other.sessions.change(session_id, Change(name="theirs"))
+        go_on.set()
+        outcome = await node.outcome(session_id, receipt)
+
+        assert (outcome.outcome, outcome.content) == ("completed", "hello")
+        assert (await node.sessions.find(session_id)).name == "theirs"
+        assert log.unread == 2  # it could not be read, once
+
+
+async def test_a_name_that_another_process_overtook_outlasts_an_outage(tmp_path: Path) -> None:
+    log = OvertakenLog()
+    world = World(log)
+    go_on = asyncio.Event()
+    async with (
+        ModelServer() as models,
+        agent_node(world, tmp_path, [models.url], follow=True) as node,
+        agent_node(world, tmp_path, [models.url]) as other,
+    ):
+        models.scripted |= {"naming"}
+        models.answer(Say("Rome is lovely"), Done())
+        models.answer(Stall(go_on), Say("A trip to Rome"), Done())
+        session_id = await node.session()
+        await node.ask(session_id, "tell me about Rome")
+        await models.chat(2)
+
+        log.overtake = lambda: other.sessions.change(session_id, Change(pinned=True))
+        go_on.set()
+        async with asyncio.timeout(10):
+            await world.seen(session_id, "session_renamed")
+
+        session = await node.sessions.find(session_id)
+        assert (session.name, session.pinned, session.asides) == ("A trip to Rome", True, ())
+        assert log.unread == 2  # it could not be read, once

@@ -1,5 +1,6 @@
 """A session's record reads the log for what others appended, and for nothing else."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -8,10 +9,10 @@ from msgspec import UNSET, Raw
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.read_models import InMemoryReadModels
 from navi.adapters.system import RandomIds, SystemClock
-from navi.application.session.record import Records
+from navi.application.session.record import REFRESH_SECONDS, Records
 from navi.domain.log.secrets import Secrets
-from navi.domain.session.commands import CreateSession, RenameSession
-from navi.domain.vocabulary.errors import RuleBroken
+from navi.domain.session.commands import CreateSession, PinSession, RenameSession
+from navi.domain.vocabulary.errors import LogUnavailable, RuleBroken
 from navi.domain.vocabulary.events import AgentEvent, CompressionUndone, ContentErased, UnknownEvent
 from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, NodeId, Owner, SessionId
 from navi.ports.event_log import ALL_TYPES, Append, NewEvent, Recorded, Types
@@ -38,7 +39,7 @@ class CountedLog(InMemoryEventLog):
         return super().read(session_id, after=after, until=until, types=types)
 
 
-def records(log: CountedLog, node: str) -> Records:
+def records(log: InMemoryEventLog, node: str) -> Records:
     models = InMemoryReadModels()
     return Records(log, models, SystemClock(), RandomIds(), NodeId(node), Secrets())
 
@@ -88,6 +89,53 @@ async def test_what_another_process_appended_is_read() -> None:
     await record.refresh(until=other.seq)
 
     assert (record.seq, record.session.name) == (other.seq, "theirs")
+
+
+class UnreadableLog(InMemoryEventLog):
+    """A log that takes events in and cannot be read.
+
+    Attributes:
+        readable: to be cleared; reading then fails.
+        refused: set once somebody could not read it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readable = True
+        self.refused = asyncio.Event()
+
+    def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        types: Types = ALL_TYPES,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        if not self.readable:
+            self.refused.set()
+            raise LogUnavailable("Postgres does not answer")
+        return super().read(session_id, after=after, until=until, types=types)
+
+
+async def test_nobody_waits_behind_what_reads_on_while_postgres_is_away() -> None:
+    log = UnreadableLog()
+    record = await records(log, "a").open(SESSION)
+    await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
+    other = await records(log, "b").open(SESSION)
+    await other.execute(RenameSession(name="theirs", by="user"))
+    log.readable = False
+    pinning = asyncio.create_task(record.execute(PinSession(pinned=True), retry=True))
+    await log.refused.wait()
+
+    async with asyncio.timeout(REFRESH_SECONDS / 2):
+        with pytest.raises(LogUnavailable):
+            await record.refresh()
+    log.readable = True
+    [pinned] = await pinning
+
+    assert (pinned.seq, record.session.name, record.session.pinned) == (3, "theirs", True)
+    await record.refresh()  # the lock is free again
 
 
 async def test_what_a_newer_navi_wrote_can_be_read_here_and_not_gone_on_with() -> None:
