@@ -178,7 +178,8 @@ class ModelCall:
             give_way: set when somebody else needs the server's slot.
 
         Raises:
-            ModelFailure: of the stream, or ``timeout_first_chunk``, ``timeout_chunk``, ``preempted``.
+            ModelFailure: of the stream, or ``timeout_first_chunk``, ``timeout_chunk``, ``preempted``;
+                ``protocol`` for a reply that is too long, or not over in an hour.
         """
         self._sent = self._clock.monotonic()
         self._deadline = self._sent + first
@@ -230,7 +231,7 @@ class ModelCall:
                     ended = True
                     self.shown.break_off()
                 elif now >= self._deadline:
-                    raise self._silence(first=first, later=later)
+                    raise self._timed_out(now, first=first, later=later)
         return reading.result()
 
     def _age(self, rows: Sequence[Recorded]) -> float:
@@ -313,10 +314,16 @@ class ModelCall:
                 "runaway", f"the model repeated itself without end: {repeated.words}"
             )
 
-    def _silence(self, *, first: float, later: float) -> ModelFailure:
+    def _timed_out(self, now: float, *, first: float, later: float) -> ModelFailure:
         if self._first_chunk is None:
             return ModelFailure(
                 "timeout_first_chunk", f"the model server sent nothing for {first:g} s"
+            )
+        if now >= self._sent + MAX_CALL_SECONDS:
+            return ModelFailure(
+                "protocol",
+                f"the reply had not ended after {MAX_CALL_SECONDS:g} s",
+                tool_calls_came=True,  # it would take as long again
             )
         return ModelFailure(
             "timeout_chunk",
