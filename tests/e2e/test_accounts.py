@@ -254,6 +254,28 @@ async def test_exports_and_erasures_are_in_the_audit_log(nodes: TwoNodes, bob: P
     ]
 
 
+async def test_a_rerun_reads_and_a_saved_one_exports_and_the_audit_log_says_so(
+    nodes: TwoNodes, admin: Person, bob: Person, tmp_path: Path
+) -> None:
+    session = (await bob.ask(nodes.a, "POST", "/sessions")).json()["id"]
+    said = await bob.ask(nodes.a, "POST", f"/sessions/{session}/messages", {"content": "!say hi"})
+    assert said.json()["outcome"] == "completed"
+    head = (await admin.ask(nodes.b, "GET", "/audit")).json()["seq"]
+
+    live = await nodes.a.command("rerun", session, "--with", "model=other:7b")
+    saved = await nodes.a.command("rerun", session, "--save", str(tmp_path / "tea"))
+    audit = (await admin.ask(nodes.b, "GET", f"/audit?after={head}")).json()["events"]
+
+    assert (live.status, saved.status) == (0, 0), live.stderr + saved.stderr
+    common = {"by": "admin@cli", "address": None, "session_id": session}
+    read = ("session_read", {**common, "owner": bob.id, "route": "navi rerun"})
+    assert [(event["type"], event["data"]) for event in audit] == [
+        read,
+        read,
+        ("session_exported", common),
+    ]
+
+
 async def test_without_accounts_navi_stays_on_the_loopback(tmp_path: Path) -> None:
     ended = await run_navi("serve", data_dir=tmp_path / "data", settings={"NAVI_HOST": "0.0.0.0"})  # noqa: S104  # refused
 

@@ -15,9 +15,7 @@ from navi.adapters.files.export_file import whole_file
 from navi.adapters.signing import open_signer
 from navi.adapters.system import SystemClock
 from navi.application.audit.export_sessions import ExportSessions
-from navi.bootstrap.accounts import account_services
-from navi.bootstrap.log_ports import command_services
-from navi.bootstrap.store import Store, attached_store
+from navi.bootstrap.store import attached_store
 from navi.cli.shared.command import (
     HOLDS,
     WrongUsage,
@@ -28,9 +26,7 @@ from navi.cli.shared.command import (
     run,
     settings_of,
 )
-from navi.domain.vocabulary.events import SessionExported
-from navi.domain.vocabulary.ids import SessionId
-from navi.domain.vocabulary.principal import CLI_ACTOR
+from navi.cli.shared.owners import note_export
 from navi.http.requests.validation import session_of
 from navi.settings import Settings
 
@@ -90,7 +86,7 @@ async def _export(
             log_id=store.log.log_id,
             version=__version__,
         )
-        await _write_down(settings, store, session_ids)
+        await note_export(settings, store, session_ids)
         pieces = exporting.export(session_ids)
         if output is None:
             await write(pieces, sys.stdout.buffer)
@@ -100,17 +96,6 @@ async def _export(
     if as_json:
         print_json(Exported(output=str(output), bytes=size, public_key=signer.public_key))
     return HOLDS
-
-
-async def _write_down(
-    settings: Settings, store: Store, session_ids: Sequence[SessionId] | None
-) -> None:
-    """Write into the audit log what is about to be exported; one event for all of it."""
-    accounts = account_services(settings, store, command_services(settings, store))
-    for session_id in (None,) if session_ids is None else session_ids:
-        await accounts.audit_log.write(
-            SessionExported(by=CLI_ACTOR.by, address=CLI_ACTOR.address, session_id=session_id)
-        )
 
 
 async def write(pieces: AsyncGenerator[bytes, None], file: BinaryIO) -> int:

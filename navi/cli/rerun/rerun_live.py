@@ -22,6 +22,7 @@ from navi.cli.shared.command import (
     environment,
     print_json,
 )
+from navi.cli.shared.owners import note_reading
 from navi.domain.vocabulary.ids import SessionId
 from navi.http.requests.validation import session_of
 from navi.settings import Settings
@@ -89,6 +90,7 @@ async def rerun_live(settings: Settings, session: str, changed: Changed, *, as_j
             # As a node of its own, alive to the others: whatever happens to it they take over.
             await node.store.nodes.join(node.id)
             try:
+                await note_reading(settings, node.store, (session_id,))
                 again = RerunLive(node.store.log, node.agent.sessions, node.services.fork_session)
                 ran = await again(session_id, from_seq=changed.from_seq, profile_id=changed.profile)
             except TimeoutError as error:

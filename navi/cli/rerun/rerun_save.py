@@ -14,6 +14,7 @@ from navi.application.audit.export_sessions import ExportSessions
 from navi.bootstrap.store import Store
 from navi.cli.audit.export import write
 from navi.cli.shared.command import WrongUsage
+from navi.cli.shared.owners import note_export
 from navi.domain.vocabulary.ids import SessionId
 from navi.settings import Settings
 
@@ -89,6 +90,7 @@ async def save(settings: Settings, store: Store, session_id: SessionId, place: P
         log_id=store.log.log_id,
         version=__version__,
     )
+    await note_export(settings, store, [session_id])
     await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
     with whole_file(recording) as file:
         await write(exporting.export([session_id]), file)

@@ -1,6 +1,6 @@
 """Whose a command on the server's machine reads: it acts as an admin, and the audit log says so."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
@@ -8,7 +8,7 @@ from navi.bootstrap.accounts import account_services
 from navi.bootstrap.log_ports import command_services
 from navi.bootstrap.store import Store
 from navi.domain.vocabulary.errors import NotFound
-from navi.domain.vocabulary.events import SessionRead
+from navi.domain.vocabulary.events import AuditEvent, SessionExported, SessionRead
 from navi.domain.vocabulary.ids import LOCAL_OWNER, SYSTEM_OWNER, Owner, SessionId, is_uuid
 from navi.domain.vocabulary.principal import CLI_ACTOR
 from navi.settings import Settings
@@ -50,21 +50,36 @@ async def note_listing(settings: Settings, store: Store, owner: Owner | None) ->
     await _note(settings, store, None, owner)
 
 
+async def note_export(
+    settings: Settings, store: Store, sessions: Sequence[SessionId] | None
+) -> None:
+    """Write down that the command exports sessions; one event for all there are, where None."""
+    for session_id in (None,) if sessions is None else sessions:
+        await _write(
+            settings,
+            store,
+            SessionExported(by=CLI_ACTOR.by, address=CLI_ACTOR.address, session_id=session_id),
+        )
+
+
 async def _note(
     settings: Settings, store: Store, session_id: SessionId | None, owner: Owner | None
 ) -> None:
+    read = SessionRead(
+        by=CLI_ACTOR.by,
+        address=CLI_ACTOR.address,
+        session_id=session_id,
+        owner=owner,
+        route=_command(click.get_current_context()),
+    )
+    await _write(settings, store, read)
+
+
+async def _write(settings: Settings, store: Store, event: AuditEvent) -> None:
     if not await store.accounts.any_user():
         return  # one person, and nobody to whom it would tell anything
     accounts = account_services(settings, store, command_services(settings, store))
-    await accounts.audit_log.write(
-        SessionRead(
-            by=CLI_ACTOR.by,
-            address=CLI_ACTOR.address,
-            session_id=session_id,
-            owner=owner,
-            route=_command(click.get_current_context()),
-        )
-    )
+    await accounts.audit_log.write(event)
 
 
 def _command(context: click.Context) -> str:
