@@ -31,7 +31,7 @@ async def show_output(navi: RemoteNavi, session_id: str, which: str, console: Co
     """
     outputs = [message for message in await navi.messages(session_id) if message.role == "tool"]
     wanted = nth_last(outputs, which)
-    console.print(Text(wanted.name or "tool", style="bold"))
+    console.print(Text(printable(wanted.name or "tool"), style="bold"))
     console.print(Text(printable(wanted.content)))
 
 

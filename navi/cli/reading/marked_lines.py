@@ -56,7 +56,7 @@ def _print_marked(old: tuple[str, str], new: tuple[str, str], *, indent: str) ->
     alike = any(text.strip() and not changed for text, changed in sides[0])
     for mark, (head, said), pieces in zip("-+", (old, new), sides, strict=True):
         shown = pieces if alike else ((said, False),)
-        line = click.style(f"{indent}{mark} {head}", fg=COLOURS[mark])
+        line = click.style(f"{indent}{mark} {printable(head)}", fg=COLOURS[mark])
         click.echo(line + "".join(_styled(mark, piece, coloured=coloured) for piece in shown))
 
 

@@ -70,7 +70,7 @@ async def _replay(
         print_json(answer)
     else:
         for message in answer.messages:
-            _print_message(message)
+            print_message(message)
     return HOLDS
 
 
@@ -90,7 +90,8 @@ async def replayed(
             )
 
 
-def _print_message(message: Message) -> None:
+def print_message(message: Message) -> None:
+    """A message for people: where it stands, who said it, what is called, and what was said."""
     kinds = {
         "plan": message.is_plan,
         "compression": message.is_compression,
@@ -101,13 +102,14 @@ def _print_message(message: Message) -> None:
         "subagent": message.is_subagent,
     }
     marks = ", ".join(name for name, holds in kinds.items() if holds)
-    who = message.role if message.name is msgspec.UNSET else f"{message.role} {message.name}"
+    named = "" if message.name is msgspec.UNSET else f" {message.name}"
+    who = printable(f"{message.role}{named}")
     click.echo(
         click.style(f"{message.seq:>6}  {who}" + (f" ({marks})" if marks else ""), bold=True)
     )
     if message.tool_calls is not msgspec.UNSET:
         for call in message.tool_calls:
             arguments = msgspec.json.encode(call.arguments).decode()
-            click.echo(f"        calls {call.name} {arguments}")
+            click.echo(printable(f"        calls {call.name} {arguments}"))
     for line in printable(message.content).splitlines():
         click.echo(f"        {line}")

@@ -123,9 +123,9 @@ def lines_of(glance: Glance, *, turns: int, width: int | None) -> list[str]:
 def _shown(line: GlanceLine, *, since: float, width: int | None) -> list[str]:
     inside = "  " if line.subagent_id is not None else ""
     place = f"{line.seq:>6} {since:>+9.2f} s  {inside}"
-    text = printable(line.text).strip()
+    name, state, text = printable(line.name), printable(line.state), printable(line.text).strip()
     if line.kind in ("user", "answer", "plan"):
-        title = {"plan": f"plan ({line.name})"}.get(line.kind, TITLES.get(line.kind, line.kind))
+        title = {"plan": f"plan ({name})"}.get(line.kind, TITLES.get(line.kind, line.kind))
         # Whole but for its end: what was said may be code, whose indentation counts.
         indent = " " * (len(place) + 2)
         said = [f"{indent}{part.expandtabs(4)}".rstrip() for part in text.splitlines()]
@@ -140,8 +140,8 @@ def _shown(line: GlanceLine, *, since: float, width: int | None) -> list[str]:
         else f"{line.prompt_tokens or 0:,} + {line.completion_tokens or 0:,}"
     )
     title = {"wait": "waits for"}.get(line.kind, TITLES.get(line.kind, line.kind))
-    words = " ".join(part for part in (title, line.name) if part)
-    front = "  ".join(part for part in (words, line.state, took, tokens) if part)
+    words = " ".join(part for part in (title, name) if part)
+    front = "  ".join(part for part in (words, state, took, tokens) if part)
     room = None if width is None else max(0, width - len(place) - len(front) - 2)
     end = " ".join(text.split()) if room is None else one_line(text, width=room)
     return [
