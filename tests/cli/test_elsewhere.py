@@ -8,7 +8,7 @@ import pytest
 
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.elsewhere import RemoteHistory
-from navi.cli.shared.offered_tools import offered_tools
+from navi.cli.shared.offered_tools import NotTold, offered_tools
 from navi.cli.shared.remote import open_remote
 from navi.cli.shared.running import version_at
 from navi.domain.vocabulary.ids import SessionId
@@ -37,11 +37,11 @@ async def test_who_follows_comes_back_behind_what_he_has_after_pauses_that_grow(
 
 
 @pytest.mark.parametrize("body", [b"hello", b"{", b"\xff", b'{"x": ' + b"[" * 5_000], ids=range(4))
-async def test_what_answers_like_no_navi_is_none(body: bytes) -> None:
+async def test_what_answers_like_no_navi_is_no_answer(body: bytes) -> None:
     page = answer(body, kind="application/json")
     with web_server({"/health/live": page, "/tools": page, "/sessions": page}) as server:
         assert await version_at(server.url) is None
-        assert await offered_tools(server.url) is None
+        assert isinstance(await offered_tools(server.url, token=None), NotTold)
         async with open_remote(server.url, token=None) as navi:
             with pytest.raises(CommandFailed, match="is not navi"):
                 await navi.sessions(limit=1)

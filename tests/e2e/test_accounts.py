@@ -13,6 +13,7 @@ import pytest_asyncio
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
+from tests.support.mcp_servers import small, write
 from tests.support.navi_process import TURN_SECONDS, NaviProcess, run_navi
 from tests.support.published import on_the_bus
 from tests.support.servers import NatsServer, PostgresServer
@@ -274,6 +275,48 @@ async def test_a_rerun_reads_and_a_saved_one_exports_and_the_audit_log_says_so(
         read,
         ("session_exported", common),
     ]
+
+
+async def test_status_and_doctor_ask_the_running_navi_for_its_mcp_servers_and_start_none(
+    nodes: TwoNodes, bob: Person, tmp_path: Path
+) -> None:
+    starts, node = tmp_path / "starts", nodes.a
+    program = small()
+    # A shell that notes each start and then becomes the server.
+    words = ["-c", 'echo started >> "$0"; exec "$@"', str(starts), program["command"]]
+    write(node.data_dir / "mcp.json", tea={"command": "/bin/sh", "args": words + program["args"]})
+    profile = node.data_dir / "profiles" / "host"
+    profile.mkdir(parents=True)
+    (profile / "config.json").write_text('{"enabled_tools": ["tea__echo"]}')
+    async with asyncio.timeout(SETTLES):
+        while "tea__echo" not in (await bob.ask(node, "GET", "/tools")).text:  # noqa: ASYNC110  # another process makes it so
+            await asyncio.sleep(0.05)
+    token = bob.headers["authorization"].removeprefix("Bearer ")
+
+    async def asked(token: str) -> tuple[list[Any], str, list[tuple[str, str]]]:
+        """The MCP servers of `status`, what it says on standard error, and what `doctor` finds of them."""
+        status = await node.command("status", "--json", NAVI_TOKEN=token)
+        doctor = await node.command("doctor", "--json", NAVI_TOKEN=token)
+        found = doctor.json["findings"]
+        told = [(one["state"], one["text"]) for one in found if one["name"].startswith("MCP")]
+        assert [one["state"] for one in found if one["name"] == "profiles"] == ["ok"]
+        return status.json["mcp_servers"], status.stderr, told
+
+    known, unknown, refused = await asked(token), await asked(""), await asked("navi_nobodys")
+    line = await node.command("status")
+
+    number = known[0][0].pop("tools")
+    assert known == (
+        [{"name": "tea", "state": "up", "reason": None, "left_out": []}],
+        "",
+        [("ok", f"tea: {number} tools")],
+    )
+    words = "set NAVI_TOKEN to see the MCP servers"
+    assert unknown == ([], f"navi: {words}\n", [("warn", words)])
+    assert f"MCP       {words}\n" in line.stdout
+    words = "navi does not take the token of NAVI_TOKEN: the MCP servers are not known"
+    assert refused == ([], f"navi: {words}\n", [("warn", words)])
+    assert starts.read_text() == "started\n"
 
 
 async def test_without_accounts_navi_stays_on_the_loopback(tmp_path: Path) -> None:

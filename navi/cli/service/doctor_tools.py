@@ -8,6 +8,7 @@ from navi.adapters.files.price_file import read_prices
 from navi.adapters.profiles.folder import FolderProfiles
 from navi.adapters.sandbox.proof import OFF
 from navi.adapters.tools.code_exec import CodeTools
+from navi.adapters.tools.mcp.config import parse_servers
 from navi.adapters.tools.mcp.servers import McpServers
 from navi.adapters.tools.mcp.tool import SOURCE
 from navi.adapters.tools.own_tools.wire import LoadProblem
@@ -20,7 +21,14 @@ from navi.bootstrap.node import sandbox_of
 from navi.bootstrap.web import web_access
 from navi.cli.service.finding import Finding
 from navi.cli.shared.command import environment
-from navi.cli.shared.offered_tools import Offered, counted, mcp_servers, of_mcp, offered_tools
+from navi.cli.shared.offered_tools import (
+    NotTold,
+    Offered,
+    counted,
+    mcp_servers,
+    of_mcp,
+    offered_tools,
+)
 from navi.cli.shared.running import find_running
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.ids import Owner, SessionId
@@ -51,35 +59,46 @@ async def tool_and_profile_findings(settings: Settings) -> Sequence[Finding]:
             unavailable = tools.unavailable()  # also those that need what only a node has
         missing = [one for source in sources for one in source.unavailable()]
     running = await find_running(settings)
-    offered = None if running is None else await offered_tools(running.http_url)
-    if offered is None:
-        of_servers = await _tools_of_servers(settings)
-        own = None
+    own = None
+    if running is None:
+        offered = await _tools_of_servers(settings)
     else:
-        of_servers = Offered(
-            tools=offered.tools,
-            unavailable=tuple(one for one in offered.unavailable if of_mcp(one)),
-        )
-        elsewhere = {one.name for one in unavailable}
-        own = [
-            tool
-            for tool in offered.tools
-            if not tool.source.startswith(SOURCE) and tool.name not in elsewhere
-        ]
-    there = (*loaded, *unavailable, *of_servers.tools, *of_servers.unavailable)
+        offered = await offered_tools(running.http_url, token=settings.navi_token)
+        if isinstance(offered, Offered):
+            elsewhere = {one.name for one in unavailable}
+            own = [
+                tool
+                for tool in offered.tools
+                if not tool.source.startswith(SOURCE) and tool.name not in elsewhere
+            ]
+    there = {one.name for one in (*loaded, *unavailable)} | await _offered_names(settings, offered)
     return [
         *await asyncio.to_thread(price_findings, settings.prices_file),
         *tool_findings(problems, loaded, own),
         *(() if running else variable_findings(settings.tools_env, environment())),
         *unavailable_findings(missing),
-        *mcp_findings(of_servers),
-        *await _profiles(settings, {one.name for one in there}),
+        *mcp_findings(offered),
+        *await _profiles(settings, there),
     ]
 
 
 async def _nobody_deletes(session_id: SessionId) -> None:
     """Never asked: no command is run."""
     raise NotImplementedError
+
+
+async def _offered_names(settings: Settings, offered: Offered | NotTold) -> frozenset[str]:
+    """The names of all tools that are offered; of MCP servers whose tools are not known, their own."""
+    if isinstance(offered, Offered):
+        missing = (one for one in offered.unavailable if of_mcp(one))
+        return frozenset(one.name for one in (*offered.tools, *missing))
+    try:
+        data = await asyncio.to_thread(settings.mcp_file.read_bytes)
+    except OSError:
+        return frozenset()
+    file = settings.mcp_file
+    said = parse_servers(data, file=file.name, cwd=str(file.parent), environment=environment())
+    return frozenset((*(one.id for one in said.servers), *(one.name for one in said.problems)))
 
 
 async def _tools_of_servers(settings: Settings) -> Offered:
@@ -94,8 +113,10 @@ async def _tools_of_servers(settings: Settings) -> Offered:
         )
 
 
-def mcp_findings(offered: Offered) -> Sequence[Finding]:
-    """How many tools each MCP server has, and what is missing."""
+def mcp_findings(offered: Offered | NotTold) -> Sequence[Finding]:
+    """How many tools each MCP server has, and what is missing; or why that is not known."""
+    if isinstance(offered, NotTold):
+        return [Finding(name="MCP", state="warn", text=offered.reason)]
     return [
         *(
             Finding(name="MCP server", state="ok", text=f"{server.name}: {counted(server.tools)}")

@@ -25,7 +25,14 @@ from navi.cli.shared.command import (
     settings_of,
 )
 from navi.cli.shared.model import Model, model_of
-from navi.cli.shared.offered_tools import McpServerStatus, counted, mcp_servers, offered_tools
+from navi.cli.shared.offered_tools import (
+    McpServerStatus,
+    NotTold,
+    Offered,
+    counted,
+    mcp_servers,
+    offered_tools,
+)
 from navi.cli.shared.printable import one_line
 from navi.cli.shared.running import find_running, version_at
 from navi.settings import Settings
@@ -86,15 +93,17 @@ def status(data_dir: str | None, as_json: bool) -> None:
 async def _status(settings: Settings, *, as_json: bool) -> int:
     if settings.navi_url is not None:
         return await _status_elsewhere(settings.navi_url, as_json=as_json)
-    found, model = await _status_of(settings)
+    found, model, not_told = await _status_of(settings)
     if as_json:
         print_json(found)
+        if not_told is not None:
+            click.echo(f"navi: {not_told.reason}", err=True)
     else:
         readers = await asyncio.to_thread(read_served, settings.data_dir)
         nats = await asyncio.to_thread(_shown_nats, settings, found.nats_url)
         served = () if readers is None or not found.running else (readers,)
         elsewhere = await asyncio.to_thread(log_is_elsewhere, settings)
-        _print_status(found, model, nats, served, elsewhere=elsewhere)
+        _print_status(found, model, nats, served, not_told, elsewhere=elsewhere)
     return HOLDS
 
 
@@ -120,13 +129,21 @@ async def _status_elsewhere(url: str, *, as_json: bool) -> int:
     return HOLDS
 
 
-async def _status_of(settings: Settings) -> tuple[Status, Model]:
-    """What there is, and more of its model; of a navi that does not run, what its settings say."""
+async def _status_of(settings: Settings) -> tuple[Status, Model, NotTold | None]:
+    """What there is, more of its model, and why its MCP servers are not known, where they are not.
+
+    Of a navi that does not run it is what its settings say.
+    """
     running = await find_running(settings)
     # A command that reads may have started Postgres for itself.
     record = await asyncio.to_thread(read_run, settings.data_dir)
     model = await _model(settings, record)
-    offered = None if running is None else await offered_tools(running.http_url)
+    offered = (
+        Offered(())
+        if running is None
+        else await offered_tools(running.http_url, token=settings.navi_token)
+    )
+    not_told = offered if isinstance(offered, NotTold) else None
     status = Status(
         http_url=None if running is None else running.http_url,
         nats_url=settings.nats_url or (record.nats_url if record is not None else None),
@@ -140,10 +157,10 @@ async def _status_of(settings: Settings) -> tuple[Status, Model]:
         ),
         version=(running.version if running is not None else None) or __version__,
         running=running is not None,
-        mcp_servers=() if offered is None else mcp_servers(offered),
+        mcp_servers=() if isinstance(offered, NotTold) else mcp_servers(offered),
         processes=() if record is None else record.processes,
     )
-    return status, model
+    return status, model, not_told
 
 
 async def _model(settings: Settings, record: RunRecord | None) -> Model:
@@ -165,7 +182,13 @@ async def _model(settings: Settings, record: RunRecord | None) -> Model:
 
 
 def _print_status(
-    found: Status, model: Model, nats: str | None, served: Sequence[Served], *, elsewhere: bool
+    found: Status,
+    model: Model,
+    nats: str | None,
+    served: Sequence[Served],
+    not_told: NotTold | None,
+    *,
+    elsewhere: bool,
 ) -> None:
     postgres_away = "your own: DATABASE_URL is not set" if elsewhere else NOT_RUNNING
     nats_away = (
@@ -183,6 +206,7 @@ def _print_status(
         *(("", f"{readers.url}  for the keys of navi tokens add --nats") for readers in served),
         *(("process", _of_process(one)) for one in found.processes),
         *(("MCP", text) for server in found.mcp_servers for text in _of_server(server)),
+        *(() if not_told is None else (("MCP", not_told.reason),)),
     )
     for name, text in lines:
         click.echo(f"{name:<9} {text}")

@@ -1,6 +1,7 @@
 """The tools that a running navi offers, and the MCP servers that they are from."""
 
 from collections import Counter
+from http import HTTPStatus
 from typing import Literal
 
 import httpx
@@ -9,8 +10,12 @@ from msgspec import UNSET, Struct, UnsetType
 
 from navi.adapters.tls import trust_of
 from navi.adapters.tools.mcp.tool import SOURCE
+from navi.cli.shared.remote import bearer
 from navi.cli.shared.running import ANSWER_SECONDS
 from navi.ports.tools import ToolDescription, UnavailableTool
+
+NO_TOKEN = "set NAVI_TOKEN to see the MCP servers"  # noqa: S105  # words
+WRONG_TOKEN = "navi does not take the token of NAVI_TOKEN: the MCP servers are not known"  # noqa: S105  # words
 
 
 class Offered(Struct, frozen=True):
@@ -18,6 +23,12 @@ class Offered(Struct, frozen=True):
 
     tools: tuple[ToolDescription, ...]
     unavailable: tuple[UnavailableTool, ...] = ()
+
+
+class NotTold(Struct, frozen=True):
+    """Why a running navi does not say what it offers."""
+
+    reason: str
 
 
 class McpServerStatus(Struct, frozen=True, kw_only=True):
@@ -36,16 +47,18 @@ class McpServerStatus(Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...]
 
 
-async def offered_tools(url: str) -> Offered | None:
-    """The tools that the navi at an address offers; None where it does not say."""
+async def offered_tools(url: str, *, token: str | None) -> Offered | NotTold:
+    """The tools that the navi at an address offers whoever has the token."""
     try:
         async with httpx.AsyncClient(
-            timeout=ANSWER_SECONDS, trust_env=False, verify=trust_of(url)
+            timeout=ANSWER_SECONDS, trust_env=False, verify=trust_of(url), headers=bearer(token)
         ) as client:
             answer = await client.get(f"{url}/tools")
+        if answer.status_code == HTTPStatus.UNAUTHORIZED:
+            return NotTold(NO_TOKEN if token is None else WRONG_TOKEN)
         return msgspec.json.decode(answer.content, type=Offered)
     except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
+        return NotTold("the running navi does not say which MCP servers it has")
 
 
 def mcp_servers(offered: Offered) -> tuple[McpServerStatus, ...]:
