@@ -118,3 +118,18 @@ async def test_with_a_nats_of_ones_own_the_command_prints_what_to_add_to_its_con
     assert "navi.events.local.>" in made.stderr
     listed = (await navi.command("tokens", "list", "bob", "--json")).json["tokens"]
     assert "bus" not in [token["name"] for token in listed]
+
+
+async def test_with_a_nats_of_ones_own_an_end_that_nobody_would_keep_is_refused(
+    navi: NaviProcess,
+) -> None:
+    made = await navi.command(
+        *("tokens", "add", "bob", "bus", "--nats", "--expires", "2027-01-01"),
+        NATS_URL="nats://127.0.0.1:1",
+    )
+
+    assert (made.status, made.stdout, made.stderr) == (
+        2,
+        "",
+        "navi: --expires: navi cannot end a login of the NATS of NATS_URL; take it out there by hand\n",
+    )

@@ -14,7 +14,7 @@ from navi.adapters.system import RandomIds
 from navi.bootstrap.accounts import account_services
 from navi.bootstrap.log_ports import command_services
 from navi.bootstrap.store import attached_store
-from navi.cli.shared.command import HOLDS, CommandFailed, print_json, print_line
+from navi.cli.shared.command import HOLDS, CommandFailed, WrongUsage, print_json, print_line
 from navi.domain.accounts.nats_logins import DIRECT_API, NatsLogin, live_subjects, readers_accounts
 from navi.domain.log.subjects import stream_name
 from navi.domain.vocabulary.errors import NotFound
@@ -47,9 +47,18 @@ class MadeNatsLogin(Struct, frozen=True, kw_only=True):
 async def add_nats_login(
     settings: Settings, name_of_user: str, name: str, expires_at: datetime | None, *, as_json: bool
 ) -> int:
-    """Make the login and print its key on standard output, what it is for on standard error."""
-    seed, nkey = new_nkey()
+    """Make the login and print its key on standard output, what it is for on standard error.
+
+    Raises:
+        WrongUsage: it is to expire, and the NATS is not navi's own.
+        CommandFailed: there is no such user, or the login is not taken yet.
+    """
     is_own = not await asyncio.to_thread(_is_given, settings)
+    if expires_at is not None and not is_own:
+        raise WrongUsage(
+            "--expires: navi cannot end a login of the NATS of NATS_URL; take it out there by hand"
+        )
+    seed, nkey = new_nkey()
     async with attached_store(settings) as store:
         partitions = store.log.partitions
         accounts = account_services(settings, store, command_services(settings, store))
