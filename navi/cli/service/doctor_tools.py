@@ -71,13 +71,15 @@ async def tool_and_profile_findings(settings: Settings) -> Sequence[Finding]:
                 for tool in offered.tools
                 if not tool.source.startswith(SOURCE) and tool.name not in elsewhere
             ]
-    there = {one.name for one in (*loaded, *unavailable)} | await _offered_names(settings, offered)
+    names = await _offered_names(settings, offered)
+    there = {one.name for one in (*loaded, *unavailable)} | names
     return [
         *await asyncio.to_thread(price_findings, settings.prices_file),
         *tool_findings(problems, loaded, own),
         *(() if running else variable_findings(settings.tools_env, environment())),
         *unavailable_findings(missing),
-        *mcp_findings(offered),
+        # A navi that does not tell may well have none.
+        *(mcp_findings(offered) if names or isinstance(offered, Offered) else ()),
         *await _profiles(settings, there),
     ]
 

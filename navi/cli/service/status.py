@@ -143,7 +143,8 @@ async def _status_of(settings: Settings) -> tuple[Status, Model, NotTold | None]
         if running is None
         else await offered_tools(running.http_url, token=settings.navi_token)
     )
-    not_told = offered if isinstance(offered, NotTold) else None
+    there = await asyncio.to_thread(settings.mcp_file.exists)
+    not_told = offered if there and isinstance(offered, NotTold) else None
     status = Status(
         http_url=None if running is None else running.http_url,
         nats_url=settings.nats_url or (record.nats_url if record is not None else None),
