@@ -54,6 +54,7 @@ from navi.domain.log.secrets import Secrets
 from navi.domain.vocabulary.events import AgentEvent, Mode
 from navi.domain.vocabulary.ids import MessageId, NodeId, Owner, SessionId
 from navi.domain.vocabulary.principal import DEFAULT_LIMITS, NO_LIMITS, Limits
+from navi.ports.accounts import Accounts
 from navi.ports.clock import Clock
 from navi.ports.event_log import Recorded
 from navi.ports.language_model import Capacity
@@ -90,7 +91,7 @@ class World:
         self.cluster: dict[NodeId, Any] = {}
         self.secrets = Secrets()
         self.places: set[tuple[Owner, int]] = set()  # for turns
-        self.accounts = InMemoryAccounts()
+        self.accounts: Accounts = InMemoryAccounts()
         WORLDS.append(self)
 
     async def project(self) -> None:

@@ -1,8 +1,10 @@
 """Authenticate: find the user behind a login, a token or the header of a proxy."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hmac import compare_digest
 from typing import Literal
+
+import structlog
 
 from navi.application.accounts.audit_log import AuditLog
 from navi.application.accounts.manage_users import new_user_id
@@ -15,12 +17,14 @@ from navi.domain.accounts.accounts import (
     is_spelled_alike,
     parse_secret,
 )
-from navi.domain.vocabulary.errors import BadInput, RuleBroken
+from navi.domain.vocabulary.errors import BadInput, LogUnavailable, RuleBroken
 from navi.domain.vocabulary.events import UserCreated
 from navi.domain.vocabulary.ids import LOCAL_OWNER
 from navi.domain.vocabulary.principal import AuthKind, Principal, Role
 from navi.ports.accounts import Accounts
 from navi.ports.clock import Clock, Ids
+
+log = structlog.get_logger()
 
 USED_EVERY = timedelta(minutes=1)  # how exactly it is known when a login was used last
 PROXY = "proxy"  # who makes the users that a proxy names
@@ -72,7 +76,7 @@ class FindPrincipal:
         if user is None or user.disabled or not found.holds_at(now):
             return None
         if found.used_at is None or now - found.used_at >= USED_EVERY:
-            await self._accounts.used(found.id, now)
+            await self._note_use(found, now)
         return self._principal(user, found, kind)
 
     async def by_name(self, name: str) -> Principal | None:
@@ -89,6 +93,12 @@ class FindPrincipal:
         if not is_spelled_alike(user.name, name):  # to the proxy they are two people
             raise BadInput("name", "looks like that of another user")
         return None if user.disabled else self._principal(user, None, "proxy")
+
+    async def _note_use(self, found: Credential, now: datetime) -> None:
+        try:
+            await self._accounts.used(found.id, now)
+        except LogUnavailable:  # with a full disk, or read-only, Postgres still says who it is
+            log.warning("use_not_noted", credential=found.id)
 
     def _principal(self, user: User, found: Credential | None, kind: AuthKind) -> Principal:
         return Principal(

@@ -12,9 +12,12 @@ import pytest
 import pytest_asyncio
 from websockets.exceptions import InvalidStatus
 
+from navi.adapters.postgres.accounts import PostgresAccounts
+from navi.adapters.postgres.connect import open_pool
 from navi.domain.vocabulary.errors import NotSignedIn, TooManyTries
 from navi.domain.vocabulary.ids import AUDIT_STREAM, LOCAL_OWNER
 from navi.http.server.proxies import Proxies
+from tests.support.agent_node import World
 from tests.support.app import TIMEOUT, RunningApp, next_frame, running_app
 from tests.support.http_client import http_client
 from tests.support.model_wire import Done, Say, Stall
@@ -22,6 +25,13 @@ from tests.support.people import PASSWORD, People
 
 NEW_PASSWORD = "another horse battery"  # noqa: S105
 LOOPBACK = Proxies(peers=(ip_network("127.0.0.1/32"),))
+UNUSED = "update navi.credential set used_at = now() - interval '2 minutes'"
+# Postgres does what it does without room: it reads, and writes nothing.
+REFUSE = """
+    create function navi.refuse() returns trigger language plpgsql as
+      $$ begin raise exception 'it refuses' using errcode = '53100'; end $$;
+    create trigger refuse before update on navi.credential
+      for each statement execute function navi.refuse()"""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -342,6 +352,24 @@ async def test_a_token_ends_at_a_moment_of_the_calendar(
     )
 
     assert (refused.status_code, refused.json()["field"]) == (400, "expires_at")
+
+
+async def test_a_postgres_that_only_reads_lets_in_whom_it_knows(
+    database: str, tmp_path: Path
+) -> None:
+    """When a login or a token was used last is not kept then."""
+    world = World()
+    async with open_pool(database, size=2) as pool:
+        world.accounts = PostgresAccounts(pool)
+        async with running_app(tmp_path, world=world, auth="accounts") as app:
+            people = await People(app.node.accounts, world.accounts).move_in()
+            known = [await people.token("owner", "read"), await people.cookie("owner")]
+            await pool.execute(UNUSED)
+            await pool.execute(REFUSE)
+
+            answers = [await app.client.get("/auth/me", headers=each) for each in known]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
 
 
 @pytest.mark.parametrize(
