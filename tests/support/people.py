@@ -42,8 +42,11 @@ class People:
 
     async def cookie(self, name: str) -> dict[str, str]:
         """The headers of somebody who has just signed in."""
-        login = await self.services.sign_in.login(name, PASSWORD, ADDRESS)
-        return {"cookie": f"{NAME}={login.secret}"}
+        return {"cookie": f"{NAME}={await self.secret(name)}"}
+
+    async def secret(self, name: str) -> str:
+        """What a new login of somebody is known by."""
+        return (await self.services.sign_in.login(name, PASSWORD, ADDRESS)).secret
 
     async def token(self, name: str, *scopes: Scope) -> dict[str, str]:
         """The headers of a program that acts for somebody."""

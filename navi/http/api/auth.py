@@ -2,9 +2,11 @@
 
 from datetime import UTC, datetime
 from http import HTTPStatus
+from itertools import chain
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post
+from litestar.response.base import ASGIResponse
 from msgspec import Meta, Struct
 
 from navi.application.accounts.sign_in import NewLogin
@@ -16,7 +18,7 @@ from navi.domain.vocabulary.principal import AuthKind, Limits, Role, Scope
 from navi.http.requests.access import Arrival, Caller, GivenActor, GivenArrival
 from navi.http.requests.bodies import NO_STORE, answer, read_body, read_json
 from navi.http.requests.errors import Edge
-from navi.http.requests.login_cookie import set_cookie, take_back
+from navi.http.requests.login_cookie import login_cookies, set_cookie, take_back
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, PathText, Services
 from navi.http.requests.validation import NameText, check_session_name
@@ -99,12 +101,11 @@ class MadeToken(Struct, frozen=True, kw_only=True):
 
 @post(
     "/auth/setup",
-    status_code=HTTPStatus.NO_CONTENT,
     opt=operation(
         access="open", body=SetUp, answers={204: None}, errors=(400, 401, 408, 409, 413, 415)
     ),
 )
-async def set_up(request: Edge, services: Given, arrival: GivenArrival) -> Response[None]:
+async def set_up(request: Edge, services: Given, arrival: GivenArrival) -> ASGIResponse:
     """Make the first user, an admin, and sign them in."""
     wanted = await read_json(request, SetUp)
     require_mode(services, "accounts")
@@ -116,12 +117,11 @@ async def set_up(request: Edge, services: Given, arrival: GivenArrival) -> Respo
 
 @post(
     "/auth/login",
-    status_code=HTTPStatus.NO_CONTENT,
     opt=operation(
         access="open", body=Login, answers={204: None}, errors=(400, 401, 408, 409, 413, 415, 429)
     ),
 )
-async def login(request: Edge, services: Given, arrival: GivenArrival) -> Response[None]:
+async def login(request: Edge, services: Given, arrival: GivenArrival) -> ASGIResponse:
     """Sign in; the cookie is the login."""
     wanted = await read_json(request, Login)
     require_mode(services, "accounts")
@@ -131,16 +131,20 @@ async def login(request: Edge, services: Given, arrival: GivenArrival) -> Respon
 
 @post(
     "/auth/logout",
-    status_code=HTTPStatus.NO_CONTENT,
     opt=operation(access="login", answers={204: None}, errors=(408, 409, 413)),
 )
 async def logout(
     request: Edge, services: Given, principal: Caller, arrival: GivenArrival
-) -> Response[None]:
-    """End the login that the request came with."""
+) -> ASGIResponse:
+    """End the login that the request came with; where it came with several, each."""
     await read_body(request)
-    await services.accounts.sign_in.logout(principal, arrival.address)
-    return _no_content(take_back(is_https=_is_https(request, arrival)))
+    accounts = services.accounts
+    await accounts.sign_in.logout(principal, arrival.address)
+    for secret in chain(*login_cookies(request.scope)):
+        other = await accounts.find_principal.by_secret(secret, "login")
+        if other is not None:
+            await accounts.sign_in.logout(other, arrival.address)
+    return _no_content(*take_back())
 
 
 @get("/auth/me", opt=operation(access="read", answers={200: Me}))
@@ -258,13 +262,14 @@ def _in_utc(field: str, at: datetime) -> datetime:
         raise BadInput(field, "is outside of the calendar in UTC") from None
 
 
-def _signed_in(request: Edge, login: NewLogin, arrival: Arrival) -> Response[None]:
+def _signed_in(request: Edge, login: NewLogin, arrival: Arrival) -> ASGIResponse:
     return _no_content(set_cookie(login.secret, is_https=_is_https(request, arrival)))
 
 
-def _no_content(cookie: str) -> Response[None]:
-    headers = {"Set-Cookie": cookie, "Cache-Control": NO_STORE}
-    return Response(None, status_code=HTTPStatus.NO_CONTENT, headers=headers)
+def _no_content(*cookies: str) -> ASGIResponse:
+    # Not a `Response`, which has each header once.
+    headers = [("Cache-Control", NO_STORE), *(("Set-Cookie", cookie) for cookie in cookies)]
+    return ASGIResponse(status_code=HTTPStatus.NO_CONTENT, headers=headers)
 
 
 def _is_https(request: Edge, arrival: Arrival) -> bool:

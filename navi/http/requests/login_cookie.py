@@ -16,13 +16,13 @@ def set_cookie(secret: str, *, is_https: bool) -> str:
     return _cookie(secret, is_https=is_https, seconds=seconds)
 
 
-def take_back(*, is_https: bool) -> str:
-    """The value of ``Set-Cookie`` that makes a browser forget the login."""
-    return _cookie("", is_https=is_https, seconds=0)
+def take_back() -> tuple[str, ...]:
+    """The values of ``Set-Cookie`` that make a browser forget the login, over http and over https."""
+    return tuple(_cookie("", is_https=is_https, seconds=0) for is_https in (True, False))
 
 
-def login_cookies(scope: Scope) -> tuple[str, ...]:
-    """The logins that a request comes with, most trusted first."""
+def login_cookies(scope: Scope) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The logins that a request comes with: those that this host alone can have set, and others."""
     given: dict[str, list[str]] = {SECURE_NAME: [], NAME: []}
     for header, value in scope["headers"]:
         if header == b"cookie":
@@ -30,7 +30,8 @@ def login_cookies(scope: Scope) -> tuple[str, ...]:
                 name, _, text = pair.strip().partition("=")
                 if name in given:
                     given[name].append(text)
-    return tuple(dict.fromkeys((*given[SECURE_NAME], *given[NAME])))[:MOST]
+    secure = tuple(dict.fromkeys(given[SECURE_NAME]))[:MOST]
+    return secure, tuple(dict.fromkeys(given[NAME]))[: MOST - len(secure)]
 
 
 def _cookie(value: str, *, is_https: bool, seconds: int) -> str:

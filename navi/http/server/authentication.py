@@ -112,13 +112,16 @@ class Identified:
             return found if same else None
         if self._find.mode == "proxy":
             return named
-        cookies = login_cookies(scope)
-        if not cookies:
-            return None
-        _check_site(scope)
-        logins = [await self._find.by_secret(cookie, "login") for cookie in cookies]
-        good = {login.user_id: login for login in logins if login is not None}
-        return good.popitem()[1] if len(good) == 1 else None
+        given = login_cookies(scope)
+        if any(given):
+            _check_site(scope)
+        # To a browser a host is one over http and https: another login may be left of the other one.
+        for cookies in given:
+            logins = [await self._find.by_secret(cookie, "login") for cookie in cookies]
+            good = {login.user_id: login for login in logins if login is not None}
+            if good:
+                return good.popitem()[1] if len(good) == 1 else None
+        return None
 
     async def _by_name(self, scope: Scope, name: str) -> Principal | None:
         _check_site(scope)

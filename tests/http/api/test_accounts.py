@@ -146,6 +146,44 @@ async def test_logging_out_ends_the_login_and_no_other(app: RunningApp, people: 
         assert (await there.get("/auth/me")).status_code == 200
 
 
+async def test_of_two_logins_the_one_that_came_over_https_counts(
+    app: RunningApp, people: People
+) -> None:
+    """To a browser a host is one, over http and over https; only there it has both cookies."""
+    plain, secure = [await people.secret(name) for name in ("another", "owner")]
+
+    async def me(cookie: str) -> httpx.Response:
+        return await app.client.get("/auth/me", headers={"cookie": cookie})
+
+    both = await me(f"navi_login={plain}; __Host-navi_login={secure}")
+    worthless = await me(f"navi_login={plain}; __Host-navi_login={secure[:-1]}")
+    twice = await me(f"navi_login={plain}; navi_login={secure}")
+
+    ids = [people.users[name].id for name in ("owner", "another")]
+    assert [each.json()["id"] for each in (both, worthless)] == ids
+    assert twice.status_code == 401  # one of them may be planted
+
+
+@pytest.mark.parametrize("whose", ["owner", "another"])
+async def test_logging_out_ends_every_login_of_the_request(
+    app: RunningApp, people: People, whose: str
+) -> None:
+    after = len(await deeds(app))
+    names = {"__Host-navi_login": "owner", "navi_login": whose}
+    cookies = [f"{cookie}={await people.secret(name)}" for cookie, name in names.items()]
+
+    out = await app.client.post("/auth/logout", headers={"cookie": "; ".join(cookies)})
+
+    taken_back = [value.split("; ") for value in out.headers.get_list("set-cookie")]
+    assert {value for value, *_ in taken_back} == {f"{cookie}=" for cookie in names}
+    assert all("Max-Age=0" in attributes for attributes in taken_back)
+    for cookie in cookies:
+        answer = await app.client.get("/auth/me", headers={"cookie": cookie})
+        assert answer.status_code == 401
+    ended = [deed["user_id"] for kind, deed in await deeds(app, after) if kind == "logged_out"]
+    assert ended == [people.users[name].id for name in names.values()]
+
+
 async def test_a_new_password_ends_all_other_logins(app: RunningApp, people: People) -> None:
     await people.add("carol", "user")
     async with browser(app, "192.0.2.2") as here, browser(app, "192.0.2.2") as there:
