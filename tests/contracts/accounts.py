@@ -97,6 +97,27 @@ class AccountsContract:
         with pytest.raises(NotFound):
             await accounts.change_user(ADA.id, UserChange(disabled=True))
 
+    async def test_a_change_of_limits_leaves_those_that_it_does_not_name(
+        self, accounts: Accounts
+    ) -> None:
+        await accounts.add_user(BOB, password=None)
+        changes = (
+            UserChange(limits=OwnLimits(turns=1)),
+            UserChange(limits=OwnLimits(requests=5, tokens=None)),
+            UserChange(limits=OwnLimits(turns=2), default_limits=True),
+            UserChange(default_limits=True),
+        )
+
+        limits = [(await accounts.change_user(BOB.id, each)).limits for each in changes]
+
+        assert limits == [
+            OwnLimits(turns=1),
+            OwnLimits(turns=1, requests=5, tokens=None),
+            OwnLimits(turns=2),
+            OwnLimits(),
+        ]
+        assert await accounts.user(BOB.id) == BOB
+
     async def test_somebody_remains_an_admin(self, accounts: Accounts) -> None:
         for each in (ADA, BOB):
             await accounts.add_user(each, password=None)

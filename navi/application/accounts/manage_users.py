@@ -98,21 +98,33 @@ class ManageUsers:
         disabled: bool | None = None,
         password: str | None = None,
         limits: OwnLimits | None = None,
+        default_limits: bool = False,
     ) -> User:
         """Change a user; None leaves a property as it is. Who is disabled, or gets another password, is signed out everywhere.
+
+        Args:
+            limits: what is absent of them stays.
+            default_limits: the settings' limits hold again, but for those of ``limits``.
 
         Raises:
             NotFound: there is no such user.
             BadInput: the password is none.
             RuleBroken: no admin would be left.
         """
-        given = {"role": role, "disabled": disabled, "password": password, "limits": limits}
+        own = OwnLimits() if limits is None and default_limits else limits
+        given = {"role": role, "disabled": disabled, "password": password, "limits": own}
         changed = tuple(name for name, value in given.items() if value is not None)
         await self.find(user_id)
         hashed = None
         if password is not None:
             hashed = await self._passwords.hash(checked_password("password", password))
-        change = UserChange(role=role, disabled=disabled, limits=limits, password=hashed)
+        change = UserChange(
+            role=role,
+            disabled=disabled,
+            limits=own,
+            default_limits=default_limits,
+            password=hashed,
+        )
         user = await self._accounts.change_user(user_id, change)
         self._known.forget(user_id)
         if changed:
@@ -124,7 +136,7 @@ class ManageUsers:
                     changed=changed,
                     role=UNSET if role is None else role,
                     disabled=UNSET if disabled is None else disabled,
-                    limits=UNSET if limits is None else msgspec.to_builtins(limits),
+                    limits=UNSET if own is None else msgspec.to_builtins(user.limits),
                 )
             )
         return user

@@ -101,10 +101,10 @@ def set_(
         sockets=UNSET if sockets is None else sockets,
         tokens=UNSET if tokens is None else _tokens(tokens),
     )
-    limits = wanted if default_limits or wanted != OwnLimits() else None
-    if role is None and limits is None:
+    limits = None if wanted == OwnLimits() else wanted
+    if role is None and limits is None and not default_limits:
         raise WrongUsage("say what is to change")
-    work = _set(settings, name, role, limits, afresh=default_limits, as_json=as_json)
+    work = _set(settings, name, role, limits, default_limits=default_limits, as_json=as_json)
     run(settings, work)
 
 
@@ -161,15 +161,15 @@ async def _set(
     role: Role | None,
     limits: OwnLimits | None,
     *,
-    afresh: bool,
+    default_limits: bool,
     as_json: bool,
 ) -> int:
     async with attached_accounts(settings) as accounts:
         try:
             user = await accounts.users.named(name)
-            if limits is not None and not afresh:
-                limits = user.limits.with_change(limits)
-            user = await accounts.users.change(CLI_ACTOR, user.id, role=role, limits=limits)
+            user = await accounts.users.change(
+                CLI_ACTOR, user.id, role=role, limits=limits, default_limits=default_limits
+            )
         except (NotFound, RuleBroken) as error:
             raise CommandFailed(str(error)) from error
     return _print(settings, accounts.rights, user, as_json=as_json)

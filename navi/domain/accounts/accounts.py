@@ -71,12 +71,15 @@ class UserChange(Struct, frozen=True, kw_only=True):
     """What is to be different about a user; None leaves it.
 
     Attributes:
+        limits: likewise: what is absent of them stays.
+        default_limits: the settings' limits hold again, but for those of ``limits``.
         password: its hash.
     """
 
     role: Role | None = None
     disabled: bool | None = None
     limits: OwnLimits | None = None
+    default_limits: bool = False
     password: str | None = None
 
     @property
@@ -236,13 +239,14 @@ def _check_length(field: str, text: str, longest: int) -> None:
 
 def changed_user(user: User, change: UserChange) -> User:
     """The user as the change wants them."""
+    limits = OwnLimits() if change.default_limits else user.limits
     return User(
         id=user.id,
         name=user.name,
         role=change.role or user.role,
         created_at=user.created_at,
         disabled=user.disabled if change.disabled is None else change.disabled,
-        limits=user.limits if change.limits is None else change.limits,
+        limits=limits if change.limits is None else limits.with_change(change.limits),
     )
 
 

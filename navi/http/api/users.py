@@ -115,26 +115,23 @@ async def change_user(
 ) -> Response[bytes]:
     """Change a user; who is disabled, or gets another password, is signed out everywhere."""
     wanted = await read_json(request, UserPatch)
-    owner = Owner(user_id)
     limits = None
-    if wanted.limits is None:
-        limits = OwnLimits()
-    elif wanted.limits is not UNSET:
+    if wanted.limits is not None and wanted.limits is not UNSET:
         given = wanted.limits
-        change = OwnLimits(
+        limits = OwnLimits(
             turns=given.turns,
             requests=given.requests,
             sockets=given.sockets,
             tokens=given.tokens,
         )
-        limits = (await services.accounts.users.find(owner)).limits.with_change(change)
     user = await services.accounts.users.change(
         actor,
-        owner,
+        Owner(user_id),
         role=None if wanted.role is UNSET else wanted.role,
         disabled=None if wanted.disabled is UNSET else wanted.disabled,
         password=None if wanted.password is UNSET else wanted.password,
         limits=limits,
+        default_limits=wanted.limits is None,
     )
     return answer(_answer(services, user))
 

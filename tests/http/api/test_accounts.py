@@ -12,10 +12,12 @@ import pytest
 import pytest_asyncio
 from websockets.exceptions import InvalidStatus
 
+from navi.adapters.in_memory.accounts import InMemoryAccounts
 from navi.adapters.postgres.accounts import PostgresAccounts
 from navi.adapters.postgres.connect import open_pool
+from navi.domain.accounts.accounts import User
 from navi.domain.vocabulary.errors import NotSignedIn, TooManyTries
-from navi.domain.vocabulary.ids import AUDIT_STREAM, LOCAL_OWNER
+from navi.domain.vocabulary.ids import AUDIT_STREAM, LOCAL_OWNER, Owner
 from navi.http.server.proxies import Proxies
 from tests.support.agent_node import World
 from tests.support.app import TIMEOUT, RunningApp, next_frame, running_app
@@ -32,6 +34,27 @@ REFUSE = """
       $$ begin raise exception 'it refuses' using errcode = '53100'; end $$;
     create trigger refuse before update on navi.credential
       for each statement execute function navi.refuse()"""
+
+
+class SlowAccounts(InMemoryAccounts):
+    """Accounts of which one look at a user waits.
+
+    Attributes:
+        slow: to be set; the next look clears it and waits.
+        looking: set while one waits.
+        go_on: to be set for its end.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow, self.looking, self.go_on = False, asyncio.Event(), asyncio.Event()
+
+    async def user(self, user_id: Owner) -> User | None:
+        found, slow, self.slow = await super().user(user_id), self.slow, False
+        if slow:
+            self.looking.set()
+            await self.go_on.wait()
+        return found
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -465,6 +488,29 @@ async def test_a_limit_is_no_higher_than_the_settings_take_it(
 
     assert [(a.status_code, a.json()["field"]) for a in refused] == [(400, f"limits.{limit}")] * 3
     assert (taken.status_code, taken.json()["limits"][limit]) == (200, most)
+
+
+async def test_of_two_changes_of_limits_at_once_none_is_lost(tmp_path: Path) -> None:
+    world, accounts = World(), SlowAccounts()
+    world.accounts = accounts
+    async with running_app(tmp_path, world=world, auth="accounts") as app:
+        people = await People(app.node.accounts, accounts).move_in()
+        admin, path = await people.cookie("admin"), f"/users/{people.users['owner'].id}"
+
+        async def change(**limits: int | None) -> httpx.Response:
+            return await app.client.patch(path, json={"limits": limits}, headers=admin)
+
+        async with asyncio.timeout(TIMEOUT):
+            accounts.slow = True
+            first = asyncio.create_task(change(turns=1))
+            await accounts.looking.wait()
+            await change(requests=5)
+            accounts.go_on.set()
+            changed = (await first).json()
+
+        assert changed["limits"] == {"turns": 1, "requests": 5, "sockets": 20, "tokens": None}
+        *_, (_, second), (_, last) = await deeds(app)
+        assert (second["limits"], last["limits"]) == ({"requests": 5}, {"turns": 1, "requests": 5})
 
 
 async def test_who_was_disabled_is_refused_at_once_and_their_socket_is_closed(
