@@ -16,7 +16,7 @@ from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.log.secrets import Secrets
 from navi.domain.reading.conversation import Mark, beginning
 from navi.domain.session.commands import TakeInConversation
-from navi.domain.vocabulary.errors import NaviError, NotFound, Unavailable
+from navi.domain.vocabulary.errors import NaviError, NotFound, ReceiptUnknown, Unavailable
 from navi.domain.vocabulary.events import Said
 from navi.domain.vocabulary.ids import MessageId, Owner, SessionId
 from navi.domain.vocabulary.principal import Principal
@@ -99,6 +99,7 @@ class TakeMessage:
             EventTooLarge: the conversation is too much to be taken in.
             OutOfBudget: nothing is left to answer it with; no session is made for it.
             UploadsFull: the session has no room for its pictures.
+            ReceiptUnknown: the message may be in the log; it has no id to send it again by.
         """
         # As the log has it: what is masked there is compared with what the program still knows.
         history = tuple(
@@ -116,15 +117,19 @@ class TakeMessage:
                 known = await self._begin(principal, asked, made)
             else:
                 known, behind = await self._continued(principal, asked, made)
-            received = await self._sessions.receive(
-                known,
-                content=asked.content,
-                files=await self._keep(known, asked.pictures),
-                mode="queue",
-                message_id=None,
-                planning=asked.planning,
-                behind=behind,
-            )
+            files = await self._keep(known, asked.pictures)
+            try:
+                received = await self._sessions.receive(
+                    known,
+                    content=asked.content,
+                    files=files,
+                    mode="queue",
+                    message_id=None,
+                    planning=asked.planning,
+                    behind=behind,
+                )
+            except Unavailable as error:
+                raise ReceiptUnknown(f"no word of a message to session {known}") from error
         return Taken(session_id=known, message_id=received.message_id, seq=received.seq)
 
     async def _keep(self, session_id: SessionId, pictures: Sequence[Picture]) -> tuple[str, ...]:

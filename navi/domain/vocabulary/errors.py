@@ -25,6 +25,7 @@ NaviError
 ├── ExportDamaged           an export is not what was signed, or never was one
 ├── Unavailable             a server that navi needs does not answer
 │   ├── LogUnavailable      Postgres
+│   ├── ReceiptUnknown      behind a message: it may have been received
 │   ├── FilesUnavailable    the files directory
 │   └── BusUnavailable      NATS
 │       └── BusSilent       NATS is there, and says nothing
@@ -182,6 +183,10 @@ class Unavailable(NaviError):
 
 class LogUnavailable(Unavailable):
     """Postgres does not answer; whether the last append was stored is unknown."""
+
+
+class ReceiptUnknown(Unavailable):
+    """A server did not answer while a message was received; whether it was is unknown."""
 
 
 class BusUnavailable(Unavailable):

@@ -23,7 +23,7 @@ from openai import (
 from PIL import Image
 
 from navi.application.doors.take_message import Asked
-from navi.domain.vocabulary.errors import NotFound
+from navi.domain.vocabulary.errors import LogUnavailable, NotFound
 from navi.domain.vocabulary.events import Said, UserMessageReceived
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL, Principal
@@ -107,6 +107,25 @@ class LogThatLeaves(SwitchedLog):
         rows = await super().append(batch)
         if any(row.type == UserMessageReceived.TYPE for row in rows):
             self.reachable = False
+        return rows
+
+
+class LogThatSaysNothing(SwitchedLog):
+    """A log that stores messages, and whose word of it is lost on the way.
+
+    Attributes:
+        received: how many it has stored.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.received = 0
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        rows = await super().append(batch)
+        if any(row.type == UserMessageReceived.TYPE for row in rows):
+            self.received += 1
+            raise LogUnavailable("Postgres at postgresql://navi:secret@db does not answer")
         return rows
 
 
@@ -790,6 +809,19 @@ async def test_a_store_that_goes_away_behind_the_receipt_is_nothing_to_try_again
     assert response.json()["error"]["code"] == "unavailable"
     assert response.headers["x-should-retry"] == "false"
     assert "retry-after" not in response.headers
+
+
+async def test_a_message_of_which_nobody_knows_whether_it_was_taken_in_is_not_sent_again(
+    tmp_path: Path,
+) -> None:
+    log = LogThatSaysNothing()
+    async with running_app(tmp_path, world=World(log)) as own, openai_client(own) as client:
+        with pytest.raises(InternalServerError) as refused:
+            await client.chat.completions.create(model=MODEL, messages=[user("!say Once")])
+
+    assert (refused.value.status_code, refused.value.code) == (503, "unavailable")
+    assert "not known" in refused.value.message
+    assert log.received == 1
 
 
 async def test_what_is_refused_leaves_no_session_behind(app: RunningApp) -> None:

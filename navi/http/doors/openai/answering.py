@@ -44,8 +44,8 @@ NODE_GOING = Ended(
     error="this node is shutting down; another one goes on with the turn, in the same session",
 )
 DONE = b"data: [DONE]\n\n"
-# The message is in the log, and a turn that has failed, too: the clients would send it again by
-# themselves.
+# The message is in the log or may be, and a turn that has failed, too: the clients would send it
+# again by themselves.
 NOT_AGAIN = {"x-should-retry": "false"}
 # By the kind of failure; a model server that cannot be had is what is behind all others.
 _FAILURES = {
@@ -171,11 +171,21 @@ def failure_of(ended: Ended) -> RequestRefused:
 
 def out_of_sight() -> RequestRefused:
     """What a client is told where the answer to a message that was taken in cannot be followed."""
+    return _not_again(
+        "the message was taken in; a server that navi needs to follow its answer does not answer"
+    )
+
+
+def not_known() -> RequestRefused:
+    """What a client is told where a message may have been taken in."""
+    return _not_again(
+        "it is not known whether the message was taken in; a server that navi needs does not answer"
+    )
+
+
+def _not_again(detail: str) -> RequestRefused:
     return RequestRefused(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "the message was taken in; a server that navi needs to follow its answer does not answer",
-        headers=NOT_AGAIN,
-        slug="unavailable",
+        HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=NOT_AGAIN, slug="unavailable"
     )
 
 

@@ -13,12 +13,18 @@ from msgspec import Struct
 from navi.application.doors.answer_pieces import answer_pieces
 from navi.application.doors.take_message import Asked, Taken
 from navi.domain.session.turn import turn_waits
-from navi.domain.vocabulary.errors import NotFound, Unavailable
+from navi.domain.vocabulary.errors import NotFound, ReceiptUnknown, Unavailable
 from navi.domain.vocabulary.events import MessageDelivered, MessageWithdrawn, SessionDeleted
 from navi.domain.vocabulary.ids import TurnId, seconds_of
 from navi.domain.vocabulary.principal import Principal
 from navi.http.api.tools_and_profiles import require_log
-from navi.http.doors.openai.answering import Reply, out_of_sight, whole_answer, write_stream
+from navi.http.doors.openai.answering import (
+    Reply,
+    not_known,
+    out_of_sight,
+    whole_answer,
+    write_stream,
+)
 from navi.http.doors.openai.asked import SESSION_HEADER, asked_by
 from navi.http.doors.openai.wire import ChatCompletion, ChatRequest, ModelAnswer, ModelList
 from navi.http.requests.access import Caller, GivenArrival
@@ -99,9 +105,11 @@ async def complete_chat(
     if await services.profiles.get(asked.profile_id) is None:
         raise NoSuchModel(asked.profile_id)
     named = request.headers.get(SESSION_HEADER)
-    taken = await services.take_message(
-        principal, asked, session_id=None if named is None else session_of(named)
-    )
+    session_id = None if named is None else session_of(named)
+    try:
+        taken = await services.take_message(principal, asked, session_id=session_id)
+    except ReceiptUnknown as error:
+        raise not_known() from error
     options = wanted.stream_options
     # Behind a proxy that ends TLS the request itself came without.
     scheme, page = "https" if arrival.is_https else "http", request.base_url
