@@ -45,6 +45,7 @@ class FindPrincipal:
         self._audit_log = audit_log
         self._clock = clock
         self._ids = ids
+        self._note_again = 0.0  # on the monotonic clock
 
     @property
     def mode(self) -> AuthMode:
@@ -95,9 +96,13 @@ class FindPrincipal:
         return None if user.disabled else self._principal(user, None, "proxy")
 
     async def _note_use(self, found: Credential, now: datetime) -> None:
+        if self._clock.monotonic() < self._note_again:
+            return
         try:
             await self._accounts.used(found.id, now)
         except LogUnavailable:  # with a full disk, or read-only, Postgres still says who it is
+            # What has failed takes its time and a connection: not of every request.
+            self._note_again = self._clock.monotonic() + USED_EVERY.total_seconds()
             log.warning("use_not_noted", credential=found.id)
 
     def _principal(self, user: User, found: Credential | None, kind: AuthKind) -> Principal:
