@@ -5,6 +5,7 @@ from navi.domain.log.subjects import (
     event_subject,
     format_position,
     parse_position,
+    partition_counts,
     stream_subjects,
 )
 from navi.domain.vocabulary.errors import BadInput
@@ -31,6 +32,12 @@ def test_the_partition_stands_in_subjects_where_there_are_more() -> None:
     assert subject("turn_started", partitions=4) == f"navi.events.0.local.{SESSION}.turn_started"
     assert stream_subjects(0, partitions=1) == ("navi.events.>", "navi.deltas.>")
     assert stream_subjects(3, partitions=4) == ("navi.events.3.>", "navi.deltas.3.>")
+
+
+def test_the_first_partition_may_hold_subjects_from_when_it_was_the_only_one() -> None:
+    assert partition_counts(0, partitions=1) == (1,)
+    assert partition_counts(0, partitions=4) == (1, 4)
+    assert partition_counts(3, partitions=4) == (4,)
 
 
 def test_no_name_makes_an_event_unpublishable() -> None:

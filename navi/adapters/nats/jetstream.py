@@ -22,6 +22,7 @@ from navi.domain.log.subjects import (
     event_subject,
     format_position,
     message_id,
+    partition_counts,
     stream_name,
     stream_subjects,
 )
@@ -168,11 +169,12 @@ class JetStream:
         subjects = sorted(
             event_subject(
                 partition=partition,
-                partitions=self._partitions,
+                partitions=count,
                 owner=owner,
                 session_id=session_id,
                 type=type_,
             )
+            for count in partition_counts(partition, partitions=self._partitions)
             for type_ in types
         )
         # Message by message each would wait for the disk: 8 ms, 7 s for a session of 850 events.

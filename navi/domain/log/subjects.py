@@ -69,6 +69,14 @@ def owner_subjects(owner: str, *, partitions: int) -> tuple[str, ...]:
     )
 
 
+def partition_counts(partition: int, *, partitions: int) -> tuple[int, ...]:
+    """The numbers of partitions that subjects in a partition's stream may be of.
+
+    What was published while there was one partition keeps its subjects when there are more.
+    """
+    return (1, partitions) if partition == 0 and partitions > 1 else (partitions,)
+
+
 def event_headers(
     *, partition: int, position: int, session_id: SessionId, seq: int
 ) -> Mapping[str, str]:

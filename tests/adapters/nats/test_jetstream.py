@@ -169,6 +169,31 @@ async def test_more_partitions_take_over_the_subjects_of_one(connection: NatsCon
     ]
 
 
+async def test_a_session_is_erased_also_where_it_was_published_before_there_were_more_partitions(
+    connection: NatsConnection,
+) -> None:
+    one, two = jetstream(connection), jetstream(connection, partitions=2)
+    await one.open(0)
+    await one.publish(0, ROWS[:3])
+    await two.open(0)
+    await two.publish(0, ROWS[3:])
+    first = ROWS[0]
+    gone = {row.position for row in ROWS if row.session_id == first.session_id}
+
+    await two.erase_session(
+        0,
+        owner=first.owner,
+        session_id=first.session_id,
+        types={row.type for row in ROWS},
+        before=len(ROWS) + 1,
+    )
+
+    assert min(gone) <= 3 < max(gone)
+    assert [await two.event_at(0, row.position) for row in ROWS] == [
+        None if row.position in gone else row.id for row in ROWS
+    ]
+
+
 async def test_what_nats_will_not_store_is_named(connection: NatsConnection) -> None:
     stream = jetstream(connection)
     await stream.open(0)
