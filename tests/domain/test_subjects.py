@@ -4,6 +4,7 @@ from navi.domain.log.subjects import (
     event_headers,
     event_subject,
     format_position,
+    owner_facts,
     parse_position,
     partition_counts,
     stream_subjects,
@@ -38,6 +39,8 @@ def test_the_first_partition_may_hold_subjects_from_when_it_was_the_only_one() -
     assert partition_counts(0, partitions=1) == (1,)
     assert partition_counts(0, partitions=4) == (1, 4)
     assert partition_counts(3, partitions=4) == (4,)
+    assert owner_facts("ada", partition=0) == ("navi.events.ada.>", "navi.events.0.ada.>")
+    assert owner_facts("ada", partition=3) == ("navi.events.3.ada.>",)
 
 
 def test_no_name_makes_an_event_unpublishable() -> None:

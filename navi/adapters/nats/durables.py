@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from navi.adapters.nats.connect import NatsConnection
 from navi.domain.accounts.nats_logins import DURABLE_PREFIX, NatsLogin
-from navi.domain.log.subjects import owner_subjects, stream_name
+from navi.domain.log.subjects import owner_facts, stream_name
 from navi.domain.vocabulary.errors import BusUnavailable
 
 ANSWER_SECONDS = 5.0
@@ -32,9 +32,12 @@ class Durables:
     def __init__(self, connection: NatsConnection, *, partitions: int) -> None:
         self._connection = connection
         self._partitions = partitions
+        self._are_right = False  # those that were there may be as another version has made them
 
     async def keep(self, logins: Sequence[NatsLogin]) -> None:
         """Make the consumers that are missing and remove those of nobody; they stay where they are.
+
+        The first time what the others are like is set right, too.
 
         Raises:
             BusUnavailable: NATS does not answer, or has no such stream yet.
@@ -43,14 +46,15 @@ class Durables:
             stream = stream_name(partition)
             there = await self._names(stream)
             for login in logins:
-                if login.durable not in there:
-                    facts = owner_subjects(login.owner, partitions=self._partitions)[2 * partition]
+                if not self._are_right or login.durable not in there:
+                    facts = owner_facts(login.owner, partition=partition)
                     await self._ask(
-                        f"CREATE.{stream}.{login.durable}.{facts}",
+                        f"CREATE.{stream}.{login.durable}",
                         {"stream_name": stream, "config": _config(login.durable, facts)},
                     )
             for name in there - {login.durable for login in logins}:
                 await self._ask(f"DELETE.{stream}.{name}", {})
+        self._are_right = True
 
     async def _names(self, stream: str) -> set[str]:
         found: set[str] = set()
@@ -76,11 +80,13 @@ class Durables:
         return answer
 
 
-def _config(name: str, subject: str) -> dict[str, Any]:
+def _config(name: str, subjects: Sequence[str]) -> dict[str, Any]:
     return {
         "name": name,
         "durable_name": name,
-        "filter_subject": subject,
+        # From the beginning those that come with more partitions, too: the server passes by for good
+        # what a filter does not name by the time that somebody pulls.
+        "filter_subjects": subjects,
         "deliver_policy": "all",
         "ack_policy": "explicit",
         "ack_wait": ACK_SECONDS * 1_000_000_000,

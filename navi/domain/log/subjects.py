@@ -77,6 +77,12 @@ def partition_counts(partition: int, *, partitions: int) -> tuple[int, ...]:
     return (1, partitions) if partition == 0 and partitions > 1 else (partitions,)
 
 
+def owner_facts(owner: str, *, partition: int) -> tuple[str, ...]:
+    """All facts of an owner in a partition's stream, however many partitions there are or will be."""
+    counts = partition_counts(partition, partitions=max(2, partition + 1))
+    return tuple(owner_subjects(owner, partitions=count)[2 * partition] for count in counts)
+
+
 def event_headers(
     *, partition: int, position: int, session_id: SessionId, seq: int
 ) -> Mapping[str, str]:

@@ -228,9 +228,9 @@ async def test_everything_else_is_refused(tmp_path: Path) -> None:
         assert (await it.jetstream.stream_info("NAVI_0")).state == before
         assert [info.config.name for info in await it.jetstream.streams_info()] == ["NAVI_0"]
         consumers = await it.jetstream.consumers_info("NAVI_0")
-        assert {(c.name, c.config.filter_subject) for c in consumers} == {
-            ("reader-id-of-alice", "navi.events.alice.>"),
-            ("reader-id-of-bob", "navi.events.bob.>"),
+        assert {(c.name, *(c.config.filter_subjects or ())) for c in consumers} == {
+            ("reader-id-of-alice", "navi.events.alice.>", "navi.events.0.alice.>"),
+            ("reader-id-of-bob", "navi.events.bob.>", "navi.events.0.bob.>"),
         }
 
 
