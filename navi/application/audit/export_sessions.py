@@ -7,6 +7,7 @@ from hashlib import sha256
 from msgspec import UNSET
 
 from navi.domain.log.export import (
+    MAX_HEADER_BYTES,
     End,
     ExportedSession,
     Header,
@@ -15,7 +16,7 @@ from navi.domain.log.export import (
     encode_header,
     signed_text,
 )
-from navi.domain.vocabulary.errors import LogDamaged, NotFound
+from navi.domain.vocabulary.errors import ExportTooLarge, LogDamaged, NotFound
 from navi.domain.vocabulary.event_codec import format_at
 from navi.domain.vocabulary.events import ImageShown, ModelCalled, Origin, ToolAllowed
 from navi.domain.vocabulary.ids import SessionId
@@ -55,6 +56,7 @@ class ExportSessions:
 
         Raises:
             NotFound: there is no such session; nothing was given before.
+            ExportTooLarge: the kept texts do not fit into the first line; nothing was given before.
             LogDamaged: an event is missing.
         """
         sessions = await self._manifest(session_ids)
@@ -67,6 +69,7 @@ class ExportSessions:
             texts=await self._texts_of(sessions),
         )
         first = encode_header(header)
+        _check_size(len(first))
         digest = sha256(first)
         yield first
         events = 0
@@ -158,8 +161,15 @@ class ExportSessions:
                     for row in batch:
                         if row.type in NAMES_TEXTS:
                             names.update(texts_named(row.envelope.event))
-        texts = {name: await self._texts.get(name) for name in sorted(names)}
-        return {name: text for name, text in texts.items() if text is not None}
+        texts: dict[str, str] = {}
+        size = 0
+        for name in sorted(names):
+            text = await self._texts.get(name)
+            if text is not None:
+                size += len(text.encode())
+                _check_size(size)  # already here: all of them may be more than the memory
+                texts[name] = text
+        return texts
 
     async def _lines(self, session: ExportedSession) -> AsyncGenerator[tuple[bytes, int], None]:
         reading = self._log.read(
@@ -191,6 +201,15 @@ def texts_named(event: object) -> Iterable[str]:
         *(event.profile_sha256, event.settings_sha256),
     )
     return [name for name in names if name is not None and name is not UNSET]
+
+
+def _check_size(header_bytes: int) -> None:
+    if header_bytes > MAX_HEADER_BYTES:  # what no import and no `navi verify` would take
+        raise ExportTooLarge(
+            "the prompts, tool texts and pictures that these sessions name are more than the "
+            f"{MAX_HEADER_BYTES // 1024**2} MiB that an export may hold of them: export fewer sessions "
+            "at a time"
+        )
 
 
 def _missing(heads: Heads) -> list[SessionId]:

@@ -23,6 +23,7 @@ NaviError
 ├── EventTooLarge           an envelope above the limit
 ├── AlreadyThere            a session that is to be imported is in the log
 ├── ExportDamaged           an export is not what was signed, or never was one
+├── ExportTooLarge          sessions name more texts than an export may hold
 ├── Unavailable             a server that navi needs does not answer
 │   ├── LogUnavailable      Postgres
 │   ├── ReceiptUnknown      behind a message: it may have been received
@@ -175,6 +176,10 @@ class AlreadyThere(NaviError):
 
 class ExportDamaged(NaviError):
     """An export is not what was signed, or never was one; nothing was written."""
+
+
+class ExportTooLarge(NaviError):
+    """The sessions name more texts than an export may hold; nothing was given."""
 
 
 class Unavailable(NaviError):

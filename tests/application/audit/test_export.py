@@ -21,7 +21,7 @@ from navi.domain.log.erasure import without_words
 from navi.domain.log.export import signed_text
 from navi.domain.log.hash_chain import digest_of, hash_of
 from navi.domain.log.verdict import Damage, Verdict
-from navi.domain.vocabulary.errors import AlreadyThere, ExportDamaged, NotFound
+from navi.domain.vocabulary.errors import AlreadyThere, ExportDamaged, ExportTooLarge, NotFound
 from navi.domain.vocabulary.events import (
     ModelCalled,
     Origin,
@@ -207,6 +207,31 @@ async def test_what_comes_during_an_export_is_not_in_it(home: Place) -> None:
 
     verdict = verdict_on(lines_in(b"".join(pieces)))
     assert verdict == Verdict(ok=True, sessions=1, events=5, problems=())
+
+
+@pytest.mark.parametrize("what", ["line", "texts"])
+async def test_what_its_own_check_would_refuse_is_not_exported(
+    home: Place, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def allow(header_bytes: int) -> None:
+        for module in ("domain.log.check_export", "application.audit.export_sessions"):
+            monkeypatch.setattr(f"navi.{module}.MAX_HEADER_BYTES", header_bytes)
+
+    session_id = await session_in(home)
+    lines = await home.export(session_id)
+    texts = "".join(msgspec.json.decode(lines[0])["texts"].values())
+    size = {"line": len(lines[0]), "texts": len(texts.encode())}[what]
+    allow(size - 1)
+    assert not verdict_on(lines).ok
+
+    exporting = ExportSessions(
+        home.log, home.texts, signer_of(), ManualClock(), log_id=LOG, version="0.1.0"
+    )
+    with pytest.raises(ExportTooLarge, match="fewer sessions at a time"):
+        await anext(exporting.export([session_id]))  # not one byte
+
+    allow(len(lines[0]))
+    assert verdict_on(await home.export(session_id)).ok
 
 
 # --- there and back ---
