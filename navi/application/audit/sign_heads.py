@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from navi.application.audit.restored import is_restored
 from navi.domain.log.heads import FIRST, MAX_SESSIONS, SignedHead, encode_head, link_of
-from navi.domain.vocabulary.errors import BusUnavailable, Unavailable
+from navi.domain.vocabulary.errors import BusUnavailable, NaviError, Unavailable
 from navi.domain.vocabulary.event_codec import format_at
 from navi.domain.vocabulary.ids import SessionId
 from navi.ports.clock import Clock
@@ -73,11 +73,11 @@ class SignHeads:
             await asyncio.sleep(EVERY_SECONDS)
 
     async def finish(self) -> None:
-        """Sign the latest heads and release the lock to the next node."""
+        """Sign the latest heads, as far as that can be done, and release the lock to the next node."""
         try:
             async with asyncio.timeout(LAST_SECONDS):
                 await self.sign()
-        except (TimeoutError, Unavailable, OSError) as error:
+        except (TimeoutError, NaviError, OSError) as error:
             log.info("heads_left_behind", reason=type(error).__name__)
         finally:
             self._lock.release()
@@ -100,6 +100,8 @@ class SignHeads:
             return
         for partition in range(self._log.partitions):
             await self._sign_partition(partition)
+            if self._prev is None:
+                break  # what was signed of the others may be gone as well
         try:
             await self._publish()
             if self._prev is not None and await self._journal.size() > self._full_at:
@@ -137,10 +139,10 @@ class SignHeads:
         head = reached + 1
         while reached < head:
             page = await self._log.read_all(partition, after=reached, limit=PAGE_ROWS)
+            if page.head < reached:
+                self._prev = None  # put back while this process ran: looked at anew
+                return
             if page.reached == reached:
-                if page.head < reached:
-                    self._prev = None  # put back while this process ran: looked at anew
-                    return
                 break
             for row in page.rows:
                 if len(grown) == MAX_SESSIONS and row.session_id not in grown:

@@ -20,9 +20,10 @@ from navi.application.audit.sign_heads import SignHeads
 from navi.application.audit.verify_log import verify_log, verify_session
 from navi.domain.log.heads import HeadsCheck, link_of
 from navi.domain.log.verdict import Damage
-from navi.domain.vocabulary.errors import BusUnavailable, LogUnavailable
+from navi.domain.vocabulary.errors import BusUnavailable, LogDamaged, LogUnavailable
 from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import Recorded
+from navi.ports.log_partitions import Page
 from tests.contracts.event_log import batch, created, named, new_id
 from tests.support.manual_clock import ManualClock
 from tests.support.signing import signer_of
@@ -48,16 +49,29 @@ class OpenDoor:
 
 
 class TamperedLog(InMemoryEventLog):
-    """A log in which somebody removes events behind navi's back."""
+    """A log in which somebody removes events behind navi's back; ``hole`` is a position left empty."""
+
+    hole: int | None = None
 
     def keep(self, wanted: Callable[[Recorded], bool]) -> None:
         """Keep the rows that are wanted, at positions without a hole."""
-        rows = [row for row in self._partitions[0] if wanted(row)]
-        self._partitions = [[replace(row, position=n) for n, row in enumerate(rows, 1)]]
+        self._partitions = [
+            [replace(row, position=n) for n, row in enumerate(filter(wanted, rows), 1)]
+            for rows in self._partitions
+        ]
+        rows = [row for partition in self._partitions for row in partition]
         self._sessions = {
-            session_id: [row for row in self._partitions[0] if row.session_id == session_id]
+            session_id: [row for row in rows if row.session_id == session_id]
             for session_id in dict.fromkeys(row.session_id for row in rows)
         }
+
+    async def read_all(
+        self, partition: int, *, after: int, limit: int, deltas: bool = True
+    ) -> Page:
+        page = await super().read_all(partition, after=after, limit=limit, deltas=deltas)
+        if self.hole is not None and after < self.hole <= page.reached:
+            raise LogDamaged(f"position {partition}-{self.hole} is missing")
+        return page
 
 
 class Scene:
@@ -252,6 +266,19 @@ async def test_the_last_line_is_written_at_the_end(scene: Scene) -> None:
     assert not scene.door.is_open
 
 
+async def test_a_process_ends_well_where_the_log_has_a_hole(scene: Scene) -> None:
+    signing = scene.signing()
+    await scene.session("a")
+    await signing.sign()
+    await scene.session("b")
+    scene.log.hole = 4
+
+    await signing.finish()
+
+    assert [head["positions"] for head in scene.heads()] == [{"0": 2}]
+    assert not scene.door.is_open
+
+
 # --- holding the log against it ---
 
 
@@ -388,6 +415,28 @@ async def test_a_log_that_has_all_that_was_signed_has_nothing_to_acknowledge(sce
     lost = await find_lost(scene.log, scene.signed().ends(), scene.signed().positions)
 
     assert lost.is_nothing
+
+
+async def test_of_a_log_that_goes_back_in_one_partition_nothing_is_signed_in_the_others(
+    scene: Scene,
+) -> None:
+    scene.log = TamperedLog(partitions=2)
+    signing = scene.signing()
+    in_partition: dict[int, SessionId] = {}
+    while len(in_partition) < 2:
+        session_id = await scene.session("a")
+        [rows] = [rows async for rows in scene.log.read(session_id)]
+        in_partition[rows[0].partition] = session_id
+    await signing.sign()
+    before = scene.lines
+    scene.log.keep(lambda row: (row.session_id, row.seq) != (in_partition[0], 2))
+    await scene.log.append(batch(in_partition[1], 2, named("b")))
+
+    for _ in range(2):  # it finds that out, and then stays away
+        await signing.sign()
+
+    assert scene.lines == before
+    assert not scene.door.is_open
 
 
 # --- its length ---
