@@ -27,7 +27,11 @@ class HeadsJournal(Protocol):
         ...
 
     async def append(self, line: bytes) -> None:
-        """Add a line, with its line break, durably."""
+        """Add a line, with its line break, durably.
+
+        Raises:
+            OSError: it may be there in part; ``last`` removes that, before the next one is added.
+        """
         ...
 
     async def end_of(self, line: bytes | None) -> int:

@@ -5,6 +5,7 @@ Where it has grown long, another one is begun that names all sessions once; the 
 """
 
 import asyncio
+import errno
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -76,7 +77,8 @@ class HeadsFile:
     def _append(self, line: bytes) -> None:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(descriptor, line)
+            if os.write(descriptor, line) < len(line):  # what is there of it is removed by `last`
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

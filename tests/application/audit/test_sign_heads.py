@@ -1,7 +1,9 @@
 """Heads are signed as the log grows; what the log no longer holds afterwards shows."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import resource
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,17 @@ class TamperedLog(InMemoryEventLog):
         if self.hole is not None and after < self.hole <= page.reached:
             raise LogDamaged(f"position {partition}-{self.hole} is missing")
         return page
+
+
+@contextmanager
+def no_file_beyond(size: int) -> Generator[None, None, None]:
+    """Let this process write no byte behind the first ``size`` of a file: what crosses them is cut off."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 class Scene:
@@ -277,6 +290,21 @@ async def test_a_process_ends_well_where_the_log_has_a_hole(scene: Scene) -> Non
 
     assert [head["positions"] for head in scene.heads()] == [{"0": 2}]
     assert not scene.door.is_open
+
+
+async def test_a_line_that_the_disk_had_no_room_for_is_written_again(scene: Scene) -> None:
+    signing = scene.signing()
+    await scene.session("a")
+    await signing.sign()
+    await scene.session("b")
+
+    with no_file_beyond(scene.path.stat().st_size + 100), pytest.raises(OSError, match="space"):
+        await signing.sign()
+    await signing.sign()
+
+    assert scene.signed().problems == []
+    assert [head["positions"] for head in scene.heads()] == [{"0": 2}, {"0": 4}]
+    assert scene.bus.lines == scene.lines
 
 
 # --- holding the log against it ---
