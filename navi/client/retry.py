@@ -47,9 +47,17 @@ class Retry:
         Raises:
             Unavailable: there is none, and ``why``.
         """
+        await asyncio.sleep(self.pause(why, seconds=seconds))
+
+    def pause(self, why: str, *, seconds: float | None = None) -> float:
+        """Seconds before the next try, for who has something else to do meanwhile.
+
+        Raises:
+            Unavailable: there is none, and ``why``.
+        """
         self.lost()
         pause = self._pause if seconds is None else seconds
         if time.monotonic() + pause > self._until:
             raise Unavailable(why)
-        await asyncio.sleep(pause)
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        return pause

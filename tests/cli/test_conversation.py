@@ -1,6 +1,7 @@
 """A chat whose connection comes and goes: what was said counts once, a stop is not lost."""
 
 import asyncio
+import io
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -8,13 +9,36 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
+from rich.console import Console
 from websockets.asyncio.server import ServerConnection, serve
 
 from navi.cli.chat import conversation as chat
-from navi.cli.chat.conversation import TIMEOUT, Connected, Conversation, Disconnected, Update
+from navi.cli.chat.conversation import (
+    TIMEOUT,
+    Connected,
+    Conversation,
+    DecisionRefused,
+    Disconnected,
+    EventReceived,
+    MessageRefused,
+    Postponed,
+    Update,
+)
+from navi.cli.chat.dialogue import Dialogue
 from navi.cli.shared.command import CommandFailed
-from navi.domain.vocabulary.ids import MessageId, SessionId
+from navi.domain.vocabulary.event_codec import encode_data
+from navi.domain.vocabulary.events import (
+    ApprovalDecided,
+    MessageDelivered,
+    TurnCompleted,
+    TurnStarted,
+    Usage,
+    UserMessageReceived,
+)
+from navi.domain.vocabulary.ids import CallId, MessageId, NodeId, SessionId
+from navi.http.api.approvals import DecisionBody
 from tests.support.leaving_server import LeavingServer
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")
@@ -181,3 +205,196 @@ async def test_a_navi_that_sends_everybody_away_is_asked_less_and_less_and_told_
 
     assert len([each for each in told if isinstance(each, Disconnected)]) == 1
     assert len(server.asked) <= 5  # the pauses are 0.1, 0.2, 0.4 and 0.8 s
+
+
+# --- what is not taken now --------------------------------------------------------------------------
+
+Answers = list[dict[str, Any]]
+KnownEvent = UserMessageReceived | TurnStarted | MessageDelivered | TurnCompleted | ApprovalDecided
+UNAVAILABLE = {"type": "error", "code": "unavailable", "message": "try again in a moment"}
+CALL = CallId("c")
+ALLOWED = DecisionBody(decision="allow", scope="once", arguments=None, note=None)
+DECIDED = ApprovalDecided(call_id=CALL, decision="allow", scope="once", by="user")
+
+
+def unavailable(_: Any) -> Answers:
+    return [UNAVAILABLE]
+
+
+def limited(seconds: int) -> dict[str, Any]:
+    return {"type": "error", "code": "limited", "message": "later", "retry_after": seconds}
+
+
+def envelope(seq: int, event: KnownEvent, *, turn_id: str | None = None) -> dict[str, Any]:
+    return {
+        "session_id": SESSION,
+        "seq": seq,
+        "id": f"01990000-0000-7000-8000-{seq:012x}",
+        "type": event.TYPE,
+        "v": event.V,
+        "at": "2026-01-01T00:00:00Z",
+        "turn_id": turn_id,
+        "subagent_id": None,
+        "data": msgspec.Raw(encode_data(event)),
+    }
+
+
+def received(frame: Any) -> dict[str, Any]:
+    event = UserMessageReceived(message_id=frame["message_id"], content=frame["content"])
+    return envelope(2, event)
+
+
+def turn_of(frame: Any) -> Answers:
+    """The receipt of a message, and its whole turn."""
+    turn = "01990000-0000-7000-8000-00000000000a"
+    ended = TurnCompleted(iterations=1, limit_reached=False, usage=Usage())
+    return [
+        received(frame),
+        envelope(3, TurnStarted(node=NodeId("n")), turn_id=turn),
+        envelope(4, MessageDelivered(message_seq=2), turn_id=turn),
+        envelope(5, ended, turn_id=turn),
+    ]
+
+
+class AnsweringServer(Server):
+    """Answers each frame with what the script has for it.
+
+    Attributes:
+        frames: what was sent to it.
+        times: when each came, in seconds of the loop's clock.
+    """
+
+    def __init__(self, *script: Callable[[Any], Answers]) -> None:
+        super().__init__()
+        self.frames: list[Any] = []
+        self.times: list[float] = []
+        self._script = list(script)
+
+    async def handle(self, socket: ServerConnection) -> None:
+        await socket.send(READY)
+        async for text in socket:
+            frame = json.loads(text)
+            self.frames.append(frame)
+            self.times.append(asyncio.get_running_loop().time())
+            self.arrived.set()
+            for each in self._script.pop(0)(frame) if self._script else ():
+                await socket.send(msgspec.json.encode(each).decode())
+
+
+def kept(seen: list[Update], update: Update) -> bool:
+    seen.append(update)
+    return True
+
+
+def is_event(update: Update) -> bool:
+    return isinstance(update, EventReceived)
+
+
+async def test_a_message_that_may_not_be_stored_is_sent_again_and_gets_its_answer() -> None:
+    server = AnsweringServer(unavailable, unavailable, turn_of)
+    async with talking(server) as (conversation, _, _):
+        dialogue = Dialogue(conversation, Console(file=io.StringIO()))
+        async with aclosing(dialogue), asyncio.timeout(60):
+            outcome = await dialogue.ask("hello")
+
+    assert (outcome.outcome, outcome.seq) == ("completed", 5)
+    assert [frame["content"] for frame in server.frames] == ["hello"] * 3
+    assert len({frame["message_id"] for frame in server.frames}) == 1
+
+
+async def test_a_message_that_stands_in_the_log_is_not_refused_for_an_error_behind_it() -> None:
+    def stored(frame: Any) -> Answers:
+        receipt, *turn = turn_of(frame)
+        return [receipt, UNAVAILABLE, *turn]
+
+    server = AnsweringServer(stored)
+    seen: list[Update] = []
+    async with talking(server) as (conversation, updates, _):
+        await conversation.say("hello", message_id=MESSAGE)
+        await next_of(updates, lambda it: kept(seen, it) and len(seen) == 4)
+
+    assert [type(each) for each in seen] == [EventReceived] * 4
+
+
+async def test_a_limited_message_is_sent_again_when_the_server_says() -> None:
+    server = AnsweringServer(lambda _: [limited(1)], lambda frame: [received(frame)])
+    seen: list[Update] = []
+    async with talking(server) as (conversation, updates, _):
+        await conversation.say("hello", message_id=MESSAGE)
+        await next_of(updates, lambda it: kept(seen, it) and is_event(it))
+
+    assert seen[:-1] == [Postponed("later")]
+    first, second = server.times
+    assert second - first >= 1
+
+
+async def test_a_message_that_is_limited_for_long_is_refused_at_once() -> None:
+    server = AnsweringServer(lambda _: [limited(3600)])
+    async with talking(server) as (conversation, updates, _):
+        await conversation.say("hello", message_id=MESSAGE)
+        await next_of(updates, lambda it: it == MessageRefused("later"))
+
+    assert len(server.frames) == 1
+
+
+async def test_a_message_that_is_never_taken_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat, "TIMEOUT", 2.0)
+    server = AnsweringServer(*[unavailable] * 9)
+    seen: list[Update] = []
+    async with talking(server) as (conversation, updates, _):
+        await conversation.say("hello", message_id=MESSAGE)
+        await next_of(updates, lambda it: kept(seen, it) and isinstance(it, MessageRefused))
+
+    assert seen == [Postponed(UNAVAILABLE["message"]), MessageRefused(UNAVAILABLE["message"])]
+    assert 2 <= len(server.frames) <= 5  # the pauses are 0.1, 0.2, 0.4 and 0.8 s
+
+
+async def test_a_decision_that_may_not_be_stored_is_sent_again() -> None:
+    server = AnsweringServer(unavailable, lambda _: [envelope(2, DECIDED)])
+    seen: list[Update] = []
+    async with talking(server) as (conversation, updates, _):
+        await conversation.decide(CALL, ALLOWED)
+        await next_of(updates, lambda it: kept(seen, it) and is_event(it))
+
+    assert [frame["call_id"] for frame in server.frames] == [CALL] * 2
+    assert not [each for each in seen if isinstance(each, DecisionRefused | MessageRefused)]
+
+
+async def test_a_stop_that_may_not_be_stored_is_sent_again_behind_the_message() -> None:
+    server = AnsweringServer(unavailable, unavailable, unavailable)
+    async with talking(server) as (conversation, updates, _):
+        await conversation.say("hello", message_id=MESSAGE)
+        await next_of(updates, lambda it: isinstance(it, Postponed))
+
+        stopping = await conversation.stop()
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(next_of(updates, lambda _: False))
+            while len(server.frames) < 5:
+                server.arrived.clear()
+                await server.arrived.wait()
+            watching.cancel()
+
+    assert stopping
+    assert [frame["type"] for frame in server.frames] == [
+        *("message", "message", "stop"),
+        *("message", "stop"),
+    ]
+
+
+async def test_a_stop_is_not_sent_again_behind_the_next_message() -> None:
+    def taken(frame: Any) -> Answers:
+        return [received(frame)] if frame["type"] == "message" else []
+
+    server = AnsweringServer(taken, unavailable, lambda _: [], *[taken] * 3)
+    async with talking(server) as (conversation, updates, _):
+        await conversation.say("hello", message_id=MESSAGE)
+        await next_of(updates, is_event)
+        await conversation.stop()
+        await next_of(updates, lambda it: isinstance(it, Postponed))
+
+        await conversation.say("later", message_id=MessageId("n"))
+        await next_of(updates, is_event)  # of its second time
+        await conversation.say("last", message_id=MessageId("o"))
+        await next_of(updates, is_event)
+
+    assert [frame["type"] for frame in server.frames] == ["message", "stop", *["message"] * 3]

@@ -1,5 +1,6 @@
 """Follow a session over its WebSocket: every event once, with reconnects."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import datetime
@@ -21,11 +22,14 @@ from navi.domain.vocabulary.ids import CallId, EventId, MessageId, SessionId, Su
 from navi.http.api.approvals import DecisionBody
 
 OPEN_SECONDS = 5.0
-TIMEOUT = 60.0  # seconds without a connection after which it is given up
+# Seconds after which it is given up: without a connection, or of what the server does not take now.
+TIMEOUT = 60.0
 MAX_FRAME_BYTES = 1024 * 1024
 UNKNOWN_SESSION = 4404
 _STOP = b'{"type":"stop"}'
 SERVER_ERROR = 500  # from here on it is the server's trouble, and passes
+# Codes of error frames after which the same is taken later. With the first of them it may be stored already.
+PASSING = ("unavailable", "limited", "too_many_waiting")
 
 
 class Connected(Struct, frozen=True):
@@ -53,13 +57,19 @@ class MessageRefused(Struct, frozen=True):
     message: str
 
 
+class Postponed(Struct, frozen=True):
+    """The server does not take something now; it is sent again."""
+
+    message: str
+
+
 class DecisionRefused(Struct, frozen=True):
     """The server refused a decision on a tool call: it was decided on already, or is not as it has to be."""
 
     message: str
 
 
-Update = Connected | Disconnected | EventReceived | MessageRefused | DecisionRefused
+Update = Connected | Disconnected | EventReceived | MessageRefused | Postponed | DecisionRefused
 
 
 class _Frame(Struct, frozen=True):
@@ -74,7 +84,9 @@ class _Frame(Struct, frozen=True):
     subagent_id: str | None = None
     data: Raw = Raw(b"")
     running: bool = False
+    code: str = ""
     message: str = ""
+    retry_after: float | None = None
     message_id: str = ""
 
 
@@ -104,28 +116,40 @@ class Conversation:
         self._unconfirmed: dict[MessageId, bytes] = {}
         self._sent: set[MessageId] = set()  # of those: what a socket has taken, once at least
         self._stop_wanted = False
+        self._stop_asked = False  # since the last message, whether or not it was sent
         self._decisions: dict[CallId, bytes] = {}
+        self._postponing = Retry(TIMEOUT)  # since something was last asked for
+        # When what was postponed is sent again, by the loop's clock.
+        self._again_at: float | None = None
 
     async def decide(self, call_id: CallId, decision: DecisionBody) -> None:
         """Decide on a tool call; sent again until the decision, or another one, was seen."""
         frame = {"type": "approve", "call_id": call_id, **msgspec.structs.asdict(decision)}
         self._decisions[call_id] = msgspec.json.encode(frame)
+        self._postponing.renew()
         await self._send(self._decisions[call_id])
 
     async def say(self, content: str, *, message_id: MessageId) -> None:
         """Send a message; it is sent again until its receipt was seen, and counts once."""
         frame = {"type": "message", "content": content, "message_id": message_id}
         self._unconfirmed[message_id] = msgspec.json.encode(frame)
+        self._stop_wanted = self._stop_asked = False  # it was for the turn before
+        self._postponing.renew()
         await self._send_unconfirmed()
 
     async def stop(self) -> bool:
         """Ask for the end of the open turn; without a connection as soon as there is one.
 
+        Behind a message that is to be sent again, which else would begin a turn after the stop.
+
         Returns:
             Whether there may be a turn to stop: False where a message was taken back that no server
             has seen.
         """
-        if self._socket is not None:
+        self._stop_asked = True
+        self._postponing.renew()
+        postponed = self._again_at is not None and self._unconfirmed
+        if self._socket is not None and not postponed:
             await self._send(_STOP)
             return True
         unseen = self._unconfirmed.keys() - self._sent
@@ -137,7 +161,7 @@ class Conversation:
     def forget_unconfirmed(self) -> None:
         """Send no more what has no receipt, nor a stop: whoever wanted it was told that it was given up."""
         self._unconfirmed.clear()
-        self._stop_wanted = False
+        self._stop_wanted = self._stop_asked = False
 
     async def updates(self) -> AsyncGenerator[Update, None]:
         """What happens, without end.
@@ -154,8 +178,8 @@ class Conversation:
                     async with self._connected(url) as socket:
                         # Raised for all codes but those of a usual end, 4404 too: `_ended` tells them apart.
                         with contextlib.suppress(ConnectionClosed):
-                            async for data in socket:
-                                update = await self._take(data)
+                            while True:
+                                update = await self._take(await self._next(socket))
                                 if isinstance(update, Connected):
                                     retry.connected()
                                 elif isinstance(update, EventReceived):
@@ -195,6 +219,16 @@ class Conversation:
                 yield socket
             finally:
                 self._socket = None
+                self._again_at = None  # the next connection begins with it
+
+    async def _next(self, socket: ClientConnection) -> str | bytes:
+        """The next frame; meanwhile what was postponed is sent again."""
+        while True:
+            try:
+                async with asyncio.timeout_at(self._again_at):
+                    return await socket.recv()
+            except TimeoutError:
+                await self._send_again()
 
     def _ended(self, socket: ClientConnection) -> str:
         if socket.close_code == UNKNOWN_SESSION:
@@ -209,25 +243,37 @@ class Conversation:
             case "ready":
                 if self._after is None and not frame.running:
                     self._after = frame.seq
-                await self._send_unconfirmed()
-                for decision in tuple(self._decisions.values()):
-                    await self._send(decision)
-                if self._stop_wanted:
-                    self._stop_wanted = False
-                    await self._send(_STOP)
+                await self._send_again()
                 return Connected(running=frame.running, seq=frame.seq)
             case "receipt":
                 self._unconfirmed.pop(MessageId(frame.message_id), None)
                 return None
+            case "error" if frame.code in PASSING:
+                return self._postpone(frame)
             case "error":
-                # What is refused now is refused each time.
-                if self._decisions and not self._unconfirmed:
-                    self._decisions.clear()
-                    return DecisionRefused(frame.message)
-                self._unconfirmed.clear()
-                return MessageRefused(frame.message)
+                return self._refuse(frame.message)
             case _:
                 return None
+
+    def _postpone(self, frame: _Frame) -> Update | None:
+        if not (self._unconfirmed or self._decisions or self._stop_asked):
+            return None  # it was stored all the same: its event came first
+        first = self._postponing.lost()
+        try:
+            pause = self._postponing.pause(frame.message, seconds=frame.retry_after)
+        except Unavailable:
+            return self._refuse(frame.message)
+        self._again_at = asyncio.get_running_loop().time() + pause
+        self._stop_wanted = self._stop_asked
+        return Postponed(frame.message) if first else None
+
+    def _refuse(self, message: str) -> Update:
+        # What is refused now is refused each time.
+        if self._decisions and not self._unconfirmed:
+            self._decisions.clear()
+            return DecisionRefused(message)
+        self._unconfirmed.clear()
+        return MessageRefused(message)
 
     def _envelope(self, frame: _Frame) -> Envelope:
         event = decode_data(frame.type, frame.v, bytes(frame.data))
@@ -246,6 +292,16 @@ class Conversation:
             subagent_id=None if frame.subagent_id is None else SubagentId(frame.subagent_id),
             event=event,
         )
+
+    async def _send_again(self) -> None:
+        """Send what has no answer yet: messages, decisions, and the stop behind them."""
+        self._again_at = None
+        await self._send_unconfirmed()
+        for decision in tuple(self._decisions.values()):
+            await self._send(decision)
+        if self._stop_wanted:
+            self._stop_wanted = False
+            await self._send(_STOP)
 
     async def _send_unconfirmed(self) -> None:
         for message_id, frame in tuple(self._unconfirmed.items()):

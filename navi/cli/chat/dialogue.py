@@ -17,6 +17,7 @@ from navi.cli.chat.conversation import (
     Disconnected,
     EventReceived,
     MessageRefused,
+    Postponed,
     Update,
 )
 from navi.cli.chat.live_view import LiveView
@@ -163,6 +164,8 @@ class Dialogue:
                 self._view.show(StatusLine(text=message, good=False))
                 self._answered.clear()
                 self._sent.clear()
+            case Postponed(message=message):
+                self._view.show(StatusLine(text=f"{message}; sending it again", good=False))
             case Disconnected(reason=reason):
                 self._lost(reason)
             case _:
