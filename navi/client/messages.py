@@ -22,7 +22,7 @@ class Answer:
     """How the turn of a message ended.
 
     Attributes:
-        content: the agent's last words, or what went wrong.
+        content: the agent's last words, or what went wrong; empty without a turn.
         turn_id: None where the message was withdrawn before a turn took it up.
         seq: of the turn's end.
     """

@@ -77,7 +77,8 @@ class FollowedTurn:
 
     def _end(self, outcome: Outcome, event: Event) -> None:
         if self._turn_id is None and event["type"] != "message_withdrawn":
-            return  # of the turn before
+            return  # of the turn before, and so is the content
+        content = "" if self._turn_id is None else self._content
         self.answer = Answer(
-            outcome=outcome, content=self._content, turn_id=self._turn_id, seq=event["seq"]
+            outcome=outcome, content=content, turn_id=self._turn_id, seq=event["seq"]
         )
