@@ -1,4 +1,4 @@
-"""Share the TLS contexts of httpx clients; by itself each of them reads all certificates again."""
+"""Share the TLS contexts of clients; by itself each of them reads all certificates again."""
 
 import functools
 import ssl
@@ -12,7 +12,12 @@ def trust_of(url: str) -> ssl.SSLContext:
     Reading them takes longer than most requests, so that it is done once a process, and only where
     one is asked over TLS.
     """
-    return _authorities() if httpx.URL(url).scheme == "https" else _nobody()
+    return trust_over_tls(url) or _nobody()
+
+
+def trust_over_tls(url: str) -> ssl.SSLContext | None:
+    """The same, for WebSockets; None without TLS, where they take no context."""
+    return _authorities() if httpx.URL(url).scheme == "https" else None
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """A navi, and the sessions in it."""
 
 from collections.abc import Mapping
+from ssl import SSLContext
 from types import TracebackType
 from typing import Self
 
@@ -25,6 +26,7 @@ class Navi:
         *,
         token: str | None = None,
         patience: float = 120.0,
+        ssl: SSLContext | None = None,
         http: httpx.AsyncClient | None = None,
     ) -> None:
         """Name a navi; nothing is asked yet.
@@ -33,9 +35,14 @@ class Navi:
             url: with `http://` or `https://`; where it is none, the first call raises `NaviError`.
             token: who asks, where navi has accounts (`navi tokens add`); space around it is left out.
             patience: seconds without an answer after which a call raises `Unavailable`.
-            http: a client with settings of its own, such as certificates; it is closed with this.
+            ssl: whom to trust at `https://`, over HTTP and WebSockets; None for the authorities of httpx,
+                whatever the environment says.
+            http: a client with settings of its own, such as time-outs; it is closed with this. WebSockets have
+                nothing of it: where it trusts others (`verify`), give the same as ``ssl``.
         """
-        self._connection = Connection(url, token=token, retry_seconds=patience, http=http)
+        self._connection = Connection(
+            url, token=token, retry_seconds=patience, trust=ssl, http=http
+        )
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,6 +1,7 @@
 """The routes of a navi, asked over HTTP until it answers."""
 
 from collections.abc import Mapping
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any, cast
 
 import httpx
@@ -29,14 +30,25 @@ class Connection:
     """Where a navi is, who asks it, and how long it is waited for."""
 
     def __init__(
-        self, url: str, *, token: str | None, retry_seconds: float, http: httpx.AsyncClient | None
+        self,
+        url: str,
+        *,
+        token: str | None,
+        retry_seconds: float,
+        trust: SSLContext | None,
+        http: httpx.AsyncClient | None,
     ) -> None:
         self.url = url.rstrip("/")
         # What is read from a file ends with a line.
         self.headers = {} if token is None else {"Authorization": f"Bearer {token.strip()}"}
         self.retry_seconds = retry_seconds
+        trust = trust or _authorities(self.url)
+        # For WebSockets, which take none at an address without TLS.
+        self.tls: dict[str, Any] = {"ssl": trust} if _is_tls(self.url) else {}
         # No proxy from the environment: what people write goes to their own server and nowhere else.
-        self._http = http or httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
+        self._http = http or httpx.AsyncClient(
+            timeout=ANSWER_SECONDS, trust_env=False, verify=trust
+        )
 
     def check(self) -> None:
         """Look whether anything can be sent there.
@@ -108,6 +120,17 @@ class Connection:
             if maybe_done and not repeatable:
                 raise Unavailable(f"{why}; it may have been done, and asked again it is done twice")
             await retry.wait(why, seconds=seconds)
+
+
+def _is_tls(url: str) -> bool:
+    return url.startswith("https:")
+
+
+def _authorities(url: str) -> SSLContext:
+    """The authorities that httpx brings; nobody without TLS: reading them takes longer than most requests."""
+    if _is_tls(url):
+        return httpx.create_ssl_context(trust_env=False)
+    return SSLContext(PROTOCOL_TLS_CLIENT)
 
 
 def _answered(answer: httpx.Response, *, repeated: bool) -> Json:

@@ -43,6 +43,7 @@ async def watch(
                 ping_timeout=ALIVE_SECONDS,
                 close_timeout=CLOSE_SECONDS,
                 proxy=None,
+                **navi.tls,
             ) as socket:
                 try:
                     async for text in socket:

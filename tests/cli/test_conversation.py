@@ -3,9 +3,11 @@
 import asyncio
 import io
 import json
+import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from rich.console import Console
 from websockets.asyncio.server import ServerConnection, serve
 
+from navi.adapters import tls
 from navi.cli.chat import conversation as chat
 from navi.cli.chat.conversation import (
     TIMEOUT,
@@ -39,7 +42,9 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import CallId, MessageId, NodeId, SessionId
 from navi.http.api.approvals import DecisionBody
+from tests.support.certificates import self_signed
 from tests.support.leaving_server import LeavingServer
+from tests.support.tls_front import tls_front
 
 SESSION = SessionId("01990000-0000-7000-8000-000000000001")
 READY = json.dumps({"type": "ready", "session_id": SESSION, "seq": 1, "running": False})
@@ -205,6 +210,26 @@ async def test_a_navi_that_sends_everybody_away_is_asked_less_and_less_and_told_
 
     assert len([each for each in told if isinstance(each, Disconnected)]) == 1
     assert len(server.asked) <= 5  # the pauses are 0.1, 0.2, 0.4 and 0.8 s
+
+
+async def test_a_chat_trusts_whom_http_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = self_signed(tmp_path / "both.pem", "localhost")
+    trust = ssl.create_default_context(cafile=str(certificate))
+    monkeypatch.setattr(tls, "_authorities", lambda: trust)
+
+    async with (
+        Server().running() as plain,
+        tls_front(int(plain.rpartition(":")[2]), certificate) as url,
+    ):
+
+        async def locate() -> str | None:
+            return url
+
+        conversation = Conversation(SESSION, locate, token=None, after=None)
+        async with aclosing(conversation.updates()) as updates, asyncio.timeout(60):
+            assert isinstance(await anext(updates), Connected)
 
 
 # --- what is not taken now --------------------------------------------------------------------------

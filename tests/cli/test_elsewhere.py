@@ -1,21 +1,46 @@
 """A navi elsewhere that sends its watchers away, and what answers in the place of one."""
 
 import asyncio
+import ssl
 from contextlib import aclosing
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from navi.adapters import tls
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.elsewhere import RemoteHistory
 from navi.cli.shared.offered_tools import NotTold, offered_tools
 from navi.cli.shared.remote import open_remote
 from navi.cli.shared.running import version_at
 from navi.domain.vocabulary.ids import SessionId
+from tests.support.certificates import self_signed
 from tests.support.leaving_server import SESSION, LeavingServer
+from tests.support.tls_front import tls_front
 from tests.support.web_server import answer, web_server
 
 DEADLINE = 60.0
+
+
+async def test_who_follows_trusts_whom_http_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = self_signed(tmp_path / "both.pem", "localhost")
+    trust = ssl.create_default_context(cafile=str(certificate))
+    monkeypatch.setattr(tls, "_authorities", lambda: trust)
+    server = LeavingServer((1,), code=1001)
+
+    async with (
+        server.running() as plain,
+        tls_front(int(plain.rpartition(":")[2]), certificate) as url,
+        open_remote(url, token=None) as navi,
+        aclosing(RemoteHistory(navi).watch(SessionId(SESSION), after=0)) as batches,
+        asyncio.timeout(DEADLINE),
+    ):
+        rows = await anext(batches)
+
+    assert [row.seq for row in rows] == [1]
 
 
 async def test_who_follows_comes_back_behind_what_he_has_after_pauses_that_grow() -> None:

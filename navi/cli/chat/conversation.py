@@ -11,6 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.protocol import State
 
+from navi.adapters.tls import trust_over_tls
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.remote import bearer
 from navi.client.connection import LIMITED
@@ -207,6 +208,7 @@ class Conversation:
         address = f"{url.replace('http', 'ws', 1)}/ws/sessions/{self.session_id}{query}"
         async with connect(
             address,
+            ssl=trust_over_tls(url),
             proxy=None,
             compression=None,
             additional_headers=self._headers,

@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from navi.adapters.tls import trust_over_tls
 from navi.bootstrap.store import attached_store
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.owners import note_reading
@@ -103,6 +104,7 @@ class RemoteHistory:
             try:
                 async with connect(
                     f"{url}?after={after}",
+                    ssl=trust_over_tls(self._navi.url),
                     proxy=None,
                     close_timeout=CLOSE_SECONDS,
                     max_size=MAX_FRAME_BYTES,
