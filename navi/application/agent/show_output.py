@@ -56,8 +56,12 @@ class ShownOutput:
             await self._news.wait()
             self._news.clear()
             over = self._over.is_set()
-            while (length := self._ready(over=over)) > 0:
+            while self._ready(over=over) > 0:
                 await self._slot()
+                # Anew: what came meanwhile may have replaced it, and end with the beginning of a secret.
+                length = self._ready(over=over)
+                if length == 0:
+                    break
                 began = self._clock.monotonic()
                 await log(self._take(length))
                 slot = SLOT if self._shown < SHOWN_IN_FULL else LATER_SLOT

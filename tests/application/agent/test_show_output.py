@@ -2,11 +2,20 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from navi.adapters.system import SystemClock
-from navi.application.agent.show_output import LATEST, MAX_DELTA, SHOWN_IN_FULL, SLOT, ShownOutput
+from navi.adapters.virtual_time_loop import VirtualTimeLoop
+from navi.application.agent.show_output import (
+    LATER_SLOT,
+    LATEST,
+    MAX_DELTA,
+    SHOWN_IN_FULL,
+    SLOT,
+    ShownOutput,
+)
 from navi.domain.log.secrets import Secrets
 from navi.domain.vocabulary.events import ToolOutputDelta
 from navi.domain.vocabulary.ids import CallId
@@ -69,6 +78,45 @@ async def test_a_secret_is_masked_wherever_it_is_cut(cut: int) -> None:
     log = await shown(f"key {SECRET[:cut]}", f"{SECRET[cut:]} end")
 
     assert "hunter2-hunter2" not in log.text
+    assert log.text.endswith(" end")
+    assert any("SECRET" in (delta.masked or ()) for delta in log.deltas)
+
+
+class LoopClock:
+    """The port ``Clock``, by the time of the loop."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 24, tzinfo=UTC) + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def test_a_secret_is_masked_whose_beginning_ends_what_takes_the_place_of_more() -> None:
+    """More than is shown comes while a delta waits for its slot: the end of that is kept."""
+
+    async def play() -> Log:
+        log = Log()
+        output = ShownOutput(CALL, Secrets({"SECRET": SECRET}), LoopClock())
+        running = asyncio.create_task(output.run(log))
+        while len(log.text) < SHOWN_IN_FULL:
+            output.add("x" * MAX_DELTA)
+            await asyncio.sleep(SLOT)
+        output.add("y" * (LATEST + LATEST // 2))
+        await asyncio.sleep(SLOT)  # it waits for the slot, which is a second long by now
+        before = len(log.deltas)
+        output.add("z" * LATEST + SECRET[:-3])
+        assert len(log.deltas) == before
+        await asyncio.sleep(LATER_SLOT)
+        output.add(SECRET[-3:] + " end")
+        output.end()
+        await running
+        return log
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        log = runner.run(play())
+
+    assert SECRET[:-3] not in log.text
     assert log.text.endswith(" end")
     assert any("SECRET" in (delta.masked or ()) for delta in log.deltas)
 
