@@ -238,3 +238,16 @@ def test_time_that_a_call_has_waited_before_counts() -> None:
         assert worth == [True, True, False]
 
     still(play)
+
+
+def test_a_server_whose_models_nobody_tells_any_more_is_not_waited_for() -> None:
+    class Untold(Servers):
+        async def choose(self, models: Sequence[str], failures: Sequence[Failure]) -> Target | None:
+            await self.default_model()
+            return await super().choose(models, failures)
+
+    async def play() -> None:
+        waits = AwaitServer(Untold(Starting(1e9, 1e9)), LoopClock())
+        assert await waits.is_worth_it(Told(), (), REFUSED, since=BEGAN) is None
+
+    still(play)

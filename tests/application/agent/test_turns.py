@@ -580,6 +580,26 @@ async def test_the_next_server_is_asked_and_without_one_the_turn_fails(
         assert (await node.world.types(session_id))[-2:] == ["model_call_failed", "turn_failed"]
 
 
+async def test_a_call_whose_model_was_removed_fails_where_no_server_lists_another(
+    server: ModelServer, node: AgentNode
+) -> None:
+    session_id = await node.session()
+    server.answer(Say("fine"), Done())
+    await node.ask(session_id, "hi")
+    server.models = []
+    server.refuse(404, "model 'scripted:latest' not found")
+
+    await node.ask(session_id, "and now?")
+
+    events = [row.envelope.event for row in await node.world.events(session_id)]
+    failed, ended = events[-2:]
+    assert isinstance(failed, ModelCallFailed)
+    assert (failed.kind, failed.will_retry) == ("http", False)
+    assert isinstance(ended, TurnFailed)
+    assert (ended.kind, ended.error) == ("http", failed.error)
+    assert "not found" in failed.error
+
+
 async def test_after_tool_calls_came_there_is_no_second_try(
     server: ModelServer, node: AgentNode
 ) -> None:

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from navi.application.agent.budgets import Budgets
-from navi.application.agent.model_calls.await_server import AwaitServer
+from navi.application.agent.model_calls.await_server import AwaitServer, choose_again
 from navi.application.agent.model_calls.call_bounds import CallBounds
 from navi.application.agent.model_calls.made_with import MadeWith, MadeWithNames
 from navi.application.agent.model_calls.model_call import (
@@ -396,7 +396,7 @@ class AskModelOnce:
             again = target
         elif waits is None:
             failures = (*_failures(question.attempts), failure)
-            again = await self._servers.choose(question.models, failures)
+            again = await choose_again(self._servers, question.models, failures)
         else:
             again = None
         failed = ModelCallFailed(

@@ -56,7 +56,7 @@ class AwaitServer:
         """
         if not model_choice.is_not_ready(failure):
             return None
-        other = await self._servers.choose(models, (failure,))
+        other = await choose_again(self._servers, models, (failure,))
         if other is None or other.model.backend != failure.backend:
             return None  # another server is asked at once
         return record.follows or bool(self._time_left(since, loading=failure.loading))
@@ -80,6 +80,16 @@ class AwaitServer:
     def _time_left(self, since: datetime, *, loading: bool) -> float:
         waited = (self._clock.now() - since).total_seconds()
         return model_choice.time_left(loading=loading, waited=waited)
+
+
+async def choose_again(
+    servers: ModelServers, models: Sequence[str], failures: Sequence[Failure]
+) -> Target | None:
+    """What to ask after a call failed; None also where no server tells its models any more."""
+    try:
+        return await servers.choose(models, failures)
+    except ModelFailure:  # how the call failed is what is told
+        return None
 
 
 def _loading(purpose: Purpose) -> ModelWaiting:
