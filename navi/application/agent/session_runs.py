@@ -71,6 +71,8 @@ class SessionRuns:
     async def drain(self, grace: float) -> None:
         """Drain: start no turns, wait ``grace`` seconds for open ones, then release the rest."""
         self.draining = True
+        self.places.close()
+        self._again.clear()  # so that each task leaves its session's place
         tasks = set(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=grace)

@@ -42,10 +42,13 @@ class TurnPlaces:
         self._limits = limits
         self._locks = locks
         self._lines: dict[Owner, _Line] = {}
+        self._closed = False
         self.given: Callable[[SessionId], None] = lambda _: None
 
     async def take(self, owner: Owner, session_id: SessionId) -> bool:
         """Whether the session may open a turn now; else it waits in line for that, unless it has left.
+
+        Behind ``close`` only a session that has a place may, and none waits.
 
         Raises:
             Unavailable: who would know does not answer.
@@ -53,7 +56,7 @@ class TurnPlaces:
         if (await self._limits.limits_of(owner)).turns is None:
             return True
         line = self._lines.setdefault(owner, _Line())
-        if session_id not in line.held:
+        if session_id not in line.held and not self._closed:
             line.waiting.setdefault(session_id, None)
             line.asking.add(session_id)
             try:
@@ -83,6 +86,12 @@ class TurnPlaces:
                 last = self._lines.get(owner) is line
                 if last and not (line.held or line.waiting or line.asking):
                     del self._lines[owner]
+
+    def close(self) -> None:
+        """Give no places any more: this node drains, and others give what is left here."""
+        self._closed = True
+        for line in self._lines.values():
+            line.waiting.clear()
 
     def waits(self, session_id: SessionId) -> bool:
         """Whether the session is in line, and will be given a place."""

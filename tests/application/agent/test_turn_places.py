@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.place_locks import InMemoryPlaceLocks
 from navi.application.agent.turn_places import TurnPlaces
 from navi.application.commands.manage_sessions import Received
 from navi.domain.vocabulary.events import ModelWaiting
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.domain.vocabulary.principal import MAX_TURNS, NO_LIMITS, Limits
+from navi.ports.event_log import Append, Recorded
 from tests.support.agent_node import TIMEOUT, AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall
@@ -161,6 +163,75 @@ async def test_the_places_are_those_of_all_nodes(server: ModelServer, tmp_path: 
 
     assert waited == WAITS
     assert outcome.outcome == "completed"
+
+
+async def test_what_waits_on_a_node_that_drains_gets_its_place_on_another(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    async with (
+        limited(world, server, tmp_path, turns=1) as a,
+        limited(world, server, tmp_path, turns=1) as b,
+    ):
+        go_on = stalled(server)
+        [(one, first)] = await say(a, ALICE, 1)
+        await server.chat()
+        [(other, second)] = await say(a, ALICE, 1)
+        await world.seen(other, "model_waiting")
+
+        async with asyncio.TaskGroup() as draining:
+            draining.create_task(a.runs.drain(TIMEOUT))
+            await asyncio.sleep(0)  # it has begun
+            [(late, third)] = await say(a, ALICE, 1)
+            go_on.set()
+        ended = await a.outcome(one, first)
+        await world.project()
+        await a.take_over.poll()
+        await b.take_over.poll()
+        outcomes = [await b.outcome(other, second), await b.outcome(late, third)]
+
+    assert [outcome.outcome for outcome in (ended, *outcomes)] == ["completed"] * 3
+
+
+class SlowToTell(InMemoryEventLog):
+    """Appends no ``model_waiting`` before it is told to.
+
+    Attributes:
+        asked: set when one is to be appended.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        if any(isinstance(new.event, ModelWaiting) for new in batch.events):
+            self.asked.set()
+            await self.go_on.wait()
+        return await super().append(batch)
+
+
+async def test_a_place_that_was_given_right_before_a_node_drains_is_given_back(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    log = SlowToTell()
+    world = World(log)
+    async with limited(world, server, tmp_path, turns=1) as node:
+        go_on = stalled(server)
+        [(one, first)] = await say(node, ALICE, 1)
+        await server.chat()
+        await say(node, ALICE, 1)
+        await log.asked.wait()  # its task is not over yet
+        go_on.set()
+        await node.outcome(one, first)
+        await node.runs.ended(one)  # and has left its place to the other
+
+        async with asyncio.TaskGroup() as draining:
+            draining.create_task(node.runs.drain(TIMEOUT))
+            await asyncio.sleep(0)  # it has begun
+            log.go_on.set()
+
+        assert world.places == set()
 
 
 async def test_a_stop_withdraws_the_message_whose_turn_waits_on_whichever_node(
