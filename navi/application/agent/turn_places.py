@@ -5,8 +5,9 @@ goes on without one where none is free: somebody has decided and waits for it, a
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 
 from msgspec import Struct, field
 
@@ -42,6 +43,7 @@ class TurnPlaces:
         self._limits = limits
         self._locks = locks
         self._lines: dict[Owner, _Line] = {}
+        self._opening = Counter[SessionId]()  # how many messages open a turn of each now
         self._closed = False
         self.given: Callable[[SessionId], None] = lambda _: None
 
@@ -74,8 +76,24 @@ class TurnPlaces:
         if not await self.take(owner, session_id):
             self._lines[owner].waiting.pop(session_id, None)
 
+    @contextmanager
+    def opening(self, session_id: SessionId) -> Generator[None, None, None]:
+        """Within it a message takes a place and opens a turn: no task that ends leaves that place.
+
+        Whoever enters it runs the session afterwards, so that its place is left in the end.
+        """
+        self._opening[session_id] += 1
+        try:
+            yield
+        finally:
+            self._opening[session_id] -= 1
+            if not self._opening[session_id]:
+                del self._opening[session_id]
+
     async def leave(self, session_id: SessionId) -> None:
-        """Give the session's place to the next one, if it has one."""
+        """Give the session's place to the next one, if it has one that no message has just taken."""
+        if session_id in self._opening:
+            return
         for owner, line in list(self._lines.items()):
             number = line.held.pop(session_id, None)
             if number is not None:

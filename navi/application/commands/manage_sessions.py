@@ -1,6 +1,6 @@
 """Commands on sessions: create, send a message, stop, rename, pin, switch profile, delete."""
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -234,31 +234,37 @@ class ManageSessions:
                 await record.refresh()
                 seen = record.seq
             profile = await profile_of(record, self._profiles)
-            if earlier is None:
-                await self._budgets.check(record, profile, in_turn=False)
-                if await self._may_open(record):
-                    start = TurnStart(
-                        turn_id=TurnId(self._ids.uuid()),
-                        node=self._node,
-                        planning=profile.planning_enabled,
+            with ExitStack() as opening:
+                if earlier is None:
+                    await self._budgets.check(record, profile, in_turn=False)
+                    if await self._may_open(record, opening):
+                        start = TurnStart(
+                            turn_id=TurnId(self._ids.uuid()),
+                            node=self._node,
+                            planning=profile.planning_enabled,
+                        )
+                try:
+                    rows = await record.try_once(
+                        replace(message, earlier=earlier, start=start), seen=seen
                     )
-            try:
-                rows = await record.try_once(
-                    replace(message, earlier=earlier, start=start), seen=seen
-                )
-            except ConcurrentAppend:
-                continue
+                except ConcurrentAppend:
+                    continue
             if earlier is not None:
                 return Received(message_id=message_id, seq=earlier[0], repeated=True)
             receipt = next(r for r in rows if r.type == UserMessageReceived.TYPE)
             return Received(message_id=message_id, seq=receipt.seq, repeated=False)
 
-    async def _may_open(self, record: Record) -> bool:
-        """Whether a message may open a turn at once; else it waits in the log for its turn."""
+    async def _may_open(self, record: Record, opening: ExitStack) -> bool:
+        """Whether a message may open a turn at once; else it waits in the log for its turn.
+
+        Args:
+            opening: keeps the place that it takes for that.
+        """
         if self._runs.draining:
             return False
         if record.session.turn is not None:
             return True  # it waits for that one, or goes into it
+        opening.enter_context(self._runs.places.opening(record.id))
         return await self._runs.places.take(record.session.owner, record.id)
 
     async def ended_here(self, session_id: SessionId) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.place_locks import InMemoryPlaceLocks
 from navi.application.agent.turn_places import TurnPlaces
 from navi.application.commands.manage_sessions import Received
-from navi.domain.vocabulary.events import ModelWaiting
+from navi.domain.vocabulary.events import ModelWaiting, TurnCompleted
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.domain.vocabulary.principal import MAX_TURNS, NO_LIMITS, Limits
-from navi.ports.event_log import Append, Recorded
+from navi.ports.event_log import ALL_TYPES, Append, Recorded, Types
 from tests.support.agent_node import TIMEOUT, AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall
@@ -232,6 +233,74 @@ async def test_a_place_that_was_given_right_before_a_node_drains_is_given_back(
             log.go_on.set()
 
         assert world.places == set()
+
+
+class SlowToReadOn(InMemoryEventLog):
+    """A session's task whose turn has ended reads on when it is told to.
+
+    Attributes:
+        asked: set when one wants to.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+        self._slow = set[str]()
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        rows = await super().append(batch)
+        if any(isinstance(new.event, TurnCompleted) for new in batch.events):
+            self._slow.add(f"session {batch.session_id}")
+        return rows
+
+    async def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        types: Types = ALL_TYPES,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        task = asyncio.current_task()
+        if task is not None and task.get_name() in self._slow:
+            self.asked.set()
+            await self.go_on.wait()
+        async for rows in super().read(session_id, after=after, until=until, types=types):
+            yield rows
+
+
+async def most_at_once(world: World, *sessions: SessionId) -> int:
+    """How many turns of some sessions were open at once."""
+    rows = [row for session_id in sessions for row in await world.events(session_id)]
+    ordered = [row.type for row in sorted(rows, key=lambda row: row.position)]
+    steps = [(kind == "turn_started") - (kind == "turn_completed") for kind in ordered]
+    return max(accumulate(steps))
+
+
+async def test_a_task_that_ends_leaves_the_place_to_the_next_message_of_its_session(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    log = SlowToReadOn()
+    world = World(log)
+    async with limited(world, server, tmp_path, turns=1) as node:
+        [(one, first)] = await say(node, ALICE, 1)
+        await node.outcome(one, first)
+        await log.asked.wait()
+        receiving = asyncio.ensure_future(node.say(one, "and another"))
+        while not world.places:  # noqa: ASYNC110 - it is taken right before the message is appended
+            await asyncio.sleep(0)
+        [(other, second)] = await say(node, ALICE, 1)
+        go_on = stalled(server)
+
+        log.go_on.set()
+        again = await receiving
+        await world.seen(one, "turn_started", 2)
+        go_on.set()
+        outcomes = [await node.outcome(one, again), await node.outcome(other, second)]
+
+    assert [outcome.outcome for outcome in outcomes] == ["completed"] * 2
+    assert await most_at_once(world, one, other) == 1
+    assert world.places == set()
 
 
 async def test_a_stop_withdraws_the_message_whose_turn_waits_on_whichever_node(
