@@ -61,6 +61,7 @@ from navi.ports.language_model import Capacity
 from navi.ports.log_admin import LogBackend
 from navi.ports.memories import Memories
 from navi.ports.metrics import Metrics
+from navi.ports.pictures import Pictures
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.tools import Tool
 from navi.projections.registry import PROJECTIONS
@@ -215,6 +216,7 @@ async def agent_node(
     limits: Limits = NO_LIMITS,
     auth: AuthMode = "none",
     proxy_admins: frozenset[str] = frozenset(),
+    pictures: Pictures | None = None,
 ) -> AsyncGenerator[AgentNode, None]:
     """A node on these model servers; killed, not drained, at the end.
 
@@ -270,7 +272,7 @@ async def agent_node(
             profiles=FolderProfiles(profiles or files / "no-profiles"),
             tools=toolbox,
             outputs=KeptOutputs(),
-            pictures=PicturesOfSessions(FolderWorkspaces(files), {}),
+            pictures=pictures or PicturesOfSessions(FolderWorkspaces(files), {}),
             calls=CallSettings(first_chunk_timeout=first_chunk_timeout),
             compression=CompressSettings(
                 enabled=True, threshold=0.8, keep_recent=keep_recent, temperature=0.3

@@ -87,6 +87,8 @@ class Actions:
             shown = await self._run.agent.show_picture(self._recorder, path, call_id=self._call_id)
         except NotShown as error:
             return ToolResult(outcome="denied" if error.forbidden else "error", output=str(error))
+        if shown is None:
+            return ToolResult(outcome="unknown", output="The turn was stopped.")
         size = f"{shown.width} x {shown.height} pixels"
         return ToolResult(outcome="ok", output=f"{path} follows ({size}, {shown.media_type}).")
 

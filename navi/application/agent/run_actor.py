@@ -265,6 +265,8 @@ async def _show_pictures(run: RunningTurn, recorder: InTurn, profile: Profile) -
     if not due or not await run.agent.ask_model.sees(profile.models):
         return
     for each in due:
+        if recorder.halt.is_set():
+            return
         try:
             await run.agent.show_picture(recorder, each.path, call_id=each.message_id)
         except NotShown as error:

@@ -1,5 +1,6 @@
 """Put a picture before a model that sees: a file of a message, or what a tool asks for."""
 
+import asyncio
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from navi.domain.vocabulary.events import ImageShown
 from navi.domain.vocabulary.ids import MessageId
 from navi.ports.pictures import Pictures
 from navi.ports.text_store import TextStore
+from navi.race import race
 
 
 class ShowPicture:
@@ -21,17 +23,24 @@ class ShowPicture:
         self._pictures = pictures
         self._texts = texts
 
-    async def __call__(self, recorder: InTurn, path: str, *, call_id: str) -> ImageShown:
+    async def __call__(self, recorder: InTurn, path: str, *, call_id: str) -> ImageShown | None:
         """Show a picture of the session's directory from the next model call on.
 
         Args:
             call_id: of the tool call, or the id of the message that it came with.
 
+        Returns:
+            What was logged; None where the actor is to halt before the picture is prepared.
+
         Raises:
             NotShown: it cannot be.
             Fenced: the turn is another's; nothing more may be done.
         """
-        picture = await self._pictures.prepare(recorder.session_id, path)
+        picture = await race(
+            self._pictures.prepare(recorder.session_id, path), _halted(recorder.halt)
+        )
+        if picture is None:
+            return None
         (kept,) = await with_retry(lambda: self._texts.put(picture.base64))
         shown = ImageShown(
             call_id=call_id,
@@ -65,3 +74,7 @@ def due_pictures(rows: Iterable[Message], uploads: Iterable[Upload]) -> list[Due
         for path in (pictures[name] for name in message.files if name in pictures)
         if path not in there
     ]
+
+
+async def _halted(halt: asyncio.Event) -> None:
+    await halt.wait()

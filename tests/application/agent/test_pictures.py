@@ -1,5 +1,6 @@
 """Pictures of messages and of tools, before models that see and before models that do not."""
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator
@@ -21,6 +22,7 @@ from navi.domain.vocabulary.events import (
     TurnFailed,
 )
 from navi.domain.vocabulary.ids import SessionId
+from navi.ports.pictures import PreparedPicture
 from tests.adapters.pictures.test_worker import file_of
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
@@ -143,6 +145,55 @@ async def test_a_picture_that_cannot_be_shown_costs_the_turn_nothing(
     assert [*await node.world.types(session_id)][-1] == "turn_completed"
 
 
+class Slow:
+    """The port ``Pictures``: takes as long as it is let, and ends when it is told to.
+
+    Attributes:
+        asked: released for each that is to be prepared.
+        go_on: what each waits for.
+        at_work: how many are being prepared.
+    """
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Semaphore(0)
+        self.go_on = asyncio.Event()
+        self.at_work = 0
+        self.paths: list[str] = []
+
+    async def prepare(self, session_id: SessionId, path: str) -> PreparedPicture:
+        del session_id
+        self.paths.append(path)
+        self.asked.release()
+        self.at_work += 1
+        try:
+            await self.go_on.wait()
+        finally:
+            self.at_work -= 1
+        return PreparedPicture(sha256="", media_type="image/png", width=1, height=1, base64="aa")
+
+
+@pytest.mark.parametrize("ready", [False, True])
+async def test_a_stop_ends_the_preparing_of_a_messages_pictures(
+    server: ModelServer, tmp_path: Path, *, ready: bool
+) -> None:
+    pictures, world = Slow(), World()
+    async with agent_node(world, tmp_path, [server.url], pictures=pictures) as node:
+        session_id = await node.session()
+        for name in ("one.png", "two.png"):
+            await upload(node, session_id, name, CHART)
+        receipt = await node.say(session_id, "Look.", files=("one.png", "two.png"))
+        await pictures.asked.acquire()
+
+        await node.sessions.stop(session_id, by="user")
+        if ready:  # in the very moment
+            pictures.go_on.set()
+        outcome = await node.outcome(session_id, receipt)
+
+    assert outcome.outcome == "stopped"
+    assert (pictures.paths, pictures.at_work) == (["uploads/one.png"], 0)
+    assert server.chats == []
+
+
 async def test_a_tool_puts_a_picture_behind_the_results_of_the_calls_beside_it(
     server: ModelServer, node: AgentNode
 ) -> None:
@@ -160,6 +211,23 @@ async def test_a_tool_puts_a_picture_behind_the_results_of_the_calls_beside_it(
     [shown] = await events_of(node, session_id, ImageShown)
     [finished, _] = await events_of(node, session_id, ToolFinished)
     assert (shown.call_id, finished.outcome) == (finished.call_id, "ok")
+
+
+async def test_a_stop_ends_the_preparing_of_a_tools_picture(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    pictures, world = Slow(), World()
+    server.answer(calls(("view_image", {"path": "one.png"})), Done())
+    async with agent_node(world, tmp_path, [server.url], pictures=pictures) as node:
+        session_id = await node.session()
+        receipt = await node.say(session_id, "Look.")
+        await pictures.asked.acquire()
+
+        await node.sessions.stop(session_id, by="user")
+        outcome = await node.outcome(session_id, receipt)
+
+        [finished] = await events_of(node, session_id, ToolFinished)
+    assert (outcome.outcome, finished.outcome, pictures.at_work) == ("stopped", "unknown", 0)
 
 
 @pytest.mark.parametrize(
