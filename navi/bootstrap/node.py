@@ -78,7 +78,6 @@ from navi.settings import Settings
 log = structlog.get_logger()
 
 RELAY_FLUSH_SECONDS = 5.0  # what a node that ends waits for its last events to reach NATS
-CATCH_UP_SECONDS = 10.0  # what a starting node waits for read models before it looks for open turns
 BUILD_REST = 1.0  # of the time that building read models takes: turns and reads have the other half
 
 
@@ -141,7 +140,9 @@ class Node(Struct, frozen=True, kw_only=True):
     async def _following(self) -> AsyncGenerator[None, None]:
         followers = [
             asyncio.create_task(self.projector.run(), name="projector"),
-            asyncio.create_task(self._take_over(), name="take over"),
+            asyncio.create_task(
+                self.agent.take_over.run(caught_up=self.projector.caught_up), name="take over"
+            ),
             asyncio.create_task(self.services.keep_memories.run(), name="memories"),
             asyncio.create_task(self.agent.after_turn.run(), name="after turns"),
             asyncio.create_task(self.heads.run(), name="signed heads"),
@@ -187,14 +188,6 @@ class Node(Struct, frozen=True, kw_only=True):
                     await _published(self.store.log, relay)
         except (TimeoutError, Unavailable):
             log.info("relay_left_behind", hint="the next process publishes the rest")
-
-    async def _take_over(self) -> None:
-        try:
-            async with asyncio.timeout(CATCH_UP_SECONDS):
-                await self.projector.caught_up()
-        except (TimeoutError, Unavailable) as error:
-            log.warning("read_models_behind", error=type(error).__name__)
-        await self.agent.take_over.run()
 
 
 async def _published(event_log: LogBackend, relay: Relay) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import structlog
 
@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 log = structlog.get_logger()
 
+CATCH_UP_SECONDS = 10.0  # what a starting node waits for read models before it looks for open turns
 LOOK_EVERY = 2.0  # seconds; with a lease of 10 s a dead node's turns go on within 15 s
 LOOK_AGAIN = 0.25  # seconds, while of some node it is not certain whether it is gone
 FORGET_EVERY = 300  # looks: processes that ended are forgotten every ten minutes, and at the start
@@ -71,8 +72,19 @@ class TakeOver:
         self._owing_after: SessionId | None = None
         self._left_behind = left_behind
 
-    async def run(self) -> None:
-        """Poll until cancelled."""
+    async def run(self, *, caught_up: Callable[[], Awaitable[None]]) -> NoReturn:
+        """Poll until cancelled, once the read models have caught up or were given time to.
+
+        Args:
+            caught_up: catches them up with the log; the looks are right without, and slower.
+        """
+        try:
+            async with asyncio.timeout(CATCH_UP_SECONDS):
+                await caught_up()
+        except (TimeoutError, Unavailable) as error:
+            log.warning("read_models_behind", error=type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - a border: a follower goes on
+            log_error(log, "read_models_behind", error)
         while True:
             certain = True
             try:

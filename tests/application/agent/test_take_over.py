@@ -17,11 +17,13 @@ from navi.application.followers.project import Projector
 from navi.domain.session.session import FollowUp
 from navi.domain.vocabulary.errors import LogDamaged, LogUnavailable
 from navi.domain.vocabulary.ids import NodeId, SessionId
+from navi.ports.log_partitions import Page
 from navi.ports.nodes import Nodes, NodeState
 from navi.ports.read_models import Build, StoredState
 from navi.projections.sessions import Sessions
 from tests.application.sample import OldSessions
 from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.app import SwitchedLog
 from tests.support.damaged_log import DamagedLog
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall
@@ -256,6 +258,46 @@ async def test_a_turn_is_taken_over_that_this_versions_list_does_not_know_of_yet
         async with agent_node(world, tmp_path, [models.url]) as lives:
             await lives.take_over.poll()
             await world.seen(session_id, "turn_completed", 2)
+
+
+class HoleAtFirst(SwitchedLog):
+    """A log that cannot be read the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holes = 0
+
+    async def read_all(
+        self, partition: int, *, after: int, limit: int, deltas: bool = True
+    ) -> Page:
+        if self.holes:
+            self.holes -= 1
+            raise LogDamaged("1 positions are missing")
+        return await super().read_all(partition, after=after, limit=limit, deltas=deltas)
+
+
+async def test_a_node_takes_turns_over_whose_read_models_could_not_catch_up_when_it_started(
+    tmp_path: Path,
+) -> None:
+    world = World(log := HoleAtFirst())
+    async with ModelServer() as models:
+        async with agent_node(world, tmp_path, [models.url]) as dies:
+            session_id = await dies.session()
+            models.answer(Say("Once upon"), Stall(asyncio.Event()))
+            await dies.say(session_id, "tell")
+            await world.seen(session_id, "text_delta")
+        await world.project()
+        models.answer(Say("a time"), Done())
+        async with agent_node(world, tmp_path, [models.url]) as lives:
+            log.holes = 1
+            projector = Projector(log, world.read_models, [Sessions()], SystemClock())
+            running = asyncio.create_task(lives.take_over.run(caught_up=projector.caught_up))
+            resumed = asyncio.create_task(world.seen(session_id, "turn_completed"))
+            ended, _ = await asyncio.wait({running, resumed}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (running, resumed):
+                task.cancel()
+
+    assert (log.holes, ended) == (0, {resumed})
 
 
 async def projected(world: World, projection: Sessions) -> None:
