@@ -44,6 +44,8 @@ _KEEPALIVES = {
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
 }
+FIRST_PAUSE = 0.02  # seconds before a read is repeated, doubled each time
+LONGEST_PAUSE = 0.5
 LEAST_SECONDS = 0.05  # a deadline that has passed still has to be one
 OLDEST_SERVER = 15  # major version: MERGE, and NULLS NOT DISTINCT for what stands beside the log
 
@@ -57,6 +59,9 @@ CONNECTION_ERRORS: tuple[type[Exception], ...] = (
     asyncpg.InsufficientResourcesError,
     asyncpg.LockNotAvailableError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,  # after a failover; a managed server with a full disk
+    asyncpg.SerializationError,  # as the next one: rolled back, and right when asked again
+    asyncpg.DeadlockDetectedError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     AttributeError,
@@ -145,7 +150,8 @@ async def fetch(
 ) -> Sequence[asyncpg.Record]:
     """The rows of a read, tried again on another connection where one turns out to be dead.
 
-    A restart leaves every idle connection dead, to be found one by one.
+    A restart leaves every idle connection dead, to be found one by one. What Postgres refuses for the
+    moment, such as a write on a full disk, is tried again as well.
 
     Args:
         seconds: for all of it.
@@ -156,6 +162,7 @@ async def fetch(
     pool, owner = (reads.pool, reads.owner) if isinstance(reads, OwnerPool) else (reads, None)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
+    pause = 0.0  # where an idle connection was dead the next one answers
     while True:
         try:
             connection = await pool.acquire(timeout=max(LEAST_SECONDS, deadline - loop.time()))
@@ -173,8 +180,11 @@ async def fetch(
             raise LogUnavailable(_describe("no answer", error)) from error
         except CONNECTION_ERRORS as error:
             await _discard(pool, connection)
-            if loop.time() > deadline:
+            if loop.time() + pause > deadline:
                 raise LogUnavailable(_describe("connection lost", error)) from error
+            # Each try is another process that Postgres starts.
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE) or FIRST_PAUSE
         except BaseException:
             # Cancelled in mid-query: what the connection would answer next is not known.
             await _discard(pool, connection)

@@ -4,17 +4,20 @@ import asyncio
 import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import pytest
 
-from navi.adapters.postgres.connect import open_pool
+from navi.adapters.postgres.connect import Pool, fetch, open_pool
 from navi.adapters.postgres.connection_budget import LEAST
+from navi.adapters.postgres.log import statements
 from navi.adapters.postgres.log.event_log import PostgresEventLog
 from navi.adapters.postgres.log.heads import Head
 from navi.adapters.postgres.migrate import Schema, default_directory, pending
+from navi.adapters.postgres.transaction import answering, transaction
 from navi.bootstrap.store import open_store
 from navi.domain.log.hash_chain import verify_chain
 from navi.domain.vocabulary.errors import BadInput, LogDamaged, LogUnavailable, StoreRefused
@@ -273,6 +276,64 @@ async def test_where_a_session_of_before_ends_is_asked_once_and_not_for_each_app
             await later.append(batch(session_id, expected, named("again")))
 
     assert asked == [session_id]
+
+
+REFUSE = """
+    create sequence navi.refused;
+    create function navi.refuse() returns trigger language plpgsql as
+      $$ begin perform nextval('navi.refused'); raise exception 'refused' using errcode = '{0}'; end $$;
+    create trigger refuse before insert on navi.text for each statement execute function navi.refuse()"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("53100", id="the disk is full"),
+        pytest.param("53200", id="memory is full"),
+        pytest.param("40P01", id="a deadlock"),
+        pytest.param("40001", id="a conflict"),
+    ],
+)
+async def test_what_postgres_refuses_at_once_is_asked_again_with_pauses(
+    code: str, database: str
+) -> None:
+    """Each try is a new connection: for Postgres another process to start."""
+    async with open_pool(database, size=2) as pool:
+        await pool.execute(REFUSE.format(code))
+
+        with pytest.raises(LogUnavailable):
+            await fetch(pool, statements.PUT_TEXT, sha256(b"a").digest(), b"a", seconds=1.0)
+
+        # At once, then after 20, 40, 80, 160 and 320 ms; the next would come after the deadline.
+        tries = await pool.fetchval("select last_value from navi.refused")
+    assert 1 < tries <= 7
+
+
+async def test_a_write_in_vain_while_postgres_is_read_only_is_an_outage(database: str) -> None:
+    """As after a failover, or where a managed server has a full disk."""
+    write = (statements.PUT_TEXT, sha256(b"a").digest(), b"a")
+    name = urlsplit(database).path.lstrip("/")
+    await run_sql(database, f'alter database "{name}" set default_transaction_read_only = on')
+    async with open_pool(database, size=2) as pool:
+        with pytest.raises(LogUnavailable):
+            await fetch(pool, *write, seconds=0.1)
+        with pytest.raises(LogUnavailable):
+            await in_transaction(pool, *write)
+
+        writable = await asyncpg.connect(
+            database, server_settings={"default_transaction_read_only": "off"}
+        )
+        await writable.execute(f'alter database "{name}" reset default_transaction_read_only')
+        await writable.close()
+        await fetch(pool, *write)
+
+        assert await pool.fetchval("select count(*) from navi.text where content = 'a'") == 1
+
+
+async def in_transaction(pool: Pool, statement: str, *values: object) -> None:
+    async with transaction(pool) as connection:
+        with answering():
+            await connection.execute(statement, *values)
 
 
 @pytest.fixture
