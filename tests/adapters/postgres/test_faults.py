@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
+from navi.adapters.in_memory.event_log import InMemoryEventLog
+from navi.adapters.postgres import connect
 from navi.adapters.postgres.connect import Pool, fetch, open_pool
 from navi.adapters.postgres.connection_budget import LEAST
 from navi.adapters.postgres.log import statements
@@ -19,6 +21,7 @@ from navi.adapters.postgres.log.heads import Head
 from navi.adapters.postgres.migrate import Schema, default_directory, pending
 from navi.adapters.postgres.transaction import answering, transaction
 from navi.bootstrap.store import open_store
+from navi.domain.log.export import ExportedEvent
 from navi.domain.log.hash_chain import verify_chain
 from navi.domain.vocabulary.errors import BadInput, LogDamaged, LogUnavailable, StoreRefused
 from navi.domain.vocabulary.events import UserMessageReceived
@@ -30,6 +33,7 @@ from tests.contracts.event_log import (
     batch,
     created,
     joined,
+    moved_from,
     named,
     new_id,
     watched,
@@ -334,6 +338,25 @@ async def in_transaction(pool: Pool, statement: str, *values: object) -> None:
     async with transaction(pool) as connection:
         with answering():
             await connection.execute(statement, *values)
+
+
+async def test_an_export_may_take_longer_to_read_than_a_transaction_may_be_idle(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = InMemoryEventLog()
+    session_id = SessionId(new_id())
+    await elsewhere.append(batch(session_id, 0, created(), named("a")))
+    sessions, events = await moved_from(elsewhere, session_id)
+
+    async def slowly() -> AsyncGenerator[Sequence[ExportedEvent], None]:
+        async for some in events:
+            await asyncio.sleep(1.0)
+            yield some
+        await asyncio.sleep(1.0)
+
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as log:
+        monkeypatch.setattr(connect, "IDLE_SECONDS", 0.5)
+        assert await log.restore(sessions, slowly()) == 2
 
 
 @pytest.fixture

@@ -4,19 +4,23 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from navi import failpoints
-from navi.adapters.postgres.connect import open_pool
+from navi.adapters.postgres.connect import IDLE_SECONDS, open_pool
 from navi.adapters.postgres.log.event_log import PostgresEventLog
+from navi.adapters.postgres.read_models import projection_batch
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.reading.read_session import replay_session
-from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.events import Origin, SessionCreated
+from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
+from navi.ports.event_log import ALL_TYPES, Recorded, Types
 from navi.ports.log_admin import LogBackend
 from navi.ports.read_model_admin import ReadModelBackend
 from tests.application.sample import (
@@ -139,6 +143,77 @@ async def test_projectors_whose_connections_are_killed_reach_the_head_of_a_growi
         assert all(follower.cancelled() for follower in followers)
         for session_id in SESSIONS:
             await check_stored(log, read_models, session_id)
+
+
+SLOW_SECONDS = IDLE_SECONDS + 1.0
+
+
+async def test_a_fork_is_folded_however_long_it_takes_to_read_its_origin(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than a transaction may be idle; else the same batch would be begun again and again."""
+    origin, fork = SESSIONS[:2]
+    forked = SessionCreated(
+        profile_id="default", owner=LOCAL_OWNER, forked_from=Origin(session_id=origin, seq=2)
+    )
+    async with stores(database) as (log, read_models):
+        await append(log, origin, CREATED, said("one"), said("two"))
+        await append(log, fork, forked, expected=2)
+        read = log.read
+
+        async def slowly(
+            session_id: SessionId,
+            *,
+            after: int = 0,
+            until: int | None = None,
+            types: Types = ALL_TYPES,
+        ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+            await asyncio.sleep(SLOW_SECONDS)
+            async with aclosing(read(session_id, after=after, until=until, types=types)) as batches:
+                async for batch in batches:
+                    yield batch
+
+        with monkeypatch.context() as slow:
+            slow.setattr(log, "read", slowly)
+            await Projector(log, read_models, [SAMPLE], SystemClock()).caught_up()
+
+        await check_stored(log, read_models, fork)
+
+
+async def test_many_rows_are_stored_in_statements_of_bounded_size(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement has ten seconds; forks bring all rows of their origins at once."""
+    monkeypatch.setattr(projection_batch, "PUT_AT_ONCE", 2)
+    async with stores(database) as (log, read_models):
+        await append(log, SESSIONS[0], CREATED, *(said(str(nth)) for nth in range(5)))
+        await run_sql(database, NOTE_PUTS)
+
+        await Projector(log, read_models, [SAMPLE], SystemClock()).caught_up()
+
+        puts = await run_sql(database, "select rows from navi.put order by rows")
+        assert [row["rows"] for row in puts] == [1, 2, 2]
+        await check_stored(log, read_models, SESSIONS[0])
+
+
+NOTE_PUTS = """
+    create table navi.put (rows bigint);
+    create function navi.note_put() returns trigger language plpgsql as
+      $$ begin insert into navi.put select count(*) from new_rows; return null; end $$;
+    create trigger note_put after insert on navi.read_row referencing new table as new_rows
+      for each statement execute function navi.note_put()"""
+
+
+async def run_sql(dsn: str, statements: str) -> "list[asyncpg.Record]":
+    """Run several statements, or one for its rows."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        if statements.startswith("select"):
+            return await connection.fetch(statements)
+        await connection.execute(statements)
+        return []
+    finally:
+        await connection.close()
 
 
 async def run_child(dsn: str, failpoint: str, program: str = CHILD) -> int:

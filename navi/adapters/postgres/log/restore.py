@@ -17,6 +17,13 @@ from navi.ports.log_admin import RestoredSession
 
 STATEMENT_SECONDS = 900.0  # for the one that moves all rows into the log
 
+# It is idle while the file is read and parsed; nobody waits for it before it takes its locks.
+_BEGIN = f"""
+    begin;
+    set local idle_in_transaction_session_timeout = {int(STATEMENT_SECONDS * 1000)}"""
+
+_HURRY = "set local idle_in_transaction_session_timeout to default"
+
 _STAGE = """
     create temporary table navi_restored (
       nth bigint primary key, partition smallint not null, session_id uuid not null, seq bigint not null,
@@ -67,7 +74,7 @@ async def restore(
     connection = await connect(dsn, query_seconds=STATEMENT_SECONDS)
     try:
         with answering():
-            await connection.execute("begin")
+            await connection.execute(_BEGIN)
             await connection.execute(_STAGE)
         count = 0
         async for batch in events:
@@ -82,6 +89,7 @@ async def restore(
                 )
             count += len(batch)
         with answering(asyncpg.PostgresError):
+            await connection.execute(_HURRY)
             await _move(connection, sessions, places)
             await connection.execute("commit")
     finally:

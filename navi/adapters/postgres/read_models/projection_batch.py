@@ -1,13 +1,21 @@
 """One transaction of a projection: states read, changes and the checkpoint written, set by set."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 
+import asyncpg
+
+from navi.adapters.postgres.connect import IDLE_SECONDS
 from navi.adapters.postgres.transaction import LentConnection, answering
 from navi.domain.reading.projection import Change, Hide, Put, Show
-from navi.domain.vocabulary.errors import LogDamaged
+from navi.domain.vocabulary.errors import LogDamaged, LogUnavailable
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.read_model_builds import SessionChanges
 from navi.ports.read_models import ParkedEvent, StoredState
+
+AT_WORK_SECONDS = IDLE_SECONDS / 3  # between two words that a batch is still folded
+PUT_AT_ONCE = 1000  # rows of a statement, which has 10 s: forks bring all rows of their origins
 
 _MOVE_CHECKPOINT = """
     update navi.checkpoint set position = $5
@@ -89,14 +97,39 @@ class PostgresProjectionBatch:
         self._model = (projection, build)
         self._partition = partition
         self._position = position
+        self._in_use = asyncio.Lock()  # a connection runs one statement at a time
 
     @property
     def position(self) -> int:
         return self._position
 
+    @asynccontextmanager
+    async def kept_open(self) -> AsyncGenerator[None, None]:
+        """Keep the transaction from being idle too long while the block folds, however long that takes.
+
+        Not by a longer limit: of a process that is frozen others need the checkpoint soon.
+        """
+        speaking = asyncio.create_task(self._say_at_work(), name="projection batch")
+        try:
+            yield
+            # Cancelled in mid-statement, it would fail the transaction.
+            await self._in_use.acquire()
+        finally:
+            speaking.cancel()
+            await asyncio.wait([speaking])
+
+    async def _say_at_work(self) -> None:
+        with suppress(LogUnavailable):  # the batch runs into it as well
+            while True:
+                await asyncio.sleep(AT_WORK_SECONDS)
+                async with self._in_use:
+                    with answering(asyncpg.PostgresError):
+                        await self._connection.execute("select")
+
     async def states(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, StoredState]:
-        with answering():
-            rows = await self._connection.fetch(_STATES, *self._model, session_ids)
+        async with self._in_use:
+            with answering():
+                rows = await self._connection.fetch(_STATES, *self._model, session_ids)
         return {
             SessionId(row["session_id"]): StoredState(seq=row["seq"], state=row["state"])
             for row in rows
@@ -105,25 +138,26 @@ class PostgresProjectionBatch:
     async def save(
         self, sessions: Sequence[SessionChanges], *, parked: Sequence[ParkedEvent], position: int
     ) -> None:
-        with answering():
-            if sessions:
-                await self._save_states(sessions)
-            if anew := [session.session_id for session in sessions if session.anew]:
-                await self._execute(_FORGET_ROWS, anew)
-            owners = {session.session_id: session.owner for session in sessions}
-            for step in _steps(sessions):
-                await self._apply(step, owners)
-            if parked:
-                await self._execute(
-                    _PARK,
-                    [one.session_id for one in parked],
-                    [one.seq for one in parked],
-                    [one.type for one in parked],
-                    [one.error for one in parked],
+        async with self._in_use:
+            with answering():
+                if sessions:
+                    await self._save_states(sessions)
+                if anew := [session.session_id for session in sessions if session.anew]:
+                    await self._execute(_FORGET_ROWS, anew)
+                owners = {session.session_id: session.owner for session in sessions}
+                for step in _steps(sessions):
+                    await self._apply(step, owners)
+                if parked:
+                    await self._execute(
+                        _PARK,
+                        [one.session_id for one in parked],
+                        [one.seq for one in parked],
+                        [one.type for one in parked],
+                        [one.error for one in parked],
+                    )
+                moved = await self._connection.fetchval(
+                    _MOVE_CHECKPOINT, *self._model, self._partition, self._position, position
                 )
-            moved = await self._connection.fetchval(
-                _MOVE_CHECKPOINT, *self._model, self._partition, self._position, position
-            )
         if moved is None:
             raise LogDamaged(f"checkpoint of {self._model} is no longer at {self._position}")
         self._position = position
@@ -149,9 +183,7 @@ class PostgresProjectionBatch:
         hides = [(id_, change) for id_, change in step if isinstance(change, Hide)]
         shows = [(id_, change.by) for id_, change in step if isinstance(change, Show)]
         if puts:
-            ids, keys = zip(*puts, strict=True)
-            of = [owners[session_id] for session_id in ids]
-            await self._execute(_PUT_ROWS, ids, keys, list(puts.values()), of)
+            await self._put(puts, owners)
         if hides:
             befores, bys = zip(*((hide.before, hide.by) for _, hide in hides), strict=True)
             await self._execute(_HIDE_ROWS, [id_ for id_, _ in hides], befores, bys)
@@ -159,6 +191,17 @@ class PostgresProjectionBatch:
             ids, bys = zip(*shows, strict=True)
             await self._execute(_DROP_SUMMARIES, ids, bys)
             await self._execute(_SHOW_ROWS, ids, bys)
+
+    async def _put(
+        self, rows: Mapping[tuple[SessionId, int], object], owners: Mapping[SessionId, Owner]
+    ) -> None:
+        every = tuple(rows.items())
+        for start in range(0, len(every), PUT_AT_ONCE):
+            some = every[start : start + PUT_AT_ONCE]
+            ids = [session_id for (session_id, _), _ in some]
+            keys = [key for (_, key), _ in some]
+            of = [owners[session_id] for session_id in ids]
+            await self._execute(_PUT_ROWS, ids, keys, [row for _, row in some], of)
 
     async def _execute(self, statement: str, *columns: Sequence[object]) -> None:
         await self._connection.execute(statement, *self._model, *columns)

@@ -89,7 +89,9 @@ class PostgresReadModels(PostgresBuilds):
             if position is None:
                 yield None
             else:
-                yield PostgresProjectionBatch(connection, *checkpoint, position=position)
+                batch = PostgresProjectionBatch(connection, *checkpoint, position=position)
+                async with batch.kept_open():
+                    yield batch
 
     async def forget(
         self, session_id: SessionId, *, keep_listed: bool, but: Collection[str] = ()
