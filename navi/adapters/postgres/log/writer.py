@@ -123,7 +123,13 @@ class Writer:
         self._waiting_events += len(slice_.events)
         self._waiting_bytes += slice_.size
         self._arrived.set()
-        return await slice_.answer
+        # Each for itself: an old one in a batch takes no time from the young ones.
+        loop = asyncio.get_running_loop()
+        at_deadline = loop.call_at(slice_.deadline, _give_up, slice_)
+        try:
+            return await slice_.answer
+        finally:
+            at_deadline.cancel()
 
     async def run(self) -> None:
         """Commit batch after batch; endless, ends by cancellation."""
@@ -187,11 +193,11 @@ class Writer:
         return batch
 
     async def _commit(self, batch: list[Slice]) -> None:
-        """Append a batch and answer it, with repeats until its first deadline."""
+        """Append a batch and answer it, with repeats of what is still waited for."""
         loop = asyncio.get_running_loop()
-        deadline = min(slice_.deadline for slice_ in batch)
         pause = FIRST_PAUSE
-        while True:
+        while batch := [slice_ for slice_ in batch if not slice_.answer.done()]:
+            deadline = max(slice_.deadline for slice_ in batch)
             try:
                 await self._attempt(batch, seconds=max(0.05, deadline - loop.time()))
             except PAYLOAD_ERRORS as error:
@@ -323,6 +329,10 @@ def _fail(batch: list[Slice], error: Exception) -> None:
     for slice_ in batch:
         if not slice_.answer.done():
             slice_.answer.set_exception(error)
+
+
+def _give_up(slice_: Slice) -> None:
+    _fail([slice_], LogUnavailable("Postgres does not answer in time"))
 
 
 def _payload_error(error: Exception) -> BadInput:
