@@ -16,6 +16,7 @@ from navi.adapters.sandbox.bubblewrap import NoBubblewrap
 from navi.adapters.sandbox.sandbox import Sandbox, SandboxFault, find_sandbox
 from navi.adapters.sandbox.seccomp import UnknownMachine
 from navi.adapters.sandbox.self_test import Denial, try_attacks
+from navi.log_error import log_error
 
 TRYING = "the sandbox is being attacked to see whether it holds; this takes a few seconds"
 OFF = "NAVI_CODE_EXEC is off"
@@ -86,6 +87,10 @@ class ProvenSandbox:
             return
         except (SandboxFault, OSError) as error:
             await self._refuse(f"the sandbox cannot be set up: {error}")
+            return
+        except Exception as error:  # noqa: BLE001 - a border: nobody waits for this, and the proof of before would count
+            log_error(log, "sandbox_not_tried", error)
+            await self._refuse(f"its attacks could not be tried ({type(error).__name__})")
             return
         through = [denial for denial in denials if not denial.held]
         if through:

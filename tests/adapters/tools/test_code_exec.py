@@ -209,6 +209,25 @@ async def test_is_withdrawn_where_an_attack_gets_through(tmp_path: Path) -> None
     assert not proof.exists()
 
 
+async def test_is_withdrawn_where_the_attacks_break_off(tmp_path: Path) -> None:
+    """Nobody waits for the task that tries them: what it raises must not leave an old proof in force."""
+
+    async def break_off(_: object) -> tuple[Denial, ...]:
+        raise KeyError("attack")
+
+    proof = tmp_path / "proof.json"
+    before = ProvenSandbox(wanted=True, packages=None, proof=proof)
+    await before.find("/usr/bin:/bin")
+    await before.prove()
+    sandbox = ProvenSandbox(wanted=True, packages=None, proof=proof, attack=break_off)
+    await sandbox.find("/usr/bin:/bin")
+
+    await sandbox.prove()
+
+    assert (sandbox.reason, sandbox.sandbox) == ("its attacks could not be tried (KeyError)", None)
+    assert not proof.exists()
+
+
 @pytest.mark.parametrize(
     ("wanted", "packages", "reason"),
     [
