@@ -95,6 +95,40 @@ async def test_a_restarted_postgres_costs_no_turn_and_a_socket_nothing(
     assert seen == list(range(1, len(seen) + 1))
 
 
+async def test_a_postgres_that_is_read_only_for_a_while_costs_no_turn_and_its_writes_are_a_503(
+    backing: Backing, navi: NaviProcess
+) -> None:
+    contents = [STREAM, STEPS, STREAM, STEPS]
+    sessions = [await navi.new_session() for _ in contents]
+    admin = await asyncpg.connect(backing.database_url)
+
+    async def read_only(value: str) -> None:
+        await admin.execute(f"alter system set default_transaction_read_only = {value}")
+        await admin.execute("select pg_reload_conf()")
+
+    for session_id, content in zip(sessions, contents, strict=True):
+        await send(navi, session_id, content, "before")
+    await read_only("on")
+    try:
+        async with navi.client() as client, asyncio.timeout(ANSWER_SECONDS):
+            while (refused := await client.post("/sessions")).status_code == 201:
+                pass  # until all connections know of it
+            listed = await client.get("/sessions")
+    finally:
+        await read_only("off")
+        await admin.close()
+    for session_id, content in zip(sessions, contents, strict=True):
+        await send(navi, session_id, content, "after")
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
+    assert listed.status_code == 200
+    for session_id in sessions:
+        events = await ended(navi, session_id, turns=2)
+        assert received(events) == ["before", "after"]
+        assert facts(events).count("turn_completed") == 2
+        assert broken_promises(events) == []
+
+
 async def test_a_frozen_postgres_is_a_503_in_time_and_costs_nothing(
     backing: Backing, navi: NaviProcess
 ) -> None:
