@@ -139,6 +139,19 @@ async def test_characters_that_nobody_sees_do_not_hide_where_a_link_leads() -> N
     }
 
 
+async def test_words_that_are_erased_go_from_a_page_that_is_open() -> None:
+    erased = "[erased]"
+    assert await outcome("words_that_are_erased") == {
+        "found": [
+            ["I like sencha", "Hello", "Sencha it is"],
+            [erased, "Hello", "Sencha it is"],
+            [erased, erased, erased],
+        ],
+        "seqs": list(range(1, 11)),
+    }
+    assert await outcome("text_that_is_erased") == {"now": ""}
+
+
 async def test_what_went_wrong_is_told_in_words() -> None:
     assert await outcome("what_went_wrong") == {
         "/proxy": "navi answered with an error (502).",

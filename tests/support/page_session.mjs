@@ -326,6 +326,50 @@ const CASES = {
     return { has: ["plan.md", "tea.md", "report.md"].map((name) => session.hasUpload(name)) };
   },
 
+  async words_that_are_erased() {
+    const said = (seq, content) => event(seq, "user_message_received", { message_id: `m${seq}`, content, files: [], mode: "queue" }, null);
+    const facts = [...longTurn(5), said(6, "I like sencha"), said(7, "Hello"), said(8, "Sencha it is")];
+    let refusals = 1;
+    let isErased = false;
+    naviWith(facts, (_, path) => (isErased && path.includes("/events") && refusals-- > 0 ? refusal(503) : undefined));
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const words = () => session.conversation.value.waiting.map(({ content }) => content);
+    await until(() => words().length === 3);
+    const found = [words()];
+    for (const seqs of [[6], undefined]) {
+      facts.push(event(facts.length + 1, "content_erased", { session_id: ID, events: 1, why: seqs ? "memory" : "session", seqs }, null));
+      for (const seq of seqs ?? [6, 7, 8]) facts[seq - 1] = said(seq, "[erased]");
+      isErased = true;
+      sockets.at(-1).take(facts.at(-1));
+      await until(() => words()[seqs ? 0 : 2] === "[erased]");
+      found.push(words());
+    }
+    return { found, seqs: session.log.facts.map(({ seq }) => seq) };
+  },
+
+  async text_that_is_erased() {
+    const data = { call_id: "c", purpose: "turn", model: "m", iteration: 1 };
+    const facts = [event(1, "turn_started"), event(2, "model_called", data)];
+    naviWith(facts, (_, path) => {
+      const { searchParams } = new URL(path, "http://navi.test");
+      return searchParams.get("kind") === "delta" ? { seq: 4, events: [event(3, "text_delta", facts.length > 2 ? { call_id: "c" } : { call_id: "c", text: "sencha" })] } : undefined;
+    });
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    sockets.at(-1).take(event(3, "text_delta", { call_id: "c", text: "sencha" }));
+    sockets.at(-1).take(event(4, "todo_updated", { items: [] }));
+    const text = () => session.conversation.value.turns[0].items.at(-1).text;
+    session.lookAt(3);
+    await until(() => text() === "sencha");
+    facts.push(event(4, "todo_updated", { items: [] }), event(5, "content_erased", { session_id: ID, events: 2, why: "memory", seqs: [2, 3] }, null));
+    sockets.at(-1).take(facts.at(-1));
+    await until(() => !session.log.deltas.length && text() === "");
+    session.lookAt(null);
+    await until(() => session.moment.value === null);
+    return { now: session.conversation.value.turns[0].items.find(({ kind }) => kind === "answer").text };
+  },
+
   async what_went_wrong() {
     begin();
     const { get } = await load("api.js");

@@ -4,11 +4,15 @@ import { complain } from "./announce.js";
 import { html, useEffect, useState } from "./html.js";
 import { t } from "./strings.js";
 
+/** Tell of a file that is no longer there, because navi was updated, with a way to load the page again. */
+export function notLoaded() {
+  complain(t("not-loaded"), { name: t("load-again"), run: () => location.reload() });
+  return false;
+}
+
 /**
  * A view that is loaded when it is first drawn: `lazy(() => import("./x.js").then((m) => m.X))`; `isQuiet`
  * if nothing but its children shall stand in its place until then.
- *
- * A file that is no longer there, because navi was updated, is told with a way to load the page again.
  */
 export function lazy(load, { isQuiet = false } = {}) {
   let loaded = null;
@@ -21,7 +25,7 @@ export function lazy(load, { isQuiet = false } = {}) {
           loaded = view;
           setView(() => view);
         },
-        () => complain(t("not-loaded"), { name: t("load-again"), run: () => location.reload() }),
+        notLoaded,
       );
     }, []);
     if (View) return html`<${View} ...${properties} />`;

@@ -1,11 +1,11 @@
 // Files on their way into a session: by button, drop or paste, with progress, cancelled or refused.
 
 import { Problem, get, pathOf, post } from "../api.js";
-import { complain } from "../announce.js";
 import { html, signal } from "../html.js";
 import { newId } from "../ids.js";
 import { CrossIcon, FileIcon } from "../icons.js";
 import { keep, kept, onKeptElsewhere } from "../kept.js";
+import { notLoaded } from "../lazy.js";
 import { profiles } from "../session/profiles.js";
 import { t } from "../strings.js";
 import { focusInput } from "./reading.js";
@@ -93,7 +93,7 @@ class Attached {
     if (!this._find(key)) return; // taken away while it waited
     try {
       const { send } = await import("./upload.js").catch(() => {
-        complain(t("not-loaded"), { name: t("load-again"), run: () => location.reload() });
+        notLoaded();
         throw new Error(t("not-loaded"));
       });
       const sessionId = this._place === NEW ? await sessionToCome() : this._place;

@@ -13,6 +13,7 @@ export function useEvents(session, withDeltas) {
   const { log } = session;
   const grown = log.grown.value;
   const [count, setCount] = useState(0);
+  const [erasures, setErasures] = useState(0);
   const deltas = useRef([]);
   useEffect(() => void doing(() => log.reach(0)), []);
 
@@ -24,6 +25,7 @@ export function useEvents(session, withDeltas) {
     };
     const stop = log.listen((event) => {
       if (isDelta(event) && !withDeltas) return;
+      if (event.type === "content_erased") setErasures((before) => before + 1);
       if (isDelta(event)) deltas.current.push(event);
       timer ??= setTimeout(show, SHOWN_EVERY);
     });
@@ -51,7 +53,7 @@ export function useEvents(session, withDeltas) {
       if (!stop.signal.aborted) throw error;
     });
     return () => stop.abort();
-  }, [withDeltas]);
+  }, [withDeltas, erasures]);
 
   return useMemo(() => {
     if (!withDeltas || !deltas.current.length) return [...log.facts];

@@ -25,13 +25,14 @@ export class EventLog {
     this.from = null;
     /** The largest seq that is known to be committed. */
     this.head = signal(0);
-    /** Raised whenever facts were loaded: at first, and before those that were here. */
+    /** Raised whenever facts were loaded: at first, before those that were here, and in their place. */
     this.grown = signal(0);
     /** Deltas of calls that are open: what they come to stands in the fact that closes a call. */
     this.deltas = [];
     this._listeners = new Set();
     this._last = 0; // seq of the last event taken in
-    this._going = null;
+    /** A promise while facts of before are loaded, else null. */
+    this.loading = null;
   }
 
   get isWhole() {
@@ -40,7 +41,7 @@ export class EventLog {
 
   /** Load the end of the log and follow it from there. */
   async open({ onEnd, onReady }) {
-    const { events, from } = await this._page({ limit: FIRST });
+    const { events, from } = await this.page({ limit: FIRST });
     this.facts = []; // an attempt before this one may have come so far
     this._put(events, from);
     this._last = this.head.value = events.at(-1)?.seq ?? 0;
@@ -125,10 +126,10 @@ export class EventLog {
   /** Load what came before, until all facts above `seq` are here; 0 for all of them. */
   async reach(seq = 0) {
     while (this.from > seq) {
-      this._going ??= this._back(seq).finally(() => {
-        this._going = null;
+      this.loading ??= this._back(seq).finally(() => {
+        this.loading = null;
       });
-      await this._going;
+      await this.loading;
     }
   }
 
@@ -137,7 +138,7 @@ export class EventLog {
     const pages = [];
     let from = this.from;
     while (from > seq) {
-      const page = await this._page({ before: from + 1, limit: Math.min(Math.max(from - seq, CHUNK), LARGEST) });
+      const page = await this.page({ before: from + 1, limit: Math.min(Math.max(from - seq, CHUNK), LARGEST) });
       pages.unshift(page.events);
       from = page.from;
     }
@@ -146,7 +147,7 @@ export class EventLog {
   }
 
   /** A page of facts, and the seq above which it has all of them. */
-  async _page(query) {
+  async page(query) {
     const search = new URLSearchParams({ kind: "fact", ...query });
     if (!("before" in query)) search.set("before", String(Number.MAX_SAFE_INTEGER));
     const { events } = await get(`${pathOf(this.sessionId, "events")}?${search}`);

@@ -5,6 +5,7 @@ import { complain, offer } from "../announce.js";
 import { stoppedAt } from "../clock.js";
 import { computed, effect, signal, untracked } from "../html.js";
 import { conversation } from "../folds/conversation.js";
+import { notLoaded } from "../lazy.js";
 import { go, route } from "../router.js";
 import { t } from "../strings.js";
 import { EventLog, countUntil } from "./event_log.js";
@@ -122,7 +123,18 @@ export class OpenSession {
   _noted(event) {
     this._receipt(event);
     if (event.type === "session_deleted") this.state.value = "gone";
+    if (event.type === "content_erased") this._forget(event);
     if (CHANGES_SESSION.has(event.type)) this._readRowIn(READ_AGAIN_AFTER);
+  }
+
+  _forget(erased) {
+    this._deltas.value = NO_DELTAS;
+    doing(() =>
+      import("./erased.js").then(async ({ readErased }) => {
+        await readErased(this.log, erased);
+        await this._fetchDeltas(this.moment.value);
+      }, notLoaded),
+    );
   }
 
   _receipt(event) {

@@ -1,8 +1,7 @@
 // The dialogs of the frame, loaded when they are first opened. One is open at a time.
 
-import { complain } from "../announce.js";
 import { createElement, html, signal, useLayoutEffect, useRef } from "../html.js";
-import { t } from "../strings.js";
+import { notLoaded } from "../lazy.js";
 
 const shown = signal(null);
 
@@ -10,7 +9,7 @@ async function open(load) {
   try {
     shown.value = await load();
   } catch {
-    complain(t("not-loaded"), { name: t("load-again"), run: () => location.reload() });
+    notLoaded();
   }
 }
 
