@@ -6,13 +6,11 @@ import { t } from "../strings.js";
 import { aboutTool } from "./about_tool.js";
 import { Card } from "./card.js";
 import { Elapsed } from "./elapsed.js";
-import { Output } from "./output.js";
 import { Pictures } from "./pictures.js";
 import { StateShape, StateWord } from "./state_words.js";
 
 const Approval = lazy(() => import("./approval.js").then((module) => module.Approval), { isQuiet: true });
-const Decision = lazy(() => import("./approval.js").then((module) => module.Decision), { isQuiet: true });
-const MadeFiles = lazy(() => import("./made_files.js").then((module) => module.MadeFiles), { isQuiet: true });
+const OpenedTool = lazy(() => import("./opened_tool.js").then((module) => module.OpenedTool), { isQuiet: true });
 
 export const ToolCard = memo(({ item, session, isAsked = true }) => {
   const head = useRef();
@@ -32,7 +30,7 @@ export const ToolCard = memo(({ item, session, isAsked = true }) => {
         ${item.images?.length > 0 && html`<${Pictures} session=${session} pictures=${item.images} />`}
       `}
     >
-      ${() => html`<${Opened} item=${item} session=${session} />`}
+      ${() => html`<${OpenedTool} item=${item} session=${session} />`}
     <//>
   `;
 });
@@ -41,35 +39,4 @@ export const ToolCard = memo(({ item, session, isAsked = true }) => {
 export function TimeOf({ item }) {
   if (item.durationMs !== undefined) return html`<${Elapsed} milliseconds=${item.durationMs} />`;
   return item.state === "running" && html`<${Elapsed} from=${item.from} />`;
-}
-
-function Opened({ item, session }) {
-  const isRunning = item.state === "running";
-  return html`
-    ${item.approval && html`<${Decision} approval=${item.approval} />`}
-    <${Arguments} args=${item.arguments} />
-    ${item.output && html`<${Output} name=${t(isRunning ? "output" : "result")} text=${String(item.output)} isLive=${isRunning} />`}
-    ${item.isTruncated && html`<p class="fine">${t("result-cut")}</p>`}
-    ${mayMakeFiles(item) && html`<${MadeFiles} item=${item} session=${session} />`}
-  `;
-}
-
-// What navi's own tools do is known; those of others may write whatever they like.
-const MAKE_NONE = new Set(["memory", "scratchpad", "skill", "ssh", "switch_profile", "todo", "view_image", "web_fetch", "web_search"]);
-
-function mayMakeFiles({ name, from, until, arguments: args }) {
-  if (from === null || until === null || MAKE_NONE.has(name)) return false;
-  return name !== "filesystem" || args?.action === "write" || args?.action === "append";
-}
-
-/** Arguments as they are: what has several lines as text, all else as JSON. */
-function Arguments({ args }) {
-  const isPlain = args !== null && typeof args === "object" && !Array.isArray(args);
-  const long = isPlain ? Object.entries(args).filter(([, value]) => typeof value === "string" && value.includes("\n")) : [];
-  const rest = isPlain ? Object.fromEntries(Object.entries(args).filter(([name]) => !long.some(([other]) => other === name))) : args;
-  const hasRest = !isPlain || Object.keys(rest).length > 0 || long.length === 0;
-  return html`
-    ${hasRest && html`<${Output} name=${t("arguments")} text=${JSON.stringify(rest, null, 2) ?? ""} />`}
-    ${long.map(([name, value]) => html`<${Output} key=${name} name=${name} text=${value} />`)}
-  `;
 }
