@@ -297,6 +297,53 @@ async def test_a_file_goes_on_coming_while_one_looks_at_another_view(
     await expect(yours.get_by_role("link", name="a.txt")).to_be_visible()
 
 
+async def test_a_file_that_comes_while_the_first_message_is_sent_stays_attached(
+    page: Page,
+) -> None:
+    held: asyncio.Future[Route] = asyncio.get_running_loop().create_future()
+
+    async def hold(route: Route) -> None:
+        held.set_result(route)
+
+    await page.goto("/")
+    await page.route("**/messages?wait=false", hold)
+    await say(page, "!say Sencha.")
+    route = await held
+    await page.locator("input[type=file]").set_input_files(note())
+    await expect(page.get_by_role("button", name="Take away a.txt")).to_be_visible()
+    await route.continue_()
+    await expect(page.get_by_role("article", name="Assistant")).to_contain_text("Sencha.")
+    await page.goto("/")
+    await expect(page.get_by_role("button", name="Take away a.txt")).to_be_visible()
+
+
+async def test_a_first_message_that_is_refused_leaves_no_session(page: Page) -> None:
+    await page.goto("/")
+    before = await (await page.request.get("/sessions")).json()
+    await say(page, "tea " * 100_000)
+    await expect(page.get_by_role("alert").first).to_be_visible()
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
+    await expect(page.get_by_role("textbox", name="Message")).not_to_be_empty()
+    assert (await (await page.request.get("/sessions")).json())["sessions"] == before["sessions"]
+
+
+async def test_a_file_attached_in_the_past_goes_with_the_fork(page: Page) -> None:
+    await page.goto("/")
+    await say(page, "!say Sencha.")
+    log = page.get_by_role("log", name="Conversation")
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Sencha.")
+    session = page.url.rpartition("/")[2]
+    await page.goto(f"/s/{session}?at=1")
+    await page.locator("input[type=file]").set_input_files(note())
+    await expect(page.get_by_role("button", name="Take away a.txt")).to_be_visible()
+    await say(page, "!say Gyokuro.")
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("Gyokuro.")
+    assert not page.url.endswith(session)
+    await expect(
+        log.get_by_role("article", name="You").get_by_role("link", name="a.txt")
+    ).to_be_visible()
+
+
 async def test_a_second_click_says_nothing_twice(page: Page) -> None:
     await page.goto("/")
     await say(page, "!fail http 400")

@@ -57,6 +57,24 @@ async def test_what_is_said_from_a_moment_arrives_though_nobody_answers_at_first
     assert await outcome("says_from_a_moment") == {"said": [["fork", "Otherwise."]]}
 
 
+async def test_a_file_that_is_sent_from_a_moment_before_it_came_goes_into_the_fork() -> None:
+    assert await outcome("attaches_to_the_past") == {
+        "isTaken": True,
+        "said": [["fork", ["plan.md", "tea (1).md"]]],
+        "bytes": [["tea.md", "leaves"]],
+        "forks": 1,
+    }
+
+
+async def test_no_fork_is_left_of_a_message_that_is_refused() -> None:
+    assert await outcome("is_refused_in_a_new_session") == {
+        "isTaken": False,
+        "deleted": ["/sessions/fork"],
+        "at": True,
+        "sent": [],
+    }
+
+
 async def test_a_second_click_makes_no_second_fork() -> None:
     assert await outcome("forks_once") == {"done": [True, False, False], "forks": 1}
 

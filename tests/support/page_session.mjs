@@ -169,6 +169,40 @@ const CASES = {
     return { said };
   },
 
+  async attaches_to_the_past() {
+    const [said, put] = [[], []];
+    naviWith(longTurn(5), (method, path, body) => {
+      if (method === "GET" && path === "/sessions/fork/files") return { files: [{ name: "plan.md" }] };
+      if (path === `/sessions/${ID}/files/tea.md`) return "leaves";
+      if (path === "/sessions/fork/files") {
+        put.push(body.get("file"));
+        return { files: [{ name: "tea (1).md" }] };
+      }
+      if (!path.includes("/messages")) return undefined;
+      said.push([path.split("/")[2], body.files]);
+      return { message_id: body.message_id, seq: 9 };
+    });
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const isTaken = await session.fork(3, { content: "Read it.", files: ["plan.md", "tea.md"] });
+    const bytes = await Promise.all(put.map(async (file) => [file.name, JSON.parse(await file.text())]));
+    return { isTaken, said, bytes, forks: asked.filter(([method, path]) => method === "POST" && path.endsWith("/fork")).length };
+  },
+
+  async is_refused_in_a_new_session() {
+    naviWith(longTurn(5), (method, path) => {
+      if (method === "DELETE") return {};
+      return path.includes("/messages") ? refusal(413) : undefined;
+    });
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const { kept, keptNames } = await load("kept.js");
+    const isTaken = await session.fork(3, { content: "Too much.", files: [] });
+    const deleted = () => asked.flatMap(([method, path]) => (method === "DELETE" ? [path] : []));
+    const { route } = await load("router.js");
+    return { isTaken, deleted: deleted(), at: route.value.sessionId === ID, sent: keptNames("outbox.").map((name) => kept(name)) };
+  },
+
   async forks_once() {
     const late = held();
     naviWith(longTurn(5), (method, path) => (path.endsWith("/fork") ? late.promise : undefined));
@@ -258,7 +292,7 @@ const CASES = {
       attachedAt("new").put(["a.txt"]);
       const made = await madeAhead().catch((error) => error.status);
       after[name] = { made, kept: kept("made"), names: attachedAt("new").names };
-      attachedAt("new").clear();
+      attachedAt("new").forget();
     }
     return after;
   },

@@ -10,7 +10,7 @@ export const sockets = [];
 
 let answers = () => undefined;
 
-/** Have navi answer by `answer(method, path, body)`: JSON, a promise of it, or what `refusal` gives. */
+/** Have navi answer by `answer(method, path, body)`, where `body` is what was sent as JSON, or a form: JSON, a promise of it, or what `refusal` gives. */
 export function answerBy(answer) {
   answers = answer;
 }
@@ -29,7 +29,7 @@ export function refusal(status, text = JSON.stringify({ detail: "later" })) {
 
 async function fetched(path, { method = "GET", body } = {}) {
   asked.push([method, path]);
-  const given = await answers(method, path, body === undefined ? undefined : JSON.parse(body));
+  const given = await answers(method, path, typeof body === "string" ? JSON.parse(body) : body);
   if (given === undefined) throw new TypeError("fetch failed");
   const headers = { "retry-after": String(SOON) };
   if (given instanceof Refusal) return new Response(given.text, { status: given.status, headers });

@@ -55,7 +55,8 @@ export async function getChanged(path, tag) {
   return { tag: response.headers.get("etag"), answer: await read(response) };
 }
 
-async function request(method, path, asked = {}) {
+/** As `ask`; gives the `Response`. */
+export async function request(method, path, asked = {}) {
   const { body, form, headers = {}, seconds = SECONDS, signal: stop, hasPassword } = asked;
   const limit = AbortSignal.timeout(seconds * 1000);
   const options = { method, signal: stop ? AbortSignal.any([stop, limit]) : limit, headers: { ...headers } };

@@ -61,14 +61,9 @@ class Attached {
     this._set(this.files.value.filter((file) => file.key !== key));
   }
 
-  /** Forget them, but for those that still come. */
-  clear() {
-    this._set(this.files.value.filter((file) => file.state === "coming"));
-  }
-
-  /** Forget those that are in a session. */
-  forget() {
-    this._set(this.files.value.filter((file) => !isThere(file)));
+  /** Forget those that are in a session: of these names, or all. */
+  forget(names = this.names) {
+    this._set(this.files.value.filter((file) => !isThere(file) || !names.includes(file.name)));
   }
 
   /** Take what is there from what is kept: another tab has changed it. */

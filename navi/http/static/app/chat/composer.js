@@ -80,11 +80,11 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
       const profileId = profiles.value.has(newProfile) ? newProfile : null;
       if (made && profileId && !(await doing(() => patch(pathOf(made), { profile_id: profileId })))) return false;
       if (!(await onBegin({ ...message, profileId, sessionId: made }))) return false;
-      keep("made", null);
+      if (kept("made") === made) keep("made", null);
     } else if (at !== null) {
       if (!(await session.fork(at, message))) return false;
     } else session.outbox.send({ ...message, mode });
-    attachments.clear();
+    attachments.forget(message.files);
     return true;
   };
   const written = useRef();

@@ -208,11 +208,7 @@ export class OpenSession {
   async fork(at, message = null) {
     if (this._isForking) return false;
     this._isForking = true;
-    return doing(async () => {
-      const made = await post(pathOf(this.id, "fork"), { at });
-      if (message) await Outbox.send(made.id, message);
-      go({ sessionId: made.id });
-    }).finally(() => {
+    return doing(() => import("./fork.js").then(({ fork }) => fork(this, at, message), notLoaded)).finally(() => {
       this._isForking = false;
     });
   }

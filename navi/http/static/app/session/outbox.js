@@ -5,7 +5,7 @@
 // Each has a place of its own among what the browser keeps, so that tabs do not write over each other's. All
 // tabs of a session have all of its messages: where the one that sends is closed, another one sends.
 
-import { Problem, pathOf, post } from "../api.js";
+import { Problem, pathOf, post, remove } from "../api.js";
 import { complain } from "../announce.js";
 import { effect, signal } from "../html.js";
 import { newId } from "../ids.js";
@@ -30,6 +30,16 @@ async function deliver(sessionId, { message_id, content, files, mode }) {
 
 /** Whether it is sent again: later, or after signing in. */
 const staysToBeSent = (error) => error.mayPass || error.status === NOT_SIGNED_IN;
+
+/** Do something in a session that was just made; where it is refused, the session goes again. */
+export async function inNew(sessionId, work) {
+  try {
+    await work();
+  } catch (error) {
+    await remove(pathOf(sessionId)).catch(() => {});
+    throw error;
+  }
+}
 
 export class Outbox {
   /** `hasSeen(seq)`: whether the event of a seq has come here. */

@@ -2,7 +2,7 @@
 
 import { doing } from "../session/open_session.js";
 import { me } from "../session/me.js";
-import { Outbox } from "../session/outbox.js";
+import { Outbox, inNew } from "../session/outbox.js";
 import { post } from "../api.js";
 import { html } from "../html.js";
 import { go } from "../router.js";
@@ -17,11 +17,13 @@ export function StartPage() {
   useTitle("");
   const begin = (message) =>
     doing(async () => {
-      const made = message.sessionId
-        ? { id: message.sessionId } // made when its first file came
-        : await post("/sessions", message.profileId ? { profile_id: message.profileId } : {});
-      await Outbox.send(made.id, message);
-      go({ sessionId: made.id });
+      let sessionId = message.sessionId; // made when its first file came
+      if (sessionId) await Outbox.send(sessionId, message);
+      else {
+        sessionId = (await post("/sessions", message.profileId ? { profile_id: message.profileId } : {})).id;
+        await inNew(sessionId, () => Outbox.send(sessionId, message));
+      }
+      go({ sessionId });
       readSessions();
     });
   return html`
