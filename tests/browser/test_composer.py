@@ -208,6 +208,28 @@ async def test_a_message_is_said_otherwise_in_a_fork(page: Page) -> None:
     await expect(log.get_by_role("article")).to_have_count(2)
 
 
+async def test_a_fork_has_whole_what_stands_above_where_it_was_asked_for(page: Page) -> None:
+    await page.goto("/")
+    await say(page, "!pace 0.2\n!repeat 15 word")
+    log = page.get_by_role("log", name="Conversation")
+    answers = log.get_by_role("article", name="Assistant")
+    await expect(answers).to_contain_text("word")
+    await say(page, "!say Oolong", button="Queue")
+    await expect(answers.last).to_contain_text("Oolong")
+    origin = page.url
+    again = log.get_by_role("article", name="You").last.get_by_role("button", name="Ask again in")
+    await again.press("Enter")
+    await expect(page).not_to_have_url(origin)
+    await expect(answers).to_have_count(2)
+    await expect(answers.first).to_contain_text("word " * 14 + "word")
+    await expect(log).not_to_contain_text("Stopped")
+    fork = page.url
+    await answers.first.get_by_role("button", name="Fork from here").press("Enter")
+    await expect(page).not_to_have_url(fork)
+    await expect(answers).to_have_count(1)
+    await expect(log).not_to_contain_text("Stopped")
+
+
 async def test_what_is_said_without_a_connection_arrives_once(page: Page) -> None:
     await page.goto("/")
     await say(page, "!say Here.")

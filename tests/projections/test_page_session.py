@@ -57,6 +57,14 @@ async def test_what_is_said_from_a_moment_arrives_though_nobody_answers_at_first
     assert await outcome("says_from_a_moment") == {"said": [["fork", "Otherwise."]]}
 
 
+async def test_a_fork_from_an_answer_or_before_a_message_has_all_that_stands_above() -> None:
+    found = await outcome("forks_where_it_was_clicked")
+    # The end of its turn, the last result of its two tools, and the end again.
+    assert found["after"] == [8, 19, 23]
+    # Its receipt, the start of the turn that it waited for, and where it was taken into a turn.
+    assert found["before"] == found["again"] == [1, 10, 19]
+
+
 async def test_a_file_that_is_sent_from_a_moment_before_it_came_goes_into_the_fork() -> None:
     assert await outcome("attaches_to_the_past") == {
         "isTaken": True,

@@ -169,6 +169,36 @@ const CASES = {
     return { said };
   },
 
+  async forks_where_it_was_clicked() {
+    const said = (seq, mode = "queue") => event(seq, "user_message_received", { message_id: `m${seq}`, content: "Tea", files: [], mode }, null);
+    const taken = (seq, message_seq, turn) => event(seq, "message_delivered", { message_seq }, turn);
+    const called = (seq, turn) => event(seq, "model_called", { call_id: `c${seq}`, purpose: "turn", model: "m", iteration: 1 }, turn);
+    const replied = (seq, call, turn, tools = []) =>
+      event(seq, "model_replied", { call_id: `c${call}`, content: "Tea", tool_calls: tools.map((id) => ({ id, name: "todo", arguments: {} })) }, turn);
+    const tool = (seq, call_id, type = "tool_started") => event(seq, type, { call_id, name: "todo", arguments: {}, outcome: "ok", output: "" }, "t2");
+    naviWith([
+      ...[event(1, "session_created", { profile_id: "tea" }, null), said(2), event(3, "turn_started", {}, "t1"), taken(4, 2, "t1"), called(5, "t1")],
+      ...[said(6), replied(7, 5, "t1"), event(8, "turn_completed", {}, "t1"), event(9, "model_called", { call_id: "name", purpose: "naming" }, null)],
+      ...[event(10, "model_replied", { call_id: "name", content: "Tea" }, null), event(11, "turn_started", {}, "t2"), taken(12, 6, "t2"), called(13, "t2")],
+      ...[replied(14, 13, "t2", ["x", "y"]), tool(15, "x"), tool(16, "y"), said(17, "steer"), tool(18, "x", "tool_finished")],
+      ...[tool(19, "y", "tool_finished"), taken(20, 17, "t2"), called(21, "t2"), replied(22, 21, "t2"), event(23, "turn_completed", {}, "t2")],
+    ], (method, path, { at } = {}) => {
+      if (method === "POST" && path.endsWith("/fork")) forks.push(at);
+      return path.includes("/messages") ? { seq: 9 } : undefined;
+    });
+    const forks = [];
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const items = session.conversation.value.turns.flatMap((turn) => turn.items);
+    const [first, queued, steered] = items.filter(({ kind }) => kind === "user");
+    for (const answer of items.filter(({ kind }) => kind === "answer")) await session.fork(answer);
+    const after = forks.splice(0);
+    for (const message of [first, queued, steered]) await session.fork(message);
+    const before = forks.splice(0);
+    for (const message of [first, queued, steered]) await session.sayAgain(message, "Again.");
+    return { after, before, again: forks };
+  },
+
   async attaches_to_the_past() {
     const [said, put] = [[], []];
     naviWith(longTurn(5), (method, path, body) => {

@@ -25,7 +25,7 @@ export const Answer = memo(({ item, session, isNamed, isInner }) => {
       html`<div class="message-actions">
         <${CopyButton} text=${item.text} />
         ${!isInner &&
-        html`<button class="plain icon-only" aria-label=${t("fork-after")} title=${t("fork-after")} onClick=${() => session.fork(item.repliedSeq)}>
+        html`<button class="plain icon-only" aria-label=${t("fork-after")} title=${t("fork-after")} onClick=${() => session.fork(item)}>
           <${ForkIcon} />
         </button>`}
       </div>`}

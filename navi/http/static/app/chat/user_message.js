@@ -44,7 +44,7 @@ export const UserMessage = memo(({ item, session }) => {
             <button class="plain icon-only" aria-label=${t("ask-again")} title=${t("ask-again")} onClick=${() => session.sayAgain(item, item.content)}>
               <${RetryIcon} />
             </button>
-            <button class="plain icon-only" aria-label=${t("fork-before")} title=${t("fork-before")} onClick=${() => session.fork(item.seq - 1)}>
+            <button class="plain icon-only" aria-label=${t("fork-before")} title=${t("fork-before")} onClick=${() => session.fork(item)}>
               <${ForkIcon} />
             </button>
           `}

@@ -204,7 +204,10 @@ export class OpenSession {
     return doing(() => post(pathOf(this.id, "compress", "undo"), { compression_seq: seq }));
   }
 
-  /** Go on from a moment in a session of its own, with a message if there is one; one such at a time. */
+  /**
+   * Go on in a session of its own, with a message if there is one; one such at a time. `at` is a seq, or an item of
+   * the conversation: it begins before a message, and after an answer.
+   */
   async fork(at, message = null) {
     if (this._isForking) return false;
     this._isForking = true;
@@ -214,8 +217,8 @@ export class OpenSession {
   }
 
   /** Say a message otherwise: in a fork from before it. */
-  sayAgain({ seq, files }, content) {
-    return this.fork(seq - 1, { content, files });
+  sayAgain(item, content) {
+    return this.fork(item, { content, files: item.files });
   }
 
   /** Summarise what was said so far. */
