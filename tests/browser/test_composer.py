@@ -339,6 +339,31 @@ async def test_a_file_that_comes_while_the_first_message_is_sent_stays_attached(
     await expect(page.get_by_role("button", name="Take away a.txt")).to_be_visible()
 
 
+async def test_a_file_that_came_into_a_session_as_it_began_waits_in_its_input(page: Page) -> None:
+    held: asyncio.Future[Route] = asyncio.get_running_loop().create_future()
+
+    async def hold(route: Route) -> None:
+        held.set_result(route)
+
+    await page.goto("/")
+    await page.route("**/messages?wait=false", hold)
+    files = page.locator("input[type=file]")
+    await files.set_input_files(note())
+    await expect(page.get_by_role("button", name="Take away a.txt")).to_be_visible()
+    await say(page, "!say Sencha.")
+    route = await held
+    await files.set_input_files(FilePayload(name="b.txt", mimeType="text/plain", buffer=b"b"))
+    await expect(page.get_by_role("button", name="Take away b.txt")).to_be_visible()
+    await route.continue_()
+    await expect(page.get_by_role("article", name="Assistant")).to_contain_text("Sencha.")
+    await expect(page.get_by_role("button", name="Take away")).to_have_text([""])
+    await expect(page.get_by_role("button", name="Take away b.txt")).to_be_visible()
+    await page.unroute("**/messages?wait=false")
+    await say(page, "!say Oolong.")
+    yours = page.get_by_role("article", name="You").last
+    await expect(yours.get_by_role("link", name="b.txt")).to_be_visible()
+
+
 async def test_a_first_message_that_is_refused_leaves_no_session(page: Page) -> None:
     await page.goto("/")
     before = await (await page.request.get("/sessions")).json()

@@ -66,6 +66,12 @@ class Attached {
     this._set(this.files.value.filter((file) => !isThere(file) || !names.includes(file.name)));
   }
 
+  /** Leave what is there to the input of the session that it is in: something was said there. */
+  leaveTo(sessionId, names = this.names) {
+    this.forget(names);
+    attachedAt(sessionId).put(names);
+  }
+
   /** Take what is there from what is kept: another tab has changed it. */
   follow() {
     this.files.value = [...kept(this._name, []).map(asThere), ...this.files.value.filter((file) => !isThere(file))];
@@ -95,7 +101,9 @@ class Attached {
       if (!this._find(key)) return;
       const sending = send(sessionId, file, (progress) => this._change(key, { progress }));
       this._change(key, { cancel: sending.cancel });
-      this._change(key, { name: await sending.name, state: "there" });
+      const name = await sending.name;
+      this._change(key, { name, state: "there" });
+      if (this._place === NEW && kept("made") !== sessionId) this.leaveTo(sessionId, [name]);
     } catch (error) {
       this._change(key, { state: "refused", why: error.message });
     }

@@ -70,8 +70,9 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
   /** Say something; gives whether it was taken. */
   const say = async (mode, content) => {
     const message = { content, files: attachments.names };
+    let made = null;
     if (!session) {
-      const made = await madeAhead();
+      made = await madeAhead();
       if (!made && message.files.length) {
         attachments.forget();
         complain(t("files-gone"));
@@ -85,6 +86,7 @@ export function Composer({ session = null, isRunning = false, canStop = false, o
       if (!(await session.fork(at, message))) return false;
     } else session.outbox.send({ ...message, mode });
     attachments.forget(message.files);
+    if (made) attachments.leaveTo(made);
     return true;
   };
   const written = useRef();
