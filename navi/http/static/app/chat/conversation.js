@@ -3,14 +3,16 @@
 
 import { html, memo, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { DownIcon } from "../icons.js";
+import { lazy } from "../lazy.js";
 import { led, route } from "../router.js";
 import { t } from "../strings.js";
 import { Item } from "./item.js";
 import { loadMarkdown } from "./markdown.js";
 import { Reading, onKey } from "./reading.js";
 import { indicesOf, partsOf } from "./shown_range.js";
-import { TurnEnd } from "./turn_end.js";
 import { UserMessage } from "./user_message.js";
+
+const TurnEnd = lazy(() => import("./turn_end.js").then((module) => module.TurnEnd), { isQuiet: true });
 
 export function Conversation({ session, state }) {
   const box = useRef();
@@ -87,7 +89,7 @@ const Turn = memo(({ turn, begin, end, found, isLast, session }) => html`
         <${Item} item=${item} turn=${turn} session=${session} />
       </div>`,
     )}
-    ${end >= turn.items.length && html`<${TurnEnd} turn=${turn} session=${session} isLast=${isLast} />`}
+    ${end >= turn.items.length && isCutShort(turn) && html`<${TurnEnd} turn=${turn} session=${session} isLast=${isLast} />`}
   </div>
 `, (before, after) =>
   before.turn === after.turn &&
@@ -97,6 +99,9 @@ const Turn = memo(({ turn, begin, end, found, isLast, session }) => html`
   before.session === after.session &&
   // Only the turns that have it are drawn again.
   (before.found === after.found || ![before.found, after.found].some((key) => after.turn.items.some((item) => item.key === key))));
+
+/** Whether there is a line about how a turn ended. */
+const isCutShort = (turn) => ["failed", "stopped"].includes(turn.status) || turn.limitReached || turn.isTruncated;
 
 /** What was said and stands in no turn yet. */
 function Waiting({ state, session }) {
