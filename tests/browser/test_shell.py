@@ -255,6 +255,11 @@ async def test_a_narrow_screen_has_a_drawer_and_a_lost_connection_is_told(
     await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
 
 
+async def test_an_address_that_cannot_be_decoded_is_one_of_no_session(page: Page) -> None:
+    await page.goto("/s/100%")
+    await expect(page.get_by_text("There is no such session.")).to_be_visible()
+
+
 async def test_who_opens_the_list_while_a_session_loads_keeps_the_focus(
     page: Page, navi: NaviProcess
 ) -> None:

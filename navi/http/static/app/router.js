@@ -19,6 +19,15 @@ function shownAddress() {
   return location.pathname + location.search + (/^#\d+$/.test(location.hash) ? location.hash : "");
 }
 
+/** Part of an address, as it is where it cannot be decoded: there is no such session then. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function read() {
   const { pathname, searchParams, hash } = new URL(location.origin + address);
   const parts = pathname.split("/");
@@ -27,7 +36,7 @@ function read() {
   const place = searchParams.get("show");
   return {
     setup: pathname === "/setup",
-    sessionId: parts[1] === "s" ? decodeURIComponent(parts[2] ?? "") || null : null,
+    sessionId: parts[1] === "s" ? decoded(parts[2] ?? "") || null : null,
     at: at !== null && /^\d{1,16}$/.test(at) ? Number(at) : null,
     view: VIEWS.includes(view) ? view : "chat",
     seq: /^#\d{1,16}$/.test(hash) ? Number(hash.slice(1)) : null,
