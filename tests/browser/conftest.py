@@ -47,7 +47,11 @@ async def navi(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[NaviP
 
 @pytest.fixture(scope="session")
 def careful(navi: NaviProcess) -> str:
-    """A profile that asks before files are touched."""
+    return careful_of(navi)
+
+
+def careful_of(navi: NaviProcess) -> str:
+    """A profile of a navi that asks before files are touched."""
     folder = navi.data_dir / "profiles" / "careful"
     folder.mkdir(parents=True)
     asks = {"name": "Careful", "approvals": [{"tool": "filesystem", "then": "ask"}]}

@@ -291,7 +291,7 @@ async def test_screen_readers_hear_what_goes_on_and_never_what_streams(page: Pag
     assert max(away, default=-1) < opened, heard
     heard = [line for line in heard if not line.startswith(AWAY)]
     # What stands only for a moment may be passed over; nothing else is said, and nothing out of order.
-    order = ["Approval needed", "Running tool filesystem", "Answer complete"]
+    order = ["Approval needed: filesystem", "Running tool filesystem", "Answer complete"]
     assert heard[-1] == "Answer complete"
     rest = [line for line in heard if line not in ("Answering", "planning")]
     assert rest in (order, [order[0], order[2]]), heard

@@ -23,7 +23,7 @@ async def test_a_call_is_allowed_changed_and_denied(
     log = page.get_by_role("log", name="Conversation")
     tools = log.get_by_role("group", name="Tool filesystem")
     asked = log.get_by_role("group", name="Approval needed")
-    await expect(page.get_by_role("status")).to_have_text("Approval needed")
+    await expect(page.get_by_role("status")).to_have_text("Approval needed: filesystem")
     await expect(page.get_by_text(re.compile("waiting for you"))).to_be_visible()
     await expect(asked).to_contain_text("+Assam")
     await asked.get_by_role("button", name="Allow", exact=True).focus()
@@ -82,3 +82,32 @@ async def test_a_subagents_question_stands_where_it_is_seen(
     await asked.get_by_role("button", name="Allow for this session").click()
     await expect(card.get_by_role("group", name="Tool filesystem").nth(1)).to_contain_text("done")
     await expect(asked).to_have_count(0)
+
+
+async def test_what_is_asked_is_asked_of_who_may_decide_it_and_now(
+    page: Page, navi: NaviProcess, careful: str
+) -> None:
+    session = await open_session(page, navi, careful)
+    await say(page, f"!tool filesystem {FIRST}\n!tool filesystem {SECOND}\n!then\n!say Done.")
+    log = page.get_by_role("log", name="Conversation")
+    asked = log.get_by_role("group", name="Approval needed")
+    status = page.get_by_role("status")
+    await expect(status).to_have_text("Approval needed: filesystem, filesystem")
+
+    # Decided elsewhere: whoever was writing about it stands at what it was about.
+    requests = (await navi.get(f"/sessions/{session}/events?type=approval_requested"))["events"]
+    call, other = (event["data"]["call_id"] for event in requests)
+    await asked.first.get_by_role("button", name="Deny").press("Enter")
+    await asked.get_by_role("textbox", name="Reason").fill("nobody asked")
+    await navi.post(f"/sessions/{session}/approvals/{call}", {"decision": "allow"})
+    await expect(asked).to_have_count(1)
+    first = log.get_by_role("group", name="Tool filesystem").first
+    await expect(first.get_by_role("button").first).to_be_focused()
+    await expect(status).to_have_text("Approval needed: filesystem")
+
+    # What was asked in the past can be read, and no longer decided.
+    await navi.post(f"/sessions/{session}/approvals/{other}", {"decision": "deny"})
+    await expect(log.get_by_role("article", name="Careful")).to_contain_text("Done.")
+    await page.goto(f"/s/{session}?at={requests[-1]['seq']}")
+    await expect(asked.first).to_contain_text("+Assam")
+    await expect(asked.get_by_role("button", name="Allow", exact=True)).to_have_count(0)

@@ -1,5 +1,6 @@
 """Accounts in the page: set up, signed in and out, and a login that ends in the middle of things."""
 
+import json
 import re
 from collections.abc import AsyncGenerator
 
@@ -7,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, expect
 
-from tests.browser.conftest import PATIENCE
+from tests.browser.conftest import PATIENCE, careful_of
 from tests.support.navi_process import NaviProcess, running_navi
 from tests.support.people import PASSWORD
 
@@ -77,10 +78,20 @@ async def test_people_come_in_stay_where_they_are_and_go(
     other = await browser.new_context(base_url=guarded.url, locale="en-GB")
     await context.request.post("/users", data={"name": "Bob", "password": PASSWORD, "role": "user"})
     await other.request.post("/auth/login", data={"name": "Bob", "password": PASSWORD})
-    theirs = (await (await other.request.post("/sessions", data={})).json())["id"]
+    asking = {"profile_id": careful_of(guarded)}
+    theirs = (await (await other.request.post("/sessions", data=asking)).json())["id"]
+    call = f"!tool filesystem {json.dumps({'action': 'list'})}"
+    await other.request.post(f"/sessions/{theirs}/messages", data={"content": call})
     await page.goto(f"/s/{theirs}")
     await expect(page.get_by_role("main")).to_contain_text("somebody else's")
     await expect(message).to_have_count(0)
+    await expect(page.get_by_role("group", name="Approval needed")).to_be_visible()
+    for name in ("Allow", "Fork from before this"):
+        await expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+    await expect(page.get_by_role("button", name="Fork here")).to_be_disabled()
+    sessions = page.get_by_role("navigation", name="Sessions")
+    await expect(sessions.locator("[data-session]")).to_have_count(1)
+    await expect(page).not_to_have_title(re.compile(r"\(1\)"))
     await page.goto("/?show=audit")
     await expect(page.get_by_role("row").filter(has_text="session_read").first).to_contain_text(
         "Ada"
@@ -121,7 +132,6 @@ async def test_people_come_in_stay_where_they_are_and_go(
     # is told. Too many guesses are told how long to wait.
     made = await context.request.post("/auth/tokens", data={"name": "it", "scopes": ["read"]})
     token = (await made.json())["token"]
-    sessions = page.get_by_role("navigation", name="Sessions")
     await page.route("**/sessions/*", refuse_to_delete)
     await sessions.locator("[aria-current=page]").press("Delete")
     await expect(sessions.get_by_role("button", name="Undo")).to_be_visible()

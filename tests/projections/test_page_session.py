@@ -91,6 +91,13 @@ async def test_a_turn_goes_on_once() -> None:
     assert await outcome("goes_on_once") == {"can": [False, True, False, False]}
 
 
+async def test_an_admin_reads_somebody_elses_session_and_does_not_have_it() -> None:
+    assert await outcome("somebody_elses_session") == {
+        "bob": {"goesOn": False, "listed": []},
+        "local": {"goesOn": True, "listed": [True]},
+    }
+
+
 async def test_a_password_that_is_wrong_ends_no_login() -> None:
     assert await outcome("a_password_that_is_wrong") == {"isOut": [False, True]}
 

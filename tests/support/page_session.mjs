@@ -250,6 +250,8 @@ const CASES = {
     const { session } = await opened();
     await until(() => session.state.value === "here");
     const { canGoOn } = await load("chat/turn_end.js");
+    const { me } = await load("session/me.js");
+    await until(() => me.value !== null);
     const can = [canGoOn(session, false), canGoOn(session, true)];
     session.outbox.send({ content: "Again." });
     can.push(canGoOn(session, true));
@@ -258,6 +260,25 @@ const CASES = {
     await until(() => session.outbox.messages.value.length === 0 && session.conversation.value.waiting.length);
     can.push(canGoOn(session, true)); // no turn has it yet
     return { can };
+  },
+
+  async somebody_elses_session() {
+    const FAILED = [event(1, "turn_started"), event(2, "turn_failed", { kind: "http", error: "away" })];
+    let owner = "nobody";
+    naviWith(FAILED, (_, path) => (path === `/sessions/${ID}` ? row({ owner, waiting: ["c"] }) : undefined));
+    const { current } = await opened();
+    const { sessions } = await load("session/session_list.js");
+    const { me } = await load("session/me.js");
+    const { canGoOn } = await load("chat/turn_end.js");
+    const { reopen } = await load("session/open_session.js");
+    await until(() => me.value !== null && sessions.value !== null);
+    const found = {};
+    for (owner of ["bob", "local"]) {
+      reopen();
+      await until(() => current.value.state.value === "here");
+      found[owner] = { goesOn: canGoOn(current.value, true), listed: sessions.value.map(({ id }) => id === ID) };
+    }
+    return found;
   },
 
   async a_password_that_is_wrong() {
@@ -299,7 +320,7 @@ const CASES = {
       return path === "/auth/logout" ? {} : undefined;
     });
     begin();
-    const { signOut } = await load("session/me.js");
+    const { signOut } = await load("session/sign_out.js");
     const { deleteSession } = await load("session/session_list.js");
     deleteSession(ID);
     signOut();

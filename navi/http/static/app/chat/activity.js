@@ -5,6 +5,7 @@ import { useElapsed } from "../clock.js";
 import { awaitingApproval, runningTurn } from "../folds/conversation.js";
 import { html, useEffect, useRef } from "../html.js";
 import { RunningIcon, WaitingIcon } from "../icons.js";
+import { isForeign } from "../session/me.js";
 import { profileName, profiles } from "../session/profiles.js";
 import { t } from "../strings.js";
 import { doing } from "./about_tool.js";
@@ -18,13 +19,13 @@ export function Activity({ session }) {
   const isAsked = turn !== null && awaitingApproval(turn.items).length > 0;
   return html`
     <p class=${isAsked ? "activity asked fine" : "activity fine"}>
-      ${!isPast && turn && html`<${Doing} turn=${turn} profileId=${state.profileId} />`}
+      ${!isPast && turn && html`<${Doing} turn=${turn} asks=${isForeign(session) ? "legend-asking" : "waiting-for-you"} profileId=${state.profileId} />`}
       ${!isPast && !turn && state.line && html`<${WaitingIcon} /> <span>${t("now-in-line", { place: state.line.place })}</span>`}
     </p>
   `;
 }
 
-function Doing({ turn, profileId }) {
+function Doing({ turn, asks, profileId }) {
   const asked = awaitingApproval(turn.items);
   const now = turn.now ?? { what: "starting", since: turn.startedAt };
   const isAsked = asked.length > 0 && now.what !== "stopping";
@@ -33,7 +34,7 @@ function Doing({ turn, profileId }) {
   const parts = [
     ...(now.subagent ? [profileName(now.subagent)] : []),
     ...(now.iteration && !now.subagent ? [most ? t("call-of", { number: now.iteration, most }) : t("call", { number: now.iteration })] : []),
-    isAsked ? t("waiting-for-you") : wordsOf(now),
+    isAsked ? t(asks) : wordsOf(now),
     wholeSeconds(elapsed),
   ];
   return html`<${isAsked ? WaitingIcon : RunningIcon} /> <span dir="auto">${parts.filter(Boolean).join(" · ")}</span>`;
@@ -61,7 +62,9 @@ function useStatus(state, turn, isPast) {
 
 function statusOf(turn) {
   if (turn.now?.what === "stopping") return t("now-stopping");
-  if (awaitingApproval(turn.items).length) return t("approval");
+  const asked = awaitingApproval(turn.items);
+  // By their names, so that one more is said too, and that one is left.
+  if (asked.length) return `${t("approval")}: ${asked.map(({ name }) => name).join(", ")}`;
   if (turn.now?.what === "tool") return t("running-tool", { name: turn.now.name });
   if (turn.now?.what === "planning") return t("now-planning");
   return t("answering");

@@ -2,6 +2,7 @@
 
 import { html, memo } from "../html.js";
 import { ForkIcon } from "../icons.js";
+import { isForeign } from "../session/me.js";
 import { profileName } from "../session/profiles.js";
 import { t } from "../strings.js";
 import { CopyButton } from "./copy_button.js";
@@ -24,7 +25,7 @@ export const Answer = memo(({ item, session, isNamed, isInner }) => {
       ${!item.isOpen &&
       html`<div class="message-actions">
         <${CopyButton} text=${item.text} />
-        ${!isInner &&
+        ${!isInner && !isForeign(session) &&
         html`<button class="plain icon-only" aria-label=${t("fork-after")} title=${t("fork-after")} onClick=${() => session.fork(item)}>
           <${ForkIcon} />
         </button>`}

@@ -3,7 +3,7 @@
 import { Gauge } from "../context/gauge.js";
 import { runningTurn } from "../folds/conversation.js";
 import { html } from "../html.js";
-import { me } from "../session/me.js";
+import { isForeign, me } from "../session/me.js";
 import { t } from "../strings.js";
 import { Activity } from "./activity.js";
 import { Composer } from "./composer.js";
@@ -19,10 +19,4 @@ export function Chat({ session }) {
       : html`<${Composer} session=${session} isRunning=${runningTurn(state) !== null} canStop=${state.line !== null} />`)}
     <footer class="below"><${Activity} session=${session} /><${Gauge} session=${session} /></footer>
   `;
-}
-
-/** Whether a session is somebody else's: admins may read it, and nobody but its owner write to it. */
-function isForeign(session) {
-  const owner = session.row.value?.owner;
-  return owner !== undefined && owner !== me.value.id;
 }

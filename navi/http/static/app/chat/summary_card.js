@@ -2,6 +2,7 @@
 
 import { html, memo, useEffect, useState } from "../html.js";
 import { FoldIcon } from "../icons.js";
+import { isForeign } from "../session/me.js";
 import { profileName } from "../session/profiles.js";
 import { t, tokens } from "../strings.js";
 import { conversation } from "../folds/conversation.js";
@@ -22,7 +23,7 @@ export const SummaryCard = memo(({ item, session }) => {
       kind="summary"
       state=${item.isUndone ? "undone" : "in-force"}
       line=${html`<${FoldIcon} /> <b>${t("summary")}</b> <span class="about">${words}</span>`}
-      beside=${isLast && session.moment.value === null && html`<button class="undo" onClick=${() => session.undoCompression(item.seq)}>${t("undo")}</button>`}
+      beside=${isLast && session.moment.value === null && !isForeign(session) && html`<button class="undo" onClick=${() => session.undoCompression(item.seq)}>${t("undo")}</button>`}
     >
       ${() => html`
         <${Markdown} text=${item.summary} isOpen=${false} />

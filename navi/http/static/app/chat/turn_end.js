@@ -2,6 +2,7 @@
 
 import { html, memo } from "../html.js";
 import { AlertIcon, RetryIcon } from "../icons.js";
+import { isForeign } from "../session/me.js";
 import { t } from "../strings.js";
 import { focusInput } from "./reading.js";
 
@@ -26,7 +27,7 @@ const CUT_SHORT = [
 
 /** Whether one may go on from the end of a turn: it is the last one, and nothing was said since. */
 export function canGoOn(session, isLast) {
-  const isNow = isLast && session.moment.value === null;
+  const isNow = isLast && session.moment.value === null && !isForeign(session);
   return isNow && !session.outbox.messages.value.length && !session.conversation.value.waiting.length;
 }
 

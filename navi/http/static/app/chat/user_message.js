@@ -3,6 +3,7 @@
 import { html, memo, useRef, useState } from "../html.js";
 import { ForkIcon, PencilIcon, RetryIcon } from "../icons.js";
 import { lazy } from "../lazy.js";
+import { isForeign } from "../session/me.js";
 import { t } from "../strings.js";
 import { CopyButton } from "./copy_button.js";
 import { Files } from "./pictures.js";
@@ -28,7 +29,7 @@ export const UserMessage = memo(({ item, session }) => {
     setWhole(true);
     focus(target.closest("article")); // the button goes
   };
-  const can = item.state === "delivered" || item.state === "withdrawn";
+  const can = (item.state === "delivered" || item.state === "withdrawn") && !isForeign(session);
   const words = html`<div class=${isClipped ? "said clipped" : "said"} dir="auto">${item.content}</div>`;
   return html`
     <article class="user-message" aria-label=${t("you")} data-state=${item.state}>

@@ -3,6 +3,7 @@
 import { doing } from "../session/open_session.js";
 import { buffers } from "../folds/context.js";
 import { html, memo, useEffect, useMemo, useState } from "../html.js";
+import { isForeign } from "../session/me.js";
 import { profileName } from "../session/profiles.js";
 import { t, time, tokens } from "../strings.js";
 import { stylesheet } from "../stylesheet.js";
@@ -17,7 +18,7 @@ const SHORT = 320; // characters of a message before it is opened
 
 export function ContextView({ session }) {
   const { state, window, shares, threshold } = useWindow(session, true);
-  const isPast = session.moment.value !== null;
+  const isFixed = session.moment.value !== null || isForeign(session);
   useEffect(() => {
     doing(() => session.log.reach(0)); // what was compressed may stand far back
   }, [session]);
@@ -30,10 +31,10 @@ export function ContextView({ session }) {
           ? html`<${Filling} shares=${shares} window=${window} threshold=${threshold} />`
           : html`<p class="fine">${t("window-unknown")}</p>`}
         <div class="actions">
-          <button disabled=${isPast} onClick=${() => session.compress()}>
+          <button disabled=${isFixed} onClick=${() => session.compress()}>
             ${t("compress")}
           </button>
-          <button disabled=${isPast || !last} onClick=${() => session.undoCompression(last.seq)}>${t("undo-compression")}</button>
+          <button disabled=${isFixed || !last} onClick=${() => session.undoCompression(last.seq)}>${t("undo-compression")}</button>
         </div>
       </section>
       <${Buffers} state=${state} session=${session} />

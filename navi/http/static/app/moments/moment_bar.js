@@ -5,6 +5,7 @@ import { html, useEffect, useRef, useState } from "../html.js";
 import { lazy } from "../lazy.js";
 import { go, route } from "../router.js";
 import { countUntil } from "../session/event_log.js";
+import { isForeign } from "../session/me.js";
 import { doing } from "../session/open_session.js";
 import { t } from "../strings.js";
 import { momentWords } from "./event_words.js";
@@ -63,7 +64,7 @@ export function MomentBar({ session }) {
       ${at === null && html`<span class="moment-words fine" aria-hidden="true">${isNow ? t("moment-events", { count: head }) : words}</span>`}
       <div class="moment-actions">
         <button onClick=${() => (shown.forget(), session.lookAt(null, { replace: false }))}>${t("now")}</button>
-        <button disabled=${seq === 0} onClick=${() => session.fork(seq)}>${t("fork-here")}</button>
+        <button disabled=${seq === 0 || isForeign(session)} onClick=${() => session.fork(seq)}>${t("fork-here")}</button>
         <button onClick=${() => go({ ...route.value, compare: "" })}>${t("compare")}</button>
       </div>
     </div>

@@ -1,11 +1,9 @@
 // Who looks.
 
-import { get, keepAsking, loginBegan, post, signedOut } from "../api.js";
+import { get, keepAsking, loginBegan, signedOut } from "../api.js";
 import { batch, computed, signal } from "../html.js";
 import { forgetPerson, keep, kept } from "../kept.js";
-import { go } from "../router.js";
-import { doing, reopen } from "./open_session.js";
-import { departNow } from "./session_list.js";
+import { reopen } from "./open_session.js";
 
 /** What `GET /auth/me` gives: `{id, name, role, limits, auth_kind}`; null before the answer. */
 export const me = signal(null);
@@ -14,6 +12,12 @@ export const isAdmin = computed(() => me.value?.role === "admin");
 export const hasAccounts = computed(() => (me.value?.auth_kind ?? "none") !== "none");
 /** Whether one can sign out. */
 export const hasLogin = computed(() => me.value?.auth_kind === "login");
+
+/** Whether an open session is somebody else's: admins may read it, and nobody but its owner write to it. */
+export function isForeign(session) {
+  const owner = session.row.value?.owner;
+  return owner !== undefined && owner !== me.value?.id;
+}
 
 /**
  * Somebody signed in: all is read anew, at the same place.
@@ -27,15 +31,6 @@ export async function signedIn() {
     signedOut.value = false;
     reopen();
   });
-}
-
-/** End the login, unless what was deleted cannot be now; nothing of a person stays in this browser. */
-export async function signOut() {
-  if (!(await departNow())) return; // afterwards nobody is there who may
-  if (!(await doing(() => post("/auth/logout")))) return;
-  go({});
-  forgetPerson();
-  location.reload();
 }
 
 async function readMe() {

@@ -4,6 +4,7 @@ import { Problem, getChanged, patch, pathOf, remove, signedOut } from "../api.js
 import { complain } from "../announce.js";
 import { batch, effect, signal, untracked } from "../html.js";
 import { t } from "../strings.js";
+import { me } from "./me.js";
 import { current, doing } from "./open_session.js";
 
 const EVERY = 3000; // ms, while somebody looks
@@ -157,8 +158,8 @@ effect(() => {
     }
   });
 });
-// What is open is known as soon as it changes.
+// What is open is known as soon as it changes; an admin may have opened what is in the list of somebody else.
 effect(() => {
   const row = current.value?.row.value;
-  if (row) untracked(() => (sessions.value?.find(({ id }) => id === row.id)?.seq ?? 0) <= row.seq && put(row));
+  if (row && row.owner === me.value?.id) untracked(() => (sessions.value?.find(({ id }) => id === row.id)?.seq ?? 0) <= row.seq && put(row));
 });

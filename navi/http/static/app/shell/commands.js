@@ -2,9 +2,10 @@
 
 import { THEMES, chooseTheme } from "../preferences.js";
 import { VIEWS, go, route } from "../router.js";
-import { hasLogin, signOut } from "../session/me.js";
+import { hasLogin, isForeign } from "../session/me.js";
 import { current } from "../session/open_session.js";
 import { changeSession, leaving, sessions } from "../session/session_list.js";
+import { signOut } from "../session/sign_out.js";
 import { chooseLanguage, languages, t } from "../strings.js";
 import { openPalette, openShortcuts } from "./dialogs.js";
 import { openDrawer } from "./drawer.js";
@@ -18,7 +19,7 @@ export function commandsNow() {
   const { sessionId } = route.value;
   const row = sessions.value?.find(({ id }) => id === sessionId);
   const isOpen = current.value?.state.value === "here";
-  const isRunning = isOpen && current.value.row.value?.status === "running";
+  const isRunning = isOpen && !isForeign(current.value) && current.value.row.value?.status === "running";
   const command = (id, run, name = t(id)) => ({ id, name, run });
   return [
     command("new-session", newSession),

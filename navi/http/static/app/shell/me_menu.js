@@ -14,7 +14,8 @@ import {
 } from "../icons.js";
 import { html, useRef, useState } from "../html.js";
 import { addressOf, follow, route } from "../router.js";
-import { hasAccounts, hasLogin, isAdmin, me, signOut } from "../session/me.js";
+import { hasAccounts, hasLogin, isAdmin, me } from "../session/me.js";
+import { signOut } from "../session/sign_out.js";
 import { t } from "../strings.js";
 import { keysOf } from "./keys.js";
 import { openPalette, openShortcuts } from "./dialogs.js";
