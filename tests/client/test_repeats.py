@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -190,11 +191,19 @@ async def _waiting(app: RunningApp, navi: Navi) -> tuple[str, str]:
     """A session, and the call in it that waits for a decision."""
     app.models.answer(calls(TODO), Done())
     session = await navi.create_session(profile_id="asking")
-    answer = await navi.ask("POST", f"/sessions/{session.id}/messages", {"content": "go"})
+    answer = await _sent(navi, session.id)
     return session.id, answer["waiting"][0]["call_id"]
 
 
+async def _sent(navi: Navi, session_id: str) -> dict[str, Any]:
+    """What comes of the session's message: its turn waits, and later has ended."""
+    body = {"content": "go", "message_id": "go"}
+    return await navi.ask("POST", f"/sessions/{session_id}/messages", body)
+
+
 async def _decisions(navi: Navi, session_id: str) -> list[tuple[str, str | None]]:
+    """What was decided in the session, whose turn has ended: it asks the model no more."""
+    assert (await _sent(navi, session_id))["outcome"] == "completed"
     path = f"/sessions/{session_id}/events"
     events = (await navi.ask("GET", path, query={"type": "approval_decided"}))["events"]
     return [(event["data"]["decision"], event["data"].get("note")) for event in events]
