@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from functools import reduce
 from typing import cast
 
 import httpx
@@ -15,6 +16,7 @@ from nats.js.errors import NotFoundError
 
 from navi.cli.audit.verify import verify_session
 from navi.cli.reading.replay import replayed
+from navi.domain.session.session import Session, evolve
 from navi.domain.session.turn import HANDED_OVER, MAX_DEATHS, WAITED
 from navi.domain.spending.budgets import BUDGET
 from navi.domain.vocabulary.ids import SessionId
@@ -31,7 +33,7 @@ QUIET_SECONDS = 60.0
 NOT_FOUND, GONE = 404, 410
 
 
-async def recovered(talk: Talk) -> list[str]:
+async def recovered(talk: Talk, log: LogBackend) -> list[str]:
     """Come back as a client would: send what was not acknowledged again, say one thing more."""
     await talk.send_again()
     words = f"and on, {talk.tag}"
@@ -47,8 +49,22 @@ async def recovered(talk: Talk) -> list[str]:
     async with asyncio.timeout(QUIET_SECONDS):
         await talk.until(lambda: talk.events[-1]["seq"] >= answer["seq"])
         await talk.until(lambda: not _asides(talk.events))
+        await _followed(talk, log)
     session = await talk.here("GET", "")
     return [] if session["status"] == "idle" else [f"the session is {session['status']} for ever"]
+
+
+async def _followed(talk: Talk, log: LogBackend) -> None:
+    """Wait for what follows the turns: the next cut would befall that in place of its own.
+
+    Not for a summary, which is due until one can be made.
+    """
+    while True:
+        rows = await rows_of(log, SessionId(talk.session_id))
+        session = reduce(evolve, (row.envelope for row in rows), Session())
+        if not (session.owes("naming") or session.owes("memory")):
+            return
+        await talk.until(lambda: talk.events[-1]["seq"] > session.seq)
 
 
 async def allow_all(talk: Talk) -> None:

@@ -224,7 +224,7 @@ class Matrix:
                 await talk.open()
         rows = await rows_of(log, SessionId(talk.session_id))
         gone = is_deleted(read(row) for row in rows)
-        problems = [] if gone else await recovered(talk)
+        problems = [] if gone else await recovered(talk, log)
         problems += await inspected(talk, log, after=self._inspected)
         self._inspected = (await log.read_all(0, after=0, limit=1)).head
         return problems
