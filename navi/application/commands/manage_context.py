@@ -18,7 +18,7 @@ from navi.ports.tools import ToolBox
 
 
 class Compressed(Struct, frozen=True, kw_only=True):
-    """Whether the context changed, and the seq of the last event."""
+    """Whether the context changed, and the seq of the event that changed it, else of the session's last."""
 
     compressed: bool
     seq: int
@@ -63,7 +63,10 @@ class ManageContext:
             )
         except ModelFailure as failure:
             raise RuleBroken(f"no model wrote a summary: {failure.error}") from failure
-        return Compressed(compressed=isinstance(recorder.last, ContextCompressed), seq=record.seq)
+        last = recorder.last  # the session may have gone on since
+        if last is not None and isinstance(last.event, ContextCompressed):
+            return Compressed(compressed=True, seq=last.seq)
+        return Compressed(compressed=False, seq=record.seq)
 
     async def undo(self, session_id: SessionId, compression_seq: int) -> Compressed:
         """Undo the latest compression.
@@ -74,5 +77,5 @@ class ManageContext:
         """
         record = await conversation(self._records, session_id)
         event = CompressionUndone(compression_seq=compression_seq)
-        await record.execute(RecordAside(events=(event,)))
-        return Compressed(compressed=True, seq=record.seq)
+        rows = await record.execute(RecordAside(events=(event,)))
+        return Compressed(compressed=True, seq=rows[-1].seq)

@@ -12,8 +12,11 @@ import pytest
 from navi.adapters.in_memory.embedders import NoEmbedders
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.text_store import InMemoryTextStore
+from navi.application.commands.manage_context import Compressed
+from navi.application.commands.manage_sessions import Change
 from navi.domain.session.commands import TakeInConversation
 from navi.domain.vocabulary.ids import Owner
+from navi.failpoints import arm, parse
 from navi.ports.memories import Memory
 from tests.support.agent_node import World, agent_node
 from tests.support.model_server import ModelServer
@@ -142,6 +145,30 @@ async def test_new_instructions_may_come_while_the_model_is_asked_for_memories(
 
     taken, replied = (await world.types(session_id))[-2:]
     assert (taken, replied) == ("conversation_taken_in", "model_replied")
+
+
+async def test_what_is_told_of_a_compression_is_its_own_event(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    world = World()
+    long = "word " * 60
+    async with agent_node(world, tmp_path, [server.url], keep_recent=1) as node:
+        session_id = await node.session()
+        for answer in ("One", "Two"):
+            server.answer(Say(f"{answer} {long}"), Done())
+            await node.ask(session_id, f"Go on. {long}")
+        server.answer(Say("- a summary"), Done())
+        arm(parse("compression.after_append=sleep:0.2"))
+        try:
+            compressing = asyncio.create_task(node.contexts.compress(session_id))
+            compression = await world.seen(session_id, "context_compressed")
+            await node.sessions.change(session_id, Change(name="meanwhile"))
+            compressed = await compressing
+        finally:
+            arm(())
+
+        assert (await world.types(session_id))[-1] == "session_renamed"
+        assert compressed == Compressed(compressed=True, seq=compression.seq)
 
 
 async def test_a_compression_may_be_undone_before_the_model_is_asked_for_memories(

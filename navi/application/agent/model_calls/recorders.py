@@ -12,7 +12,7 @@ from navi.domain.session.commands import (
     RecordOutcome,
     Runner,
 )
-from navi.domain.vocabulary.events import AgentEvent
+from navi.domain.vocabulary.events import Envelope
 from navi.domain.vocabulary.ids import CallId, NodeId, Owner, SessionId, SubagentId
 from navi.ports.event_log import Recorded
 
@@ -71,7 +71,7 @@ class BesideTurns:
 
     Attributes:
         follows: whether this follows a turn, and gives way to people; else a person waits for it.
-        last: the last event that was recorded, as it was decided.
+        last: the last event that was recorded.
     """
 
     def __init__(self, record: Record, node: NodeId, halt: asyncio.Event, *, follows: bool) -> None:
@@ -80,7 +80,7 @@ class BesideTurns:
         self.node: NodeId | None = node
         self.halt = halt
         self.follows = follows
-        self.last: AgentEvent | None = None
+        self.last: Envelope | None = None
 
     @property
     def owner(self) -> Owner:
@@ -103,5 +103,5 @@ class BesideTurns:
         if not asides:
             return ()
         rows = await self.record.execute(RecordAside(events=asides), retry=True)
-        self.last = rows[-1].envelope.event
+        self.last = rows[-1].envelope
         return rows
