@@ -31,8 +31,10 @@ class TwoNodes(Struct, frozen=True):
     b: NaviProcess
 
     def wake(self, session_id: str) -> None:
-        """End the naps of a session."""
-        (self.a.data_dir / "files" / session_id / "awake").touch()
+        """End the naps of a session, or let them end at once where none has begun."""
+        folder = self.a.data_dir / "files" / session_id
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "awake").touch()
 
 
 @asynccontextmanager
