@@ -130,9 +130,9 @@ class LogErasure(PartitionedLog, LogRegistry, Protocol):
     async def texts_in_use(
         self, hashes: Sequence[str], *, besides: Collection[SessionId]
     ) -> frozenset[str]:
-        """Which of those hashes of kept texts stand in model calls of any other session.
+        """Which of those hashes of kept texts model calls and pictures of any other session name.
 
-        Reads every model call of the log: asked once for many.
+        Reads the whole log, in steps: asked once for many.
         """
         ...
 

@@ -247,7 +247,7 @@ class PostgresEventLog:
     async def texts_in_use(
         self, hashes: Sequence[str], *, besides: Collection[SessionId]
     ) -> frozenset[str]:
-        return await self._reader.texts_in_use(hashes, besides=besides)
+        return await self._pages.texts_in_use(hashes, besides=besides)
 
     async def prune(
         self,

@@ -1,6 +1,7 @@
 """Reading a partition by position, dense: a missing position is an alarm, never passed over."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing
 from datetime import datetime
 
 import asyncpg
@@ -15,6 +16,9 @@ from navi.ports.log_admin import Pruned
 from navi.ports.log_partitions import Page
 
 MAX_ROWS = 1000  # a page, whatever the caller asks for
+# Of which a statement looks for a few that no index knows: some ten milliseconds, and with rows of a kilobyte
+# that no cache has 10 MB from the disk.
+STEP_ROWS = 10_000
 
 
 class Pages:
@@ -74,6 +78,22 @@ class Pages:
         rows = await fetch(self._pool, statements.FIND, *place, seconds=QUERY_SECONDS)
         return Page(rows=tuple(map(row_of, rows)), reached=until, head=head)
 
+    async def texts_in_use(
+        self, hashes: Collection[str], *, besides: Collection[SessionId]
+    ) -> frozenset[str]:
+        """As ``EventLog.texts_in_use``."""
+        if not hashes:
+            return frozenset()
+        used: set[str] = set()
+        async with aclosing(steps_through(self._pool)) as steps:
+            async for place in steps:
+                values = (*place, list(besides), list(hashes))
+                rows = await fetch(
+                    self._pool, statements.TEXTS_IN_USE, *values, seconds=QUERY_SECONDS
+                )
+                used.update(row["hash"] for row in rows)
+        return frozenset(used)
+
     async def prune(
         self,
         partition: int,
@@ -95,6 +115,27 @@ class Pages:
         return Pruned(
             reached=max(after, until), head=head, deltas=row["deltas"], bytes=row["bytes"]
         )
+
+
+async def steps_through(pool: Pool) -> AsyncGenerator[tuple[int, int, int], None]:
+    """The whole log as ``(partition, after, until)``, each as much as a statement can look through in its time.
+
+    What was appended while all of it was walked comes last, but for what comes in the moment of that.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    [counted] = await fetch(pool, statements.COUNT_PARTITIONS)
+    reached = [0] * counted["partitions"]
+    for _ in range(2):  # not till nothing is new: a busy log has no such moment
+        heads = [
+            (await fetch(pool, statements.HEAD_OF_PARTITION, partition))[0]["head"]
+            for partition in range(len(reached))
+        ]
+        for partition, head in enumerate(heads):
+            while (after := reached[partition]) < head:
+                reached[partition] = min(after + STEP_ROWS, head)
+                yield partition, after, reached[partition]
 
 
 def row_of(row: asyncpg.Record) -> Recorded:

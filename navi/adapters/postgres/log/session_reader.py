@@ -1,6 +1,6 @@
 """Read sessions, forks with their origins: from recent rows in memory, and from Postgres."""
 
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
 import asyncpg
@@ -192,14 +192,6 @@ class SessionReader:
         """As ``EventLog.sessions_of``."""
         rows = await fetch(self._pool, statements.SESSIONS_OF, owner)
         return tuple(SessionId(row["session_id"]) for row in rows)
-
-    async def texts_in_use(
-        self, hashes: Sequence[str], *, besides: Collection[SessionId]
-    ) -> frozenset[str]:
-        """As ``EventLog.texts_in_use``."""
-        place = (list(besides), hashes)
-        rows = await fetch(self._pool, statements.TEXTS_IN_USE, *place, seconds=QUERY_SECONDS)
-        return frozenset(row["hash"] for row in rows)
 
     def tail(self, partition: int) -> Tail:
         """The live end of a partition.

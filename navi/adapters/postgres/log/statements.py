@@ -158,11 +158,13 @@ FORKS_OF = """
     select session_id::text from navi.session where forked_from = $1 order by session_id"""
 SESSIONS_OF = "select session_id::text from navi.session where owner = $1 order by session_id"
 
-# (session, hashes): the first condition is the one of the index.
+# (partition, after, until, sessions, hashes): which of the hashes events name that are of other sessions.
 TEXTS_IN_USE = """
     select distinct used[1] as hash
       from navi.event e, regexp_matches(e.data::text, '"([0-9a-f]{64})"', 'g') as used
-     where e.type in ('model_called', 'image_shown') and e.session_id <> all($1::uuid[]) and used[1] = any($2::text[])"""
+     where e.partition = $1 and e.position > $2 and e.position <= $3
+       and e.type in ('model_called', 'image_shown') and e.session_id <> all($4::uuid[])
+       and used[1] = any($5::text[])"""
 
 ENSURE_PARTITION = "select navi.ensure_partition($1)"
 LOCK_PARTITIONS = "select pg_advisory_xact_lock(7000, 1)"
@@ -172,11 +174,13 @@ LOG_ID = "select log_id from navi.log"
 KEPT_TEXTS = "select sha256 from navi.text where sha256 = any($1::bytea[])"
 PUT_TEXT = "insert into navi.text (sha256, content) values ($1, $2) on conflict do nothing"
 GET_TEXT = "select content from navi.text where sha256 = $1"
-DAMAGED_TEXTS = """
-    select encode(sha256, 'hex') as hash from navi.text where sha256 <> sha256(content)
-"""
 DROP_TEXTS = "delete from navi.text where sha256 = any($1::bytea[]) returning sha256"
-FORGET_TEXTS = """
-    delete from navi.text t
-    where not exists (select from unnest($1::bytea[]) p (part) where position(p.part in t.content) = 0)
-"""
+
+# (after, limit): the next texts, and whether they are what is sought.
+_TEXTS = """
+    select sha256, {} as found from navi.text where sha256 > $1 order by sha256 limit $2"""
+DAMAGED_TEXTS = _TEXTS.format("sha256 <> sha256(content)")
+# The same, and (parts).
+TEXTS_WITH = _TEXTS.format(
+    "not exists (select from unnest($3::bytea[]) p (part) where position(p.part in content) = 0)"
+)

@@ -1,11 +1,15 @@
 """Long texts in Postgres, once each, by content."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import aclosing
 from hashlib import sha256
+from typing import Any
 
 from navi.adapters.gathered import Gathered
 from navi.adapters.postgres.connect import QUERY_SECONDS, Pool, fetch
 from navi.adapters.postgres.log import statements
+
+STEP_TEXTS = 100  # whose every byte a statement reads: pictures have up to a megabyte
 
 
 class PostgresTextStore:
@@ -37,8 +41,8 @@ class PostgresTextStore:
         return rows[0]["content"].decode() if rows else None
 
     async def damaged(self) -> frozenset[str]:
-        rows = await fetch(self._pool, statements.DAMAGED_TEXTS, seconds=QUERY_SECONDS)
-        return frozenset(row["hash"] for row in rows)
+        async with aclosing(self._find(statements.DAMAGED_TEXTS)) as steps:
+            return frozenset([name.hex() async for names in steps for name in names])
 
     async def drop(self, hashes: Sequence[str]) -> int:
         names = [name for hash_ in hashes if (name := _name(hash_)) is not None]
@@ -46,7 +50,17 @@ class PostgresTextStore:
 
     async def forget(self, *parts: str) -> None:
         marks = [part.encode() for part in parts]
-        await fetch(self._pool, statements.FORGET_TEXTS, marks, seconds=QUERY_SECONDS)
+        async with aclosing(self._find(statements.TEXTS_WITH, marks)) as steps:
+            async for names in steps:
+                await fetch(self._pool, statements.DROP_TEXTS, names)
+
+    async def _find(self, statement: str, *values: Any) -> AsyncGenerator[list[bytes], None]:
+        """The names of texts that a look through all of them finds, in steps."""
+        place = (b"", STEP_TEXTS, *values)  # before every name
+        while rows := await fetch(self._pool, statement, *place, seconds=QUERY_SECONDS):
+            if found := [row["sha256"] for row in rows if row["found"]]:
+                yield found
+            place = (rows[-1]["sha256"], STEP_TEXTS, *values)
 
 
 def _name(sha256: str) -> bytes | None:
