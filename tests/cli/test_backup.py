@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,14 +12,17 @@ from click.testing import CliRunner
 
 from navi.adapters.embedded.lock import DirectoryLock
 from navi.adapters.embedded.run_record import RunRecord, record_run
-from navi.adapters.postgres.dump import PROGRAMS
-from navi.adapters.postgres.prepare import is_empty
+from navi.adapters.postgres.dump import PROGRAMS, restore, wheel_programs
+from navi.adapters.postgres.migrate import default_directory, migrate, pending
+from navi.adapters.postgres.prepare import is_empty, prepare, vector_schema
 from navi.bootstrap.store import attached_servers
 from navi.cli import main
 from navi.cli.shared.command import INTERRUPTED
 from navi.cli.upkeep import backup
 from navi.settings import read_settings
 from tests.adapters.embedded.servers import until
+from tests.support.navi_process import run_navi
+from tests.support.servers import PostgresServer
 
 
 def test_where_there_is_no_navi_nothing_is_backed_up_and_nothing_made(tmp_path: Path) -> None:
@@ -80,6 +84,47 @@ def test_without_signed_heads_it_is_said_what_cannot_be_seen_later(
     said = result.stderr.splitlines()[-1]  # behind the log, of a Postgres of tests
     assert said.startswith("navi: nothing of this log is signed in this data directory")
     assert (tmp_path / "backup/navi.dump").stat().st_size > 0
+
+
+async def test_the_backup_before_an_upgrade_is_of_the_older_schema_and_leaves_it(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    newest = await asyncio.to_thread(copy_migrations_of_before, tmp_path / "older")
+    dsn, empty, restored = [await postgres_server.create_database() for _ in range(3)]
+    await migrate(dsn, directory=tmp_path / "older")
+
+    made = await run_navi(
+        "backup",
+        str(tmp_path / "backup"),
+        data_dir=tmp_path / "data",
+        settings={"DATABASE_URL": dsn},
+    )
+    taken = await run_navi(
+        *("restore", str(tmp_path / "backup")),
+        data_dir=tmp_path / "restored",
+        settings={"DATABASE_URL": restored},
+    )
+
+    assert made.status == 0, made.stderr
+    assert await pending(dsn) == (newest,)
+    programs = wheel_programs()
+    assert programs is not None
+    await prepare(empty, vector_in=await vector_schema(dsn))
+    await restore(empty, tmp_path / "backup/navi.dump", programs=programs, environment={})
+    assert await pending(empty) == (newest,)  # as the older navi finds it
+    assert taken.status == 0, taken.stderr
+    assert await pending(restored) == ()
+    for each in (dsn, empty, restored):
+        await postgres_server.drop_database(each)
+
+
+def copy_migrations_of_before(directory: Path) -> str:
+    """Copy all migrations but the newest; gives its name."""
+    *older, newest = sorted(default_directory().glob("*.sql"))
+    directory.mkdir()
+    for path in older:
+        shutil.copy(path, directory)
+    return newest.stem
 
 
 async def test_a_backup_that_is_ended_leaves_nothing(tmp_path: Path, database: str) -> None:

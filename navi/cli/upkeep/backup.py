@@ -13,10 +13,12 @@ from navi.adapters.files import backup_folder
 from navi.adapters.files.backup_folder import Backup
 from navi.adapters.postgres.dump import dump, dump_programs, wheel_programs
 from navi.adapters.postgres.examine import examine
-from navi.adapters.postgres.prepare import is_empty, vector_schema
+from navi.adapters.postgres.log.ends import log_ends
+from navi.adapters.postgres.migrate import pending
+from navi.adapters.postgres.prepare import vector_schema
 from navi.adapters.system import SystemClock
 from navi.bootstrap.servers import log_is_elsewhere
-from navi.bootstrap.store import Attached, attached_servers, store_on
+from navi.bootstrap.store import FIRST_MIGRATION, Attached, attached_servers
 from navi.cli.shared.command import (
     HOLDS,
     NO_ROOM,
@@ -33,8 +35,6 @@ from navi.cli.shared.command import (
 from navi.cli.shared.threads import to_its_end
 from navi.domain.vocabulary.event_codec import format_at
 from navi.settings import Settings
-
-BEYOND = 2**53  # no position is as large
 
 
 class BackupAnswer(Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ async def _backup(settings: Settings, directory: Path, *, as_json: bool) -> int:
 async def _made(settings: Settings, draft: Path, directory: Path) -> Backup:
     await asyncio.to_thread(_check_there, settings)
     async with attached_servers(settings, nats=False) as servers:
-        if await is_empty(servers.database_url):
+        if FIRST_MIGRATION in await pending(servers.database_url):
             raise CommandFailed("the database has no log of navi's, so there is nothing to back up")
         return await _made_of(settings, servers, draft, directory)
 
@@ -119,31 +119,22 @@ def _check_there(settings: Settings) -> None:
 
 
 async def _made_of(settings: Settings, servers: Attached, draft: Path, directory: Path) -> Backup:
-    async with store_on(servers) as store:
-        server = (await examine(store.database_url)).major
-        in_wheel = await asyncio.to_thread(wheel_programs)
-        programs = await dump_programs(settings.postgres_bin, in_wheel=in_wheel, server=server)
-        await to_its_end(backup_folder.copy_heads, settings.data_dir, draft)
-        positions = {
-            str(number): (await store.log.read_all(number, after=BEYOND, limit=1)).head
-            for number in range(store.log.partitions)
-        }
-        await dump(
-            store.database_url,
-            draft / backup_folder.DUMP,
-            programs=programs,
-            environment=environment(),
-        )
-        skipped = await to_its_end(
-            backup_folder.copy_rest, settings.data_dir, draft, settings.chosen
-        )
-        backup = Backup(
-            version=__version__,
-            at=format_at(SystemClock().now()),
-            log_id=store.log.log_id,
-            positions=positions,
-            vector_schema=await vector_schema(store.database_url),
-            files={},
-            skipped=skipped,
-        )
-        return await to_its_end(backup_folder.finish, draft, directory, backup)
+    # Not by the store, which brings an embedded database up to date: a backup before an upgrade is the way back.
+    dsn = servers.database_url
+    server = (await examine(dsn)).major
+    in_wheel = await asyncio.to_thread(wheel_programs)
+    programs = await dump_programs(settings.postgres_bin, in_wheel=in_wheel, server=server)
+    await to_its_end(backup_folder.copy_heads, settings.data_dir, draft)
+    ends = await log_ends(dsn)
+    await dump(dsn, draft / backup_folder.DUMP, programs=programs, environment=environment())
+    skipped = await to_its_end(backup_folder.copy_rest, settings.data_dir, draft, settings.chosen)
+    backup = Backup(
+        version=__version__,
+        at=format_at(SystemClock().now()),
+        log_id=ends.log_id,
+        positions={str(number): position for number, position in ends.positions.items()},
+        vector_schema=await vector_schema(dsn),
+        files={},
+        skipped=skipped,
+    )
+    return await to_its_end(backup_folder.finish, draft, directory, backup)
