@@ -62,6 +62,9 @@ async def prepare(dsn: str, *, vector_in: str) -> None:
         await connection.execute(_MAKE_SCHEMA)
         there = await connection.fetchval(_VECTOR_IN)
         schema = '"' + vector_in.replace('"', '""') + '"'
+        if there != vector_in:
+            # Of whoever set the server up that was backed up, such as "extensions": here nobody has made it.
+            await connection.execute(f"create schema if not exists {schema}")
         if there is None:
             await connection.execute(f"create extension vector schema {schema}")
         elif there != vector_in:
