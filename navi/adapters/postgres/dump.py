@@ -6,10 +6,15 @@ import importlib.util
 import os
 import re
 import shutil
+import tempfile
 from asyncio.subprocess import Process
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import IO
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from navi.domain.vocabulary.errors import StoreRefused
 
@@ -20,7 +25,22 @@ HEADER_LINES = 30  # of a script, with the settings at its beginning and no data
 NEWER_SETTING = b"SET transaction_timeout = 0;\n"
 BLOCK = 1024 * 1024
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
-_QUERY_PASSWORD = re.compile(r"(?<=[?&])password=[^&]*&?")
+_SECRETS = ("password", "sslpassword")  # in the query of an address
+_SERVICE = "navi"
+
+
+class ProgramConnection(Struct, frozen=True, kw_only=True):
+    """How a program connects.
+
+    Attributes:
+        address: without what is secret.
+        environment: the variables of the program, which has the rest from them.
+        files: descriptors that it needs open.
+    """
+
+    address: str
+    environment: Mapping[str, str]
+    files: tuple[int, ...]
 
 
 async def dump_programs(chosen: Path | None, *, in_wheel: Path | None, server: int) -> Path:
@@ -83,40 +103,41 @@ async def restore(dsn: str, file: Path, *, programs: Path, environment: Mapping[
     Raises:
         StoreRefused: it cannot be done.
     """
-    shown, given = _connection(dsn, environment)
-    script = await asyncio.create_subprocess_exec(
-        str(programs / "pg_restore"),
-        *("--no-owner", "--no-privileges", "--file=-"),
-        f"--schema={SCHEMA}",  # what is in it: it is there itself
-        str(file),
-        env=given,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    psql = await asyncio.create_subprocess_exec(
-        str(programs / "psql"),
-        *("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-"),
-        f"--dbname={shown}",
-        env=given,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert script.stderr is not None  # noqa: S101 - pipes were asked for
-    assert psql.stderr is not None  # noqa: S101 - likewise
-    try:
-        _, of_script, of_psql = await asyncio.gather(
-            _run_script(script, psql), script.stderr.read(), psql.stderr.read()
+    async with _connection(dsn, environment) as connection:
+        script = await asyncio.create_subprocess_exec(
+            str(programs / "pg_restore"),
+            *("--no-owner", "--no-privileges", "--file=-"),
+            f"--schema={SCHEMA}",  # what is in it: it is there itself
+            str(file),
+            env=connection.environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
         )
-        await asyncio.gather(script.wait(), psql.wait())
-    finally:
-        for process in (script, psql):
-            _kill(process)
-    if script.returncode != 0 and not of_psql:
-        raise StoreRefused(f"pg_restore failed: {_first_line(of_script)}")
-    if psql.returncode != 0:
-        raise StoreRefused(f"psql failed: {_first_line(of_psql)}")
+        psql = await asyncio.create_subprocess_exec(
+            str(programs / "psql"),
+            *("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-"),
+            f"--dbname={connection.address}",
+            env=connection.environment,
+            pass_fds=connection.files,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert script.stderr is not None  # noqa: S101 - pipes were asked for
+        assert psql.stderr is not None  # noqa: S101 - likewise
+        try:
+            _, of_script, of_psql = await asyncio.gather(
+                _run_script(script, psql), script.stderr.read(), psql.stderr.read()
+            )
+            await asyncio.gather(script.wait(), psql.wait())
+        finally:
+            for process in (script, psql):
+                _kill(process)
+        if script.returncode != 0 and not of_psql:
+            raise StoreRefused(f"pg_restore failed: {_first_line(of_script)}")
+        if psql.returncode != 0:
+            raise StoreRefused(f"psql failed: {_first_line(of_psql)}")
 
 
 async def _run_script(script: Process, psql: Process) -> None:
@@ -150,44 +171,72 @@ def _kill(process: Process) -> None:
 
 
 async def _run(program: Path, dsn: str, environment: Mapping[str, str], *arguments: str) -> None:
-    shown, given = _connection(dsn, environment)
-    process = await asyncio.create_subprocess_exec(
-        str(program),
-        *arguments,
-        f"--dbname={shown}",
-        env=given,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        _, errors = await process.communicate()
-    except BaseException:
-        _kill(process)
-        await process.wait()  # the file is its own till then
-        raise
-    if process.returncode != 0:
-        raise StoreRefused(f"{program.name} failed: {_first_line(errors)}")
+    async with _connection(dsn, environment) as connection:
+        process = await asyncio.create_subprocess_exec(
+            str(program),
+            *arguments,
+            f"--dbname={connection.address}",
+            env=connection.environment,
+            pass_fds=connection.files,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            _, errors = await process.communicate()
+        except BaseException:
+            _kill(process)
+            await process.wait()  # the file is its own till then
+            raise
+        if process.returncode != 0:
+            raise StoreRefused(f"{program.name} failed: {_first_line(errors)}")
 
 
-def _connection(dsn: str, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    """An address without its password, and the variables of a program that has it from there."""
+@asynccontextmanager
+async def _connection(
+    dsn: str, environment: Mapping[str, str]
+) -> AsyncGenerator[ProgramConnection, None]:
+    """How a program connects to an address, while the block runs.
+
+    Raises:
+        StoreRefused: what is secret in it can be told in no other way.
+    """
     # Arguments are seen by everybody on the machine.
-    parts = urlsplit(_QUERY_PASSWORD.sub("", dsn))
-    asked = dict(parse_qsl(urlsplit(dsn).query)).get("password")
+    place, mark, query = dsn.partition("?")
+    asked = dict(parse_qsl(query))
+    open_ = (part for part in query.split("&") if unquote(part.partition("=")[0]) not in _SECRETS)
+    shown = f"{place}{mark}{'&'.join(open_)}"
+    parts = urlsplit(shown)
     user, colon, password = parts.netloc.rpartition("@")[0].partition(":")
-    host = parts.netloc.rpartition("@")[2]
-    at = "@" if user or colon else ""
-    shown = urlunsplit(parts._replace(netloc=f"{user}{at}{host}"))
-    if not parts.netloc:  # urlunsplit drops the slashes before a path alone
-        shown = _QUERY_PASSWORD.sub("", dsn)
+    if parts.netloc:  # urlunsplit drops the slashes before a path alone
+        host = parts.netloc.rpartition("@")[2]
+        at = "@" if user or colon else ""
+        shown = urlunsplit(parts._replace(netloc=f"{user}{at}{host}"))
     given = {name: value for name, value in environment.items() if name.startswith("PG")}
     given |= {"PATH": os.defpath, "LC_ALL": "C"}
     if colon:
         given["PGPASSWORD"] = unquote(password)
-    elif asked is not None:
-        given["PGPASSWORD"] = asked
-    return shown, given
+    elif "password" in asked:
+        given["PGPASSWORD"] = asked["password"]
+    if "sslpassword" not in asked:
+        yield ProgramConnection(address=shown, environment=given, files=())
+        return
+    if "service" in asked:
+        raise StoreRefused(
+            "DATABASE_URL has an sslpassword beside a service: it belongs into the service's file"
+        )
+    # For it libpq has no variable, and reads it nowhere else.
+    with await asyncio.to_thread(_service_file, asked["sslpassword"]) as file:
+        given |= {"PGSERVICE": _SERVICE, "PGSERVICEFILE": f"/dev/fd/{file.fileno()}"}
+        yield ProgramConnection(address=shown, environment=given, files=(file.fileno(),))
+
+
+def _service_file(sslpassword: str) -> IO[bytes]:
+    """An open file without a name, so that nothing of it is left, however this process ends."""
+    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
+    file.write(f"[{_SERVICE}]\nsslpassword={sslpassword}\n".encode())
+    file.seek(0)
+    return file
 
 
 def _first_line(errors: bytes) -> str:

@@ -159,6 +159,7 @@ async def tables_of(dsn: str) -> int:
         ),
         ("postgresql:///navi?password=word", "postgresql:///navi?", "word"),
         ("postgresql://me:one@host/navi?password=two", "postgresql://me@host/navi", "one"),
+        ("postgresql://me@host/navi?pass%77ord=word", "postgresql://me@host/navi", "word"),
         ("postgresql://me@host/navi", "postgresql://me@host/navi", None),
     ],
 )
@@ -175,3 +176,48 @@ async def test_no_password_stands_among_the_arguments_of_a_program(
     arguments, _, given = str(refused.value).rpartition("|")
     assert arguments.rstrip("?").endswith(f"--dbname={shown}".rstrip("?"))
     assert given == (password or "")
+
+
+@pytest.mark.parametrize(
+    ("dsn", "shown"),
+    [
+        (
+            "postgresql://me@host/navi?sslkey=/key&sslpassword=w%C3%B6rd%20%26&sslmode=require",
+            "postgresql://me@host/navi?sslkey=/key&sslmode=require",
+        ),
+        ("postgresql:///navi?sslpassword=w%C3%B6rd+%26", "postgresql:///navi?"),
+    ],
+)
+async def test_no_password_of_a_key_stands_among_the_arguments_of_a_program(
+    tmp_path: Path, dsn: str, shown: str
+) -> None:
+    programs = tmp_path / "programs"
+    says = 'echo "$*|$PGSERVICE|$(tr "\\n" "," <$PGSERVICEFILE)" >&2; exit 1'
+    await asyncio.to_thread(make_programs, programs, pg_dump=says)
+
+    with pytest.raises(StoreRefused) as refused:
+        await dump(dsn, tmp_path / "dump", programs=programs, environment={})
+
+    arguments, service, file = str(refused.value).split("|")
+    assert arguments.endswith(f"--dbname={shown}")
+    assert file == f"[{service}],sslpassword=wörd &,"
+
+
+async def test_programs_read_the_password_of_a_key_where_they_are_told_it(
+    tmp_path: Path, database: str, empty_database: str, programs: Path
+) -> None:
+    await dump(f"{database}&sslpassword=word", tmp_path / "dump", programs=programs, environment={})
+    await prepare(empty_database, vector_in=await vector_schema(database))
+
+    await restore(
+        f"{empty_database}&sslpassword=word", tmp_path / "dump", programs=programs, environment={}
+    )
+
+    assert await pending(empty_database) == ()
+
+
+async def test_a_password_of_a_key_beside_a_service_is_refused(tmp_path: Path) -> None:
+    dsn = "postgresql:///navi?service=mine&sslpassword=word"
+
+    with pytest.raises(StoreRefused, match="belongs into the service's file"):
+        await dump(dsn, tmp_path / "dump", programs=tmp_path, environment={})
