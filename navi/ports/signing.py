@@ -34,8 +34,8 @@ class HeadsJournal(Protocol):
         """
         ...
 
-    async def end_of(self, line: bytes | None) -> int:
-        """The offset behind a line; of the end where it is not there, 0 for None."""
+    async def end_of(self, line: bytes | None) -> int | None:
+        """The offset behind a line; None where it is not there, 0 for no line."""
         ...
 
     async def read(self, offset: int) -> tuple[tuple[bytes, ...], int]:

@@ -35,7 +35,7 @@ class HeadsFile:
     async def append(self, line: bytes) -> None:
         await asyncio.to_thread(self._append, line)
 
-    async def end_of(self, line: bytes | None) -> int:
+    async def end_of(self, line: bytes | None) -> int | None:
         return await asyncio.to_thread(self._end_of, line)
 
     async def read(self, offset: int) -> tuple[tuple[bytes, ...], int]:
@@ -83,7 +83,7 @@ class HeadsFile:
         finally:
             os.close(descriptor)
 
-    def _end_of(self, line: bytes | None) -> int:
+    def _end_of(self, line: bytes | None) -> int | None:
         offset = 0
         if line is None:
             return 0
@@ -91,7 +91,7 @@ class HeadsFile:
             offset += len(each)
             if each == line:
                 return offset
-        return offset
+        return None
 
     def _read(self, offset: int) -> tuple[tuple[bytes, ...], int]:
         if not self._path.exists():

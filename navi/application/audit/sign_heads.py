@@ -2,7 +2,7 @@
 
 One node of a log does it at a time. Whatever the file does not cover yet is covered next, so a node
 that takes over, or was away, leaves no gap in its own file. NATS may be away: it gets the lines of the
-file when it is back.
+file when it is back. Machines with files of their own each publish a chain of their own.
 """
 
 import asyncio
@@ -59,6 +59,7 @@ class SignHeads:
         self._full_at = FULL_BYTES
         self._told = False  # that the log is not the one that was signed
         self._published: int | None = None  # offset in the journal; None while it is not known
+        self._began: int | None = None  # where the journal ended when this node got the lock
 
     async def run(self) -> NoReturn:
         """Sign at intervals until cancelled."""
@@ -90,14 +91,17 @@ class SignHeads:
         """
         try:
             if not await self._lock.acquire():
-                self._prev = self._published = None
+                self._prev = self._published = self._began = None
                 return
         except Unavailable:
-            self._prev = self._published = None
+            self._prev = self._published = self._began = None
             raise
         if self._prev is None and not await self._open():
             self._lock.release()  # to `navi restored`, which writes what this goes on from
+            self._began = None
             return
+        if self._began is None:
+            self._began = await self._journal.size()
         for partition in range(self._log.partitions):
             await self._sign_partition(partition)
             if self._prev is None:
@@ -179,6 +183,7 @@ class SignHeads:
             lines.append(self._encode(self._positions, part, prev, anew=True if at == 0 else UNSET))
             prev = link_of(lines[-1])
         self._prev = self._published = None
+        self._began = 0  # all lines up to here are published
         if await self._journal.begin_anew(lines):
             self._prev, self._published = prev, 0
             log.info("heads_begun_anew", sessions=len(sessions))
@@ -206,8 +211,10 @@ class SignHeads:
 
     async def _publish(self) -> None:
         if self._published is None:
-            # A line of another node's file is not in this one: then only what comes is published.
-            self._published = await self._journal.end_of(await self._bus.last())
+            assert self._began is not None  # noqa: S101 - the lock is held
+            end = await self._journal.end_of(await self._bus.last())
+            # A line of another machine is not in this file: what was written since follows it.
+            self._published = self._began if end is None else end
         while True:
             lines, end = await self._journal.read(self._published)
             if end == self._published:

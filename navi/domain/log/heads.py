@@ -1,7 +1,8 @@
 """Signed heads: where the log and its sessions ended at a moment, which makes truncation evident.
 
 One line of JSON a moment. It names the sessions that have grown since the line before, each with its
-last ``seq`` and hash, and is tied to that line by its SHA-256. The layout stands in ``docs/audit.md``.
+last ``seq`` and hash, and is tied to that line by its SHA-256. Machines that sign into files of their
+own make a chain each; on NATS these stand among one another. The layout stands in ``docs/audit.md``.
 """
 
 import re
@@ -17,7 +18,7 @@ from navi.domain.log.subjects import format_position
 from navi.domain.log.verdict import Damage
 from navi.domain.vocabulary.ids import SessionId
 
-FIRST = "0" * 64  # what the first line of a log follows
+FIRST = "0" * 64  # what the first line of a chain follows
 MAX_SESSIONS = 500  # a line; where more have grown, there are more lines
 MAX_LINE_BYTES = 256 * 1024
 
@@ -33,7 +34,7 @@ class SignedHead(Struct, frozen=True, kw_only=True):
     Attributes:
         positions: the last position of each partition, by its number.
         sessions: last seq and hash (hex) of those that have grown since the line before.
-        prev: SHA-256 of the line before of the same log, without its line break, hex.
+        prev: SHA-256 of the line before of the same chain, without its line break, hex.
         public_key: of the signer, Ed25519, hex.
         restored: an older state of the log was put back, and that is acknowledged: what was signed of
             the sessions that are named, and of positions, counts no more; a session that is gone
@@ -95,6 +96,7 @@ class HeadsCheck:
         self.restored: list[SignedHead] = []  # acknowledgements that an older state was put back
         self._marks: dict[SessionId, deque[tuple[int, str, str]]] = {}
         self._positions: dict[int, int] = {}
+        self._links: dict[str, str] = {}  # of each signer's last line, by its public key
         self._seen: dict[SessionId, int] = {}  # the last seq that is as it was signed
         self._read(lines, log_id, verify, trusted)
 
@@ -163,7 +165,6 @@ class HeadsCheck:
     def _read(
         self, lines: Iterable[bytes], log_id: str, verify: Verify, trusted: Collection[str]
     ) -> None:
-        prev = FIRST
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n"):
                 if len(line) > MAX_LINE_BYTES:
@@ -185,10 +186,18 @@ class HeadsCheck:
                 head.public_key, bytes.fromhex(signed["signature"].decode()), signed["head"]
             ):
                 self._report(number, "has a signature that is not the signer's")
-            elif head.prev != prev and not (head.anew is True and self.lines == 0):
+            elif not self._follows(head):
                 self._report(number, "does not follow the line before it")
-            prev = link_of(line)
+            self._links[head.public_key] = link_of(line)
             self._take(head)
+
+    def _follows(self, head: SignedHead) -> bool:
+        """Whether a line goes on where a chain ends, or begins its signer's."""
+        # Whoever replaces the key of a data directory goes on with the chain of the one before.
+        if head.prev in self._links.values():
+            return True
+        begins = head.prev == FIRST or head.anew is True
+        return begins and head.public_key not in self._links
 
     def _take(self, head: SignedHead) -> None:
         self.lines += 1
@@ -199,7 +208,9 @@ class HeadsCheck:
                 self._marks.pop(session_id, None)
         for partition, position in head.positions.items():
             if partition.isdecimal():
-                self._positions[int(partition)] = position
+                # A machine that has just begun to sign names the log up to where it has read.
+                before = self._positions.get(int(partition), 0)
+                self._positions[int(partition)] = max(before, position)
         for session_id, (seq, hash_) in head.sessions.items():
             marks = self._marks.setdefault(session_id, deque())
             # Lines that begin anew say again what was said; what is signed at a seq covers all before it.

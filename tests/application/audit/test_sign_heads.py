@@ -96,8 +96,8 @@ class Scene:
         self.bus = InMemoryHeadsBus()
         self.door = OpenDoor()
 
-    def signing(self, *, key: int = 1, log_id: str = LOG) -> SignHeads:
-        journal = HeadsFile(self.path, log_id=log_id)
+    def signing(self, *, key: int = 1, log_id: str = LOG, path: Path | None = None) -> SignHeads:
+        journal = HeadsFile(path or self.path, log_id=log_id)
         return SignHeads(
             self.log, journal, self.bus, signer_of(key), self.door, ManualClock(), log_id=log_id
         )
@@ -109,9 +109,12 @@ class Scene:
     def heads(self) -> list[dict[str, Any]]:
         return [msgspec.json.decode(line) for line in self.lines]
 
-    def signed(self, lines: Sequence[bytes] | None = None, *, trusted: int = 1) -> HeadsCheck:
+    def signed(
+        self, lines: Sequence[bytes] | None = None, *, trusted: int | Sequence[int] = 1
+    ) -> HeadsCheck:
         chosen = self.lines if lines is None else lines
-        keys = {signer_of(trusted).public_key}
+        signers = [trusted] if isinstance(trusted, int) else trusted
+        keys = {signer_of(number).public_key for number in signers}
         return HeadsCheck(chosen, log_id=LOG, verify=verify_signature, trusted=keys)
 
     async def session(self, *names: str) -> SessionId:
@@ -258,6 +261,76 @@ async def test_logs_that_share_a_file_have_chains_of_their_own(scene: Scene) -> 
 
     assert len(scene.lines) == 3
     assert (await verify_log(scene.log, scene.signed())).ok
+
+
+async def sign_in_turns(scene: Scene, other: Path, *, reachable: bool = True) -> list[bytes]:
+    """Two machines with files of their own sign one after another, three times; the other one's lines."""
+    for key, path in ((1, scene.path), (2, other), (1, scene.path), (2, other)):
+        await scene.session("a")
+        scene.door.is_open = True
+        signing = scene.signing(key=key, path=path)
+        scene.bus.reachable = reachable
+        if not reachable:
+            with pytest.raises(BusUnavailable):
+                await signing.sign()
+            scene.bus.reachable = True
+        await signing.sign()
+        await scene.session("b")
+        await signing.finish()
+    return BytesIO(other.read_bytes()).readlines()
+
+
+@pytest.mark.parametrize("reachable", [True, False], ids=["at once", "once NATS is there"])
+async def test_machines_that_sign_in_turns_publish_every_line(
+    scene: Scene, tmp_path: Path, reachable: bool
+) -> None:
+    theirs = await sign_in_turns(scene, tmp_path / "other.jsonl", reachable=reachable)
+
+    assert len(scene.lines) == len(theirs) == 4
+    ours = scene.lines
+    assert scene.bus.lines == [*ours[:2], *theirs[:2], *ours[2:], *theirs[2:]]
+    for lines in (scene.bus.lines, ours, theirs):
+        assert (await verify_log(scene.log, scene.signed(lines, trusted=(1, 2)))).ok
+
+
+async def test_a_line_that_is_missing_among_those_of_two_machines_shows(
+    scene: Scene, tmp_path: Path
+) -> None:
+    await sign_in_turns(scene, tmp_path / "other.jsonl")
+
+    for missing in (
+        0,
+        1,
+        2,
+        3,
+        4,
+        6,
+    ):  # 5 and 7 are the last of their chains: nothing hangs on them
+        lines = [line for at, line in enumerate(scene.bus.lines) if at != missing]
+        [problem] = scene.signed(lines, trusted=(1, 2)).problems
+        assert "does not follow the line before it" in problem.reason
+
+
+async def test_a_machine_that_has_just_begun_takes_back_nothing_that_was_signed(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_heads, "MAX_SESSIONS", 2)
+    for name in "abc":
+        await scene.session(name)
+    await scene.signing().sign()
+    scene.door.is_open = True
+    await scene.signing(key=2, path=tmp_path / "other.jsonl").sign()
+    lines = scene.bus.lines[:-1]  # it was killed on its way
+
+    assert scene.signed(lines, trusted=(1, 2)).positions == {"0": 6}
+
+
+async def test_a_chain_goes_on_under_another_key(scene: Scene) -> None:
+    for key in (1, 2, 1):
+        await scene.session("a")
+        await scene.signing(key=key).sign()
+
+    assert (await verify_log(scene.log, scene.signed(trusted=(1, 2)))).ok
 
 
 async def test_the_last_line_is_written_at_the_end(scene: Scene) -> None:
