@@ -22,6 +22,7 @@ from navi.adapters.embedded.nats import NatsServer
 from navi.adapters.embedded.nats_readers import READERS_HOME, NatsReaders
 from navi.adapters.embedded.postgres import CLUSTER, PostgresServer
 from navi.adapters.embedded.run_record import NodeRun, RunRecord, forget_run, read_run, record_run
+from navi.log_error import log_error
 from navi.race import race
 
 DIRECTORIES = ("files", "profiles", "tools")
@@ -167,14 +168,15 @@ class EmbeddedServers:
         if self.waits_for_guests:
             await self._wait_for_attached()
         self._stopping.set()
-        if self.nats_readers is not None:
-            await self.nats_readers.stop()
-        # The last one started is the first to stop: NATS before Postgres, which is the truth.
-        for keeper in reversed(self._keepers):
-            await keeper
+        stopping = [] if self.nats_readers is None else [self.nats_readers.stop()]
+        # One that fails takes neither the others' end nor the directory's along.
+        ended = await asyncio.gather(*stopping, *self._keepers, return_exceptions=True)
         self._keepers.clear()
         self._lock.release()
         self._lock = None
+        for error in ended:
+            if error is not None:
+                raise error
 
     async def restart(self, name: str) -> None:
         """Stop a server; it is started again at once. Nothing where it is not running."""
@@ -243,6 +245,9 @@ class EmbeddedServers:
             except (EmbeddedServerError, OSError) as error:
                 running = None
                 log.error("embedded_server_down", server=server.name, reason=str(error))  # noqa: TRY400  # the reason is whole, the traceback says nothing
+            except Exception as error:  # noqa: BLE001 - a border: drivers raise anything while a server starts, and nobody else would start it again
+                running = None
+                log_error(log.bind(server=server.name), "embedded_server_down", error)
             else:
                 since = time.monotonic()
                 log.info("embedded_server_started_again", server=server.name, pid=running.pid)

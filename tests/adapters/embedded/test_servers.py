@@ -4,6 +4,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from navi.adapters.embedded.attach_lock import FILE_NAME
 from navi.adapters.embedded.binaries import nats_program, postgres_directory
@@ -11,7 +12,15 @@ from navi.adapters.embedded.errors import BinaryNotFound, DataDirectoryInUse
 from navi.adapters.embedded.lock import DirectoryLock, is_held
 from navi.adapters.embedded.run_record import RunRecord, read_run, record_run
 from navi.adapters.embedded.servers import EmbeddedServers, open_or_attach
-from tests.adapters.embedded.servers import execute, owner_process, processes_of, start, until
+from tests.adapters.embedded.servers import (
+    answered,
+    execute,
+    owner_process,
+    postmaster,
+    processes_of,
+    start,
+    until,
+)
 
 
 async def test_a_second_owner_is_refused_and_told_where_the_servers_are(used_dir: Path) -> None:
@@ -98,6 +107,35 @@ async def test_a_failed_start_leaves_nothing_behind(used_dir: Path) -> None:
         await EmbeddedServers.start(
             used_dir, postgres=True, nats=True, nats_port=0, nats_bin=used_dir / "nowhere"
         )
+
+    assert processes_of(used_dir) == []
+    assert is_held(used_dir) is False
+
+
+async def test_a_server_is_started_again_after_an_error_that_nobody_expected(
+    used_dir: Path,
+) -> None:
+    pid_file = used_dir / "postgres" / "cluster" / "postmaster.pid"
+    async with await start(used_dir) as servers:
+        assert servers.addresses.database_url is not None
+        pid_file.write_text("spoilt by the disk\n")
+        with capture_logs() as logs:
+            postmaster(used_dir).kill()
+            await until(lambda: any(line["event"] == "embedded_server_down" for line in logs))
+        pid_file.unlink()
+
+        assert await answered(servers.addresses.database_url, "SELECT value FROM kept") == 7
+
+    [down, *_] = [line for line in logs if line["event"] == "embedded_server_down"]
+    assert (down["server"], down["reason"]) == ("postgres", "ValueError")
+
+
+async def test_a_stop_that_fails_in_part_still_ends_all_servers(used_dir: Path) -> None:
+    servers = await start(used_dir, nats=True)
+    (used_dir / "nats" / "readers" / "served.json").mkdir(parents=True)  # cannot be unlinked
+
+    with pytest.raises(OSError, match=r"served\.json"):
+        await servers.stop()
 
     assert processes_of(used_dir) == []
     assert is_held(used_dir) is False
