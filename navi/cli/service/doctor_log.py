@@ -29,7 +29,7 @@ async def log_findings(settings: Settings, servers: Attached) -> list[Finding]:
             return [
                 await _heads(settings, store),
                 await _files(settings, store),
-                *await _streams(settings, servers, store),
+                *await _streams(servers, store),
             ]
     except LogUnavailable as error:
         return [Finding(name="log", state="fail", text=str(error))]
@@ -81,7 +81,7 @@ async def _files(settings: Settings, store: Store) -> Finding:
     return Finding(name="files", state="ok", text="are those of all nodes that run")
 
 
-async def _streams(settings: Settings, servers: Attached, store: Store) -> Sequence[Finding]:
+async def _streams(servers: Attached, store: Store) -> Sequence[Finding]:
     assert servers.nats_url is not None  # noqa: S101 - asked for
     async with connect(servers.nats_url, name="navi doctor") as nats:
         try:

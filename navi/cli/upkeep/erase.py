@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import suppress
 from typing import Literal
 
 import click
@@ -12,10 +12,10 @@ from navi import failpoints
 from navi.adapters.nats.connect import connect
 from navi.adapters.postgres.vacuum import vacuum
 from navi.application.audit.erase_sessions import Erasable
-from navi.application.followers.relay import Relay, RelayDelays
+from navi.application.followers.relay import Relay, RelayDelays, place_of
 from navi.bootstrap.accounts import account_services
 from navi.bootstrap.log_ports import command_services, relay_stream
-from navi.bootstrap.store import Attached, Store, attached_servers, store_on
+from navi.bootstrap.store import attached_servers, store_on
 from navi.cli.shared.command import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -29,12 +29,13 @@ from navi.cli.shared.command import (
 )
 from navi.cli.shared.printable import one_line
 from navi.cli.shared.progress import Progress
-from navi.domain.vocabulary.errors import BusUnavailable, StreamRefused
+from navi.domain.vocabulary.errors import BusUnavailable, LogUnavailable, StreamRefused
 from navi.domain.vocabulary.events import SessionErased
 from navi.domain.vocabulary.ids import Owner
 from navi.domain.vocabulary.principal import CLI_ACTOR
 from navi.http.requests.validation import session_of
 from navi.ports.event_stream import EventStream
+from navi.ports.log_partitions import PartitionedLog
 from navi.settings import Settings
 
 NATS_SECONDS = 30.0  # for the copies on NATS to follow; later a running navi sees to them
@@ -42,7 +43,7 @@ NAME_CHARACTERS = 40
 
 
 class EraseAnswer(Struct, frozen=True, kw_only=True):
-    """What went; ``nats`` is pending where NATS does not answer: its copies go when it does."""
+    """What went; ``nats`` is pending where its copies still stand: standard error says why, and what helps."""
 
     erased: tuple[Erasable, ...]
     nats: Literal["erased", "pending"]
@@ -102,15 +103,17 @@ async def _erase(
             progress.step()
 
         erased = await erase_sessions.erase(found, told=told)
-        followed = await _nats_follows(servers, settings, store)
+        assert servers.nats_url is not None  # noqa: S101 - asked for
+        async with connect(servers.nats_url, name="navi erase") as nats:
+            pending = await nats_follows(store.log, relay_stream(store, nats), seconds=NATS_SECONDS)
         await vacuum(store.database_url)
     if as_json:
-        print_json(EraseAnswer(erased=erased, nats="erased" if followed else "pending"))
+        print_json(EraseAnswer(erased=erased, nats="erased" if pending is None else "pending"))
     else:
         events = sum(each.events for each in erased)
         click.echo(f"Erased: {_counted(len(erased), 'session')}, {_counted(events, 'event')}.")
-    if not followed:
-        click.echo("NATS does not answer: its copies are erased when it does.", err=True)
+    if pending is not None:
+        click.echo(pending, err=True)
     return HOLDS
 
 
@@ -136,33 +139,47 @@ def _counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
-async def _nats_follows(servers: Attached, settings: Settings, store: Store) -> bool:
-    """Whether the copies on NATS are erased: the relay does so on its way to the head."""
-    assert servers.nats_url is not None  # noqa: S101 - asked for
-    async with AsyncExitStack() as stack:
-        nats = await stack.enter_async_context(connect(servers.nats_url, name="navi erase"))
-        stream = relay_stream(store, nats)
-        tasks = [
-            asyncio.create_task(Relay(store.log, stream, number, RelayDelays()).run())
-            for number in range(store.log.partitions)
-        ]
-        try:
-            async with asyncio.timeout(NATS_SECONDS):
-                for number in range(store.log.partitions):
-                    head = (await store.log.read_all(number, after=0, limit=1)).head
-                    while await _end(stream, number) < head:  # noqa: ASYNC110 - on another machine
-                        await asyncio.sleep(0.05)
-        except TimeoutError:
-            return False
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-    return True
+async def nats_follows(
+    events: PartitionedLog, stream: EventStream, *, seconds: float
+) -> str | None:
+    """Erase the copies on NATS: the relay does so on its way to the head of the log.
 
+    Args:
+        seconds: for all of it.
 
-async def _end(stream: EventStream, partition: int) -> int:
+    Returns:
+        None once they are erased, else why they are not yet, a sentence for people.
+    """
+    tasks = [
+        asyncio.create_task(Relay(events, stream, number, RelayDelays()).run())
+        for number in range(events.partitions)
+    ]
     try:
-        return await stream.open(partition)
-    except (BusUnavailable, StreamRefused):
-        return -1
+        async with asyncio.timeout(seconds):
+            for number in range(events.partitions):
+                await _reach_head(events, stream, number)
+    except TimeoutError:
+        return "NATS does not answer: its copies are erased when it does."
+    except StreamRefused as error:
+        return f"The copies on NATS are not erased: {error}"
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return None
+
+
+async def _reach_head(events: PartitionedLog, stream: EventStream, partition: int) -> None:
+    """Wait until the stream has all that the log holds now.
+
+    Raises:
+        StreamRefused: it holds something else: no relay publishes there, and none erases.
+    """
+    head = (await events.read_all(partition, after=0, limit=1)).head
+    while True:
+        # Where the stream ends says too little: one that is ahead of the log ends behind its head.
+        with suppress(BusUnavailable, LogUnavailable):
+            place, _ = await place_of(events, stream, partition)
+            if place >= head:
+                return
+        await asyncio.sleep(0.05)
