@@ -149,10 +149,7 @@ class Relay:
                     await self._erase(page.rows)
                     await self._publish(page.rows)
                 except StreamMoved as moved:
-                    end = await self._stream.open(self._partition)
-                    if end == position:
-                        # It says that it moved and did not: so a store speaks that a full disk broke.
-                        raise BusSilent(f"NATS takes no events: {moved}") from moved
+                    end = await _moved_to(self._stream, self._partition, position, moved)
                     self._in_doubt = True
                     return end > position
                 position = page.rows[-1].position
@@ -297,11 +294,23 @@ async def republish(
             try:
                 await stream.publish(partition, page.rows)
                 position = page.rows[-1].position
-            except StreamMoved:
-                position = await stream.open(partition)
+            except StreamMoved as moved:
+                position = await _moved_to(stream, partition, position, moved)
                 await pages.go_to(position)
             progress(position, target)
     return position
+
+
+async def _moved_to(stream: EventStream, partition: int, position: int, moved: StreamMoved) -> int:
+    """Where a stream ends that was said to end no more at ``position``.
+
+    Raises:
+        BusSilent: it still ends there: so a store speaks that a full disk broke.
+    """
+    end = await stream.open(partition)
+    if end == position:
+        raise BusSilent(f"NATS takes no events: {moved}") from moved
+    return end
 
 
 async def place_of(events: PartitionedLog, stream: EventStream, partition: int) -> tuple[int, int]:

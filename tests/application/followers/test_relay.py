@@ -6,7 +6,7 @@ import pytest
 from navi import failpoints
 from navi.adapters.in_memory.event_stream import InMemoryEventStream
 from navi.application.followers.relay import Degraded, Following, StandingBy, republish
-from navi.domain.vocabulary.errors import BadInput
+from navi.domain.vocabulary.errors import BadInput, BusSilent, StreamMoved
 from navi.ports.event_log import Recorded
 from tests.application.followers.relaying import caught_up, running
 from tests.support.growing_log import GrowingLog
@@ -231,6 +231,21 @@ async def test_publishing_anew_while_the_service_runs_gives_one_stream() -> None
         log.grow(5)
         await until(lambda: stream.positions(0) == upto(3005, first=17))
         await until(lambda: isinstance(relay.state, Following | StandingBy))
+
+
+class Broken(InMemoryEventStream):
+    """A store that a full disk broke: it says that it moved, and stays."""
+
+    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+        raise StreamMoved("the stream does not end before 0-1")
+
+
+async def test_publishing_anew_ends_where_the_stream_takes_nothing() -> None:
+    with pytest.raises(BusSilent, match="NATS takes no events: the stream does not end before 0-1"):
+        async with asyncio.timeout(5):
+            await republish(
+                GrowingLog(10), Broken(), partition=0, from_position=1, progress=unheard
+            )
 
 
 @pytest.mark.parametrize(("partition", "position"), [(1, 1), (0, 0), (0, 12)])
