@@ -68,6 +68,10 @@ CONNECTION_ERRORS: tuple[type[Exception], ...] = (
 )
 
 
+class RoleNotTaken(asyncpg.InterfaceError):
+    """A connection acts as another role than it was opened for: something in between dropped that."""
+
+
 async def connect(
     dsn: str,
     *,
@@ -109,25 +113,35 @@ async def open_pool(
     size: int,
     query_seconds: float = QUERY_SECONDS,
     planner: Mapping[str, str] = MappingProxyType({}),
+    role: str | None = None,
 ) -> AsyncGenerator[Pool, None]:
     """A pool of at most ``size`` connections, gone when the block ends, busy or not.
 
     Args:
         planner: server settings beside the usual ones.
+        role: what they act as; None for the user of ``dsn``.
 
     Raises:
-        LogUnavailable: Postgres does not answer.
+        LogUnavailable: Postgres does not answer, or, caused by `RoleNotTaken`, not as that role.
     """
+    acting = {} if role is None else {"role": role}
+
+    async def prepare(connection: Connection) -> None:
+        await _prepare(connection)
+        # A pooler in between may drop it: then each statement would act as the user of the address.
+        if role is not None and await connection.fetchval("select current_user") != role:
+            raise RoleNotTaken(role)
+
     try:
         pool: Pool = await asyncpg.create_pool(
             dsn,
             min_size=1,
             max_size=size,
-            init=_prepare,
+            init=prepare,
             reset=_leave,
             timeout=CONNECT_SECONDS,
             command_timeout=query_seconds,
-            server_settings={**_server_settings(query_seconds), **planner},
+            server_settings={**_server_settings(query_seconds), **planner, **acting},
         )
     except (*CONNECTION_ERRORS, asyncpg.PostgresError) as error:
         raise LogUnavailable(_describe("cannot connect", error)) from error

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import asyncpg
 from msgspec import Struct
 
-from navi.adapters.postgres.connect import CONNECTION_ERRORS, connect
+from navi.adapters.postgres.connect import CONNECTION_ERRORS, QUERY_SECONDS, connect
 from navi.domain.vocabulary.errors import LogUnavailable
 
 _QUESTION = """
@@ -16,10 +16,15 @@ _QUESTION = """
            (select default_version from pg_available_extensions where name = 'vector') as vector,
            current_setting('fsync') = 'on' as fsync,
            current_setting('synchronous_commit') <> 'off' as synchronous_commit,
-           current_setting('full_page_writes') = 'on' as full_page_writes"""
+           current_setting('full_page_writes') = 'on' as full_page_writes,
+           (select setting from pg_settings where name = 'statement_timeout') as statement_timeout"""
 
 # What asyncpg says of TLS quotes no address, as it does elsewhere.
 _TLS = re.compile(r"root certificate file|`sslmode` parameter")
+
+
+# A pooler such as PgBouncer refuses the settings that a connection begins with, or drops them.
+DIRECTLY = "name Postgres itself in DATABASE_URL, not a pooler before it"
 
 
 class Examined(Struct, frozen=True, kw_only=True):
@@ -29,12 +34,14 @@ class Examined(Struct, frozen=True, kw_only=True):
         version: without the packager's words, such as ``18.1``.
         vector: the version of pgvector that can be installed; None where there is none.
         careless: settings under which a power cut would lose what was committed.
+        takes_settings: whether what navi connects with (time-outs, the role of reads) arrives there.
     """
 
     version: str
     major: int
     vector: str | None
     careless: tuple[str, ...]
+    takes_settings: bool
 
 
 class Reason(Struct, frozen=True, kw_only=True):
@@ -64,6 +71,7 @@ async def examine(dsn: str) -> Examined:
         major=row["major"],
         vector=row["vector"],
         careless=tuple(name for name in settings if not row[name]),
+        takes_settings=row["statement_timeout"] == str(int(QUERY_SECONDS * 1000)),
     )
 
 
@@ -92,6 +100,12 @@ def reason_of(error: LogUnavailable) -> Reason:
                 "it has no connection left: max_connections, or a limit of the user or the database"
             )
             return Reason(text=text, is_final=False)
+        case asyncpg.ProtocolViolationError() as cause:  # of PgBouncer, whatever it is
+            said = str(cause).partition("\n")[0]
+            if "startup parameter" in said:
+                text = f"a pooler in between refuses navi's settings ({said}): {DIRECTLY}"
+                return Reason(text=text, is_final=True)
+            return Reason(text=f"a pooler in between says: {said}", is_final=False)
         case asyncpg.CannotConnectNowError():
             return Reason(text="it is just starting or stopping", is_final=False)
         case ssl.SSLCertVerificationError() as cause:

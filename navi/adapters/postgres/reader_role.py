@@ -5,7 +5,7 @@ the agent) is done as the user of ``DATABASE_URL``, whom the policies do not con
 """
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeAlias
 
 import structlog
@@ -15,11 +15,13 @@ from navi.adapters.postgres.connect import (
     OwnerPool,
     Pool,
     ReadPool,
+    RoleNotTaken,
     connect,
     fetch,
     open_pool,
 )
 from navi.adapters.postgres.connection_budget import FULL
+from navi.adapters.postgres.examine import DIRECTLY
 from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.ids import Owner
 
@@ -42,8 +44,8 @@ async def open_owner_pools(
 ) -> AsyncGenerator[PoolsOfOwners, None]:
     """Where to read for each owner, until the block ends.
 
-    Where the user of the database may not make the role, reads are bounded by their own conditions alone,
-    and the log says so.
+    Where the user of the database may not make the role, or a pooler in between drops it, reads are
+    bounded by their own conditions alone, and the log says so.
 
     Raises:
         LogUnavailable: Postgres does not answer.
@@ -56,9 +58,22 @@ async def open_owner_pools(
         )
         yield lambda _: pool
         return
-    settings = {"role": READER_ROLE, **PLANNER}
-    async with open_pool(dsn, size=size, planner=settings) as readers:
-        yield lambda owner: OwnerPool(readers, owner)
+    async with AsyncExitStack() as stack:
+        readers: Pool | None = None
+        try:
+            readers = await stack.enter_async_context(
+                open_pool(dsn, size=size, planner=PLANNER, role=READER_ROLE)
+            )
+        except LogUnavailable as error:
+            if not isinstance(error.__cause__, RoleNotTaken):
+                raise
+            log.warning(
+                "row_level_security_off",
+                reason=f"what stands between navi and Postgres drops the role {READER_ROLE}",
+                hint=f"{DIRECTLY}; then start navi again",
+            )
+        bounded = readers
+        yield lambda owner: pool if bounded is None else OwnerPool(bounded, owner)
 
 
 async def may_open_readers(dsn: str) -> bool:

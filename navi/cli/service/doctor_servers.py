@@ -6,8 +6,8 @@ from navi.adapters.embedded.errors import EmbeddedServerError
 from navi.adapters.embedded.run_record import read_run
 from navi.adapters.nats.examine import examine as examine_nats
 from navi.adapters.postgres.connect import OLDEST_SERVER, open_pool
+from navi.adapters.postgres.examine import DIRECTLY, Examined, reason_of
 from navi.adapters.postgres.examine import examine as examine_postgres
-from navi.adapters.postgres.examine import reason_of
 from navi.adapters.postgres.log.newer_sessions import newer_sessions
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.postgres.read_models.read_models import PostgresReadModels
@@ -71,7 +71,7 @@ async def _postgres(settings: Settings, servers: Attached) -> list[Finding]:
     return [
         *findings,
         migrations,
-        await _row_security(servers),
+        await _row_security(servers, found),
         await _read_models(servers),
         await _sessions(servers),
     ]
@@ -109,7 +109,13 @@ async def _migrations(servers: Attached) -> Finding:
     return Finding(name="migrations", state="warn", text=text)
 
 
-async def _row_security(servers: Attached) -> Finding:
+async def _row_security(servers: Attached, found: Examined) -> Finding:
+    if not found.takes_settings:
+        text = (
+            "is off, and no statement has a time-out: what stands between navi and Postgres drops the "
+            f"settings that navi connects with: {DIRECTLY}"
+        )
+        return Finding(name="row security", state="warn", text=text)
     try:
         is_on = await may_open_readers(servers.database_url)
     except LogUnavailable as error:
