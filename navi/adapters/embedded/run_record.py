@@ -6,6 +6,7 @@ their servers: of these there may be several, on several machines.
 
 import fcntl
 import os
+import secrets
 import socket
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -78,13 +79,18 @@ class NodeRun:
         for path, run in _node_runs(home):
             if run is None:
                 path.unlink(missing_ok=True)
-        path = home / f"{_machine()}.{os.getpid()}.json"
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # Another node that starts may have taken it for a dead one's before it was locked.
-            if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:
-                return cls(path, descriptor)
+            # Two containers may have one host name and, in each, this pid.
+            path = home / f"{_machine()}.{os.getpid()}-{secrets.token_hex(4)}.json"
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # somebody looks whether it is a dead one's
+                path.unlink(missing_ok=True)
+            else:
+                # Another node that starts may have taken it for a dead one's before it was locked.
+                if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:
+                    return cls(path, descriptor)
             os.close(descriptor)
 
     def write(self, run: RunRecord) -> None:

@@ -10,7 +10,13 @@ from navi.adapters.embedded.attach_lock import FILE_NAME
 from navi.adapters.embedded.binaries import nats_program, postgres_directory
 from navi.adapters.embedded.errors import BinaryNotFound, DataDirectoryInUse
 from navi.adapters.embedded.lock import DirectoryLock, is_held
-from navi.adapters.embedded.run_record import RunRecord, read_run, record_run
+from navi.adapters.embedded.run_record import (
+    NodeRun,
+    RunRecord,
+    read_node_run,
+    read_run,
+    record_run,
+)
 from navi.adapters.embedded.servers import EmbeddedServers, open_or_attach
 from tests.adapters.embedded.servers import (
     answered,
@@ -157,6 +163,20 @@ def test_the_record_holds_a_secret_and_is_private(tmp_path: Path) -> None:
     assert read_run(tmp_path) == run
     assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o600
     lock.release()
+
+
+def test_nodes_that_share_a_host_name_and_a_pid_have_records_of_their_own(tmp_path: Path) -> None:
+    first = NodeRun.open(tmp_path)
+    run = RunRecord(pid=os.getpid(), http_url="http://127.0.0.1:8000")
+    first.write(run)
+
+    second = NodeRun.open(tmp_path)  # as in two containers in the host's network
+
+    assert read_node_run(tmp_path) == run
+    second.close()
+    assert read_node_run(tmp_path) == run
+    first.close()
+    assert read_node_run(tmp_path) is None
 
 
 def test_one_lock_a_directory(tmp_path: Path) -> None:
