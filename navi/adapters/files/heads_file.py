@@ -9,8 +9,9 @@ import errno
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import structlog
 
@@ -128,11 +129,16 @@ def earlier(path: Path) -> Path:
 
 
 def all_heads(path: Path) -> Iterator[bytes]:
-    """The lines of the file of heads before this one, where there is one, and of this one."""
-    before = earlier(path)
-    if before.exists() and not (path.exists() and before.samefile(path)):
-        yield from heads_of(before)
-    yield from heads_of(path)
+    """The lines of the file of heads before this one, where there is one, and of this one.
+
+    Both as they stand when the first line is read, also where they are begun anew meanwhile.
+
+    Raises:
+        OSError: they cannot be read.
+    """
+    with ExitStack() as stack:
+        for file in _opened_both(path, stack):
+            yield from _lines_of(file)
 
 
 def heads_of(path: Path) -> Iterator[bytes]:
@@ -141,8 +147,36 @@ def heads_of(path: Path) -> Iterator[bytes]:
     Raises:
         OSError: it cannot be read.
     """
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        while line := file.readline(MAX_LINE_BYTES + 1):
-            yield line
+    with ExitStack() as stack:
+        file = _opened(path, stack)
+        if file is not None:
+            yield from _lines_of(file)
+
+
+def _opened_both(path: Path, stack: ExitStack) -> list[BinaryIO]:
+    """The files that are there of the one before this one, and this one."""
+    while True:
+        current = _opened(path, stack)
+        before = _opened(earlier(path), stack)
+        if current is None or path.stat().st_ino == _inode_of(current):
+            break  # else they were begun anew in between, and the one opened first stands before by now
+        stack.close()
+    if before is not None and current is not None and _inode_of(before) == _inode_of(current):
+        before = None  # whoever begins anew was killed, or is at it: both names are of one file
+    return [file for file in (before, current) if file is not None]
+
+
+def _opened(path: Path, stack: ExitStack) -> BinaryIO | None:
+    try:
+        return stack.enter_context(path.open("rb"))
+    except FileNotFoundError:
+        return None
+
+
+def _inode_of(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_ino
+
+
+def _lines_of(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        yield line

@@ -567,3 +567,22 @@ async def test_a_long_file_is_begun_anew_and_says_no_less(
     assert not (await verify_log(scene.log, scene.signed())).ok
     # Whoever takes the beginning away shows: only a first line may follow one that is not there.
     assert not (await verify_log(scene.log, scene.signed(scene.lines[1:]))).ok
+
+
+async def test_who_reads_while_lines_are_begun_anew_reads_every_line(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_heads, "FULL_BYTES", 1)  # each line is too much
+    monkeypatch.setattr(sign_heads, "MUCH_LONGER", 0)
+    signing = scene.signing()
+    await scene.session("a")
+    await signing.sign()
+    await scene.session("b")
+
+    reading = all_heads(scene.path)
+    first = await asyncio.to_thread(lambda: next(reading))
+    await signing.sign()
+    lines = [first, *await asyncio.to_thread(lambda: list(reading))]
+
+    assert lines == scene.bus.lines[:3]
+    assert scene.signed(lines).problems == []
