@@ -35,7 +35,7 @@ class HeadsJournal(Protocol):
         ...
 
     async def end_of(self, line: bytes | None) -> int | None:
-        """The offset behind a line; None where it is not there, 0 for no line."""
+        """The offset behind a line, 0 for none and for the one that the first line follows; else None."""
         ...
 
     async def read(self, offset: int) -> tuple[tuple[bytes, ...], int]:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import structlog
 
-from navi.domain.log.heads import MAX_LINE_BYTES, SignedHead, decode_head
+from navi.domain.log.heads import MAX_LINE_BYTES, SignedHead, decode_head, link_of
 
 FILE_NAME = "heads.jsonl"
 READ_BYTES = 1024 * 1024  # of lines at once
@@ -88,7 +88,10 @@ class HeadsFile:
         offset = 0
         if line is None:
             return 0
+        link = link_of(line).encode()
         for each in heads_of(self._path):
+            if offset == 0 and link in each:
+                return 0  # the file was begun anew behind it
             offset += len(each)
             if each == line:
                 return offset

@@ -586,3 +586,22 @@ async def test_who_reads_while_lines_are_begun_anew_reads_every_line(
 
     assert lines == scene.bus.lines[:3]
     assert scene.signed(lines).problems == []
+
+
+async def test_lines_that_were_begun_anew_are_published_by_the_next_process(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        await scene.session(name)
+        await scene.signing().sign()
+    monkeypatch.setattr(sign_heads, "FULL_BYTES", 1)
+    monkeypatch.setattr(sign_heads, "MUCH_LONGER", 0)
+    await scene.signing().sign()
+    del scene.bus.lines[2:]  # it was killed before it had published them
+    monkeypatch.undo()
+
+    await scene.session("c")
+    await scene.signing().sign()
+
+    assert scene.bus.lines[2:] == scene.lines
+    assert scene.signed(scene.bus.lines).problems == []
