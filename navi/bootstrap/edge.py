@@ -47,6 +47,7 @@ def services_of(node: Node, draining: Draining) -> Services:
         check=partial(_check, node),
         metrics=node.metrics,
         take_gauges=node.gauges.take,
+        secrets=node.services.ports.secrets,
         look_at_node=look_at(node),
         draining=draining,
         version=__version__,

@@ -218,6 +218,7 @@ async def running_app(
             check=check,
             metrics=node.metrics,
             take_gauges=take_gauges,
+            secrets=world.secrets,
             look_at_node=LookAtNode(
                 NodeParts(
                     node=node.id,

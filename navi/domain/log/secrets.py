@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from navi.domain.vocabulary.event_codec import encode_data
-from navi.domain.vocabulary.events import AgentEvent, UnknownEvent
+from navi.domain.vocabulary.events import AgentEvent, Json, JsonObject, UnknownEvent
 
 MASK = "***"
 MIN_VALUE = 8  # characters
@@ -198,6 +198,12 @@ class Secrets:
         names = dict.fromkeys(each.name for each in found)
         return Masked(text="".join((*parts, whole[at:])), names=tuple(names))
 
+    def mask_json(self, value: JsonObject) -> JsonObject:
+        """The same with every string in it masked, at any depth; its keys are names, and stay."""
+        if not self.may_be_in(msgspec.json.encode(value)):
+            return value
+        return {key: self._mask_strings(item) for key, item in value.items()}
+
     def open_at(self, text: str, *, before: str = "") -> int:
         """From which character on the text may still become a secret; its length where it cannot.
 
@@ -224,6 +230,18 @@ class Secrets:
             if part in data:
                 return True
         return False
+
+    def _mask_strings(self, value: Json) -> Json:
+        match value:
+            case str():
+                return self.mask(value).text
+            case dict():
+                items = cast(JsonObject, value)
+                return {key: self._mask_strings(item) for key, item in items.items()}
+            case list():
+                return [self._mask_strings(item) for item in cast("list[Json]", value)]
+            case _:
+                return value
 
     def _cut_off_at(self, text: str) -> int:
         """Where the text ends with the beginning of a value; its length where it does not."""

@@ -97,13 +97,14 @@ async def get_tools(services: Given) -> Response[bytes]:
     await require_log(services)
     await services.tools.look()
     described = (tool.description for tool in services.tools.all())
+    secrets = services.secrets
     return answer(
         ToolList(
             tools=tuple(
                 ToolAnswer(
                     name=tool.name,
-                    description=tool.description,
-                    parameters=tool.parameters,
+                    description=secrets.mask(tool.description).text,
+                    parameters=secrets.mask_json(tool.parameters),
                     safe_to_repeat=tool.safe_to_repeat,
                     source=tool.source,
                 )

@@ -19,6 +19,7 @@ from navi.application.memory.manage_memories import ManageMemories
 from navi.application.reading.context_windows import ContextWindows
 from navi.application.reading.node_health import NodeHealth
 from navi.application.uploads.manage_uploads import ManageUploads
+from navi.domain.log.secrets import Secrets
 from navi.domain.vocabulary.ids import Owner
 from navi.domain.vocabulary.principal import Principal
 from navi.http.requests.rates import Rates
@@ -69,6 +70,7 @@ class Services(Struct, frozen=True, kw_only=True):
         reads_of: log and read models in which an owner finds what is theirs, and nothing else.
         check: looks at the servers the node needs; answers within a few seconds and never raises.
         take_gauges: likewise.
+        secrets: what is masked in texts that do not come from the log.
     """
 
     accounts: AccountServices
@@ -93,6 +95,7 @@ class Services(Struct, frozen=True, kw_only=True):
     check: Callable[[], Awaitable[Readiness]]
     metrics: Metrics
     take_gauges: Callable[[], Awaitable[Gauges]]
+    secrets: Secrets
     look_at_node: Callable[[], Awaitable[NodeHealth]]
     draining: Draining
     version: str

@@ -1,5 +1,6 @@
 """Secrets never reach the log: not what people say, models stream, or tools read."""
 
+import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from navi.domain.log.secrets import MASK, Secrets
 from navi.domain.vocabulary.events import ModelCalled, ModelReplied, TextDelta, UserMessageReceived
 from navi.domain.vocabulary.ids import CallId, SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.app import running_app
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Think, calls
 
@@ -102,3 +104,38 @@ async def test_a_secret_in_a_file_reaches_neither_the_log_nor_the_model(
                 )
                 assert rendered.matches
         assert list(verify_chain(await world.events(session_id))) == []
+
+
+async def test_a_secret_in_a_tools_parameters_reaches_neither_a_model_nor_a_reader(
+    world: World, tmp_path: Path
+) -> None:
+    tools = tmp_path / "no-tools"
+    tools.mkdir()
+    (tools / "weather.py").write_text(
+        f'KEY = "{DEPLOY}"\n'
+        "async def weather(place: str, id: str = KEY) -> str:\n"
+        f'    """The weather.\n\n    Args:\n        place: a town; {API_KEY} opens all\n    """\n'
+        "    return place\n"
+    )
+    async with running_app(tmp_path, world=world) as app:
+        session_id = await app.session()
+        app.models.answer(Say("done"), Done())
+
+        await app.node.ask(session_id, "hello")
+        told = (await app.client.get("/tools")).json()["tools"]
+
+        [called] = [
+            row.envelope.event
+            for row in await world.events(session_id)
+            if isinstance(row.envelope.event, ModelCalled)
+        ]
+        kept = await world.texts.get(called.tools_sha256 or "") or ""
+        sent = app.models.chats[0].body.decode()
+        for seen in (sent, kept, json.dumps(told)):
+            assert DEPLOY not in seen
+            assert API_KEY not in seen
+        [weather] = [tool["parameters"] for tool in told if tool["name"] == "weather"]
+        assert weather["properties"] == {
+            "place": {"type": "string", "description": f"a town; sk-{MASK} opens all"},
+            "id": {"type": "string", "default": f"hu{MASK}"},
+        }

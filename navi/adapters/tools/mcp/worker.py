@@ -31,6 +31,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 from mcp_types.methods import validate_server_result
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from navi import __version__
@@ -50,6 +51,7 @@ from navi.adapters.tools.mcp.wire import (
     CancelCall,
     ConnectTo,
     FromProcess,
+    ListedTool,
     ServerLost,
     ToolsListed,
     ToProcess,
@@ -215,7 +217,16 @@ class _Connection:
                     break
         listing = listing_of(listed, wanted=self._order.tools, sifted=self._sifted)
         self._schemas = listing.schemas
-        await self._say(ToolsListed(tools=listing.tools, problems=listing.problems))
+        tools = tuple(self._masked(tool) for tool in listing.tools)
+        await self._say(ToolsListed(tools=tools, problems=listing.problems))
+
+    def _masked(self, tool: ListedTool) -> ListedTool:
+        """The tool without secrets in what is told of it; arguments are checked by the rules as they are."""
+        return replace(
+            tool,
+            description=self._secrets.mask(tool.description).text,
+            parameters=self._secrets.mask_json(tool.parameters),
+        )
 
     def _sift(self, message: Message) -> Message:
         """A list of tools without those for which the SDK would refuse it as a whole."""

@@ -42,6 +42,7 @@ from navi.domain.context.prompt import (
     ModelRequest,
     PromptMessage,
     PromptPicture,
+    ToolSchema,
     pictures_in,
     system_of,
     with_pictures,
@@ -245,10 +246,14 @@ class AskModelOnce:
             question,
             messages=(*head, *question.messages[len(head) :]),
             tail=tuple(self._masked_message(message) for message in question.tail),
-            tools=tuple(
-                replace(tool, description=self._secrets.mask(tool.description).text)
-                for tool in question.tools
-            ),
+            tools=tuple(self._masked_tool(tool) for tool in question.tools),
+        )
+
+    def _masked_tool(self, tool: ToolSchema) -> ToolSchema:
+        return replace(
+            tool,
+            description=self._secrets.mask(tool.description).text,
+            parameters=self._secrets.mask_json(tool.parameters),
         )
 
     def _masked_message(self, message: PromptMessage) -> PromptMessage:

@@ -319,6 +319,21 @@ async def test_a_secret_of_the_file_is_masked_whatever_it_is_called_there(tmp_pa
     assert said.output == "it is t1***"
 
 
+async def test_a_secret_of_the_file_is_masked_in_how_a_tool_is_described(tmp_path: Path) -> None:
+    listed = tmp_path / "tools.json"
+    schema = {"type": "object", "properties": {"at": {"default": "t1ck3ts-0f-mine"}}}
+    tool = {"name": "echo", "description": "Opens with t1ck3ts-0f-mine.", "inputSchema": schema}
+    listed.write_bytes(msgspec.json.encode([tool]))
+
+    async with started(
+        tmp_path, small=small(str(listed), env={"A": "${TICKETS_TOKEN}"})
+    ) as servers:
+        description = tool_of(servers, "small__echo").description
+
+    assert description.description == "Opens with t1***."
+    assert description.parameters["properties"] == {"at": {"default": "t1***"}}
+
+
 async def test_the_end_of_a_secret_is_not_among_the_last_words(tmp_path: Path) -> None:
     script = 'printf "%s %01990d" "$KEY" 0 >&2; exit 7'
     entry = {"command": "/bin/sh", "args": ["-c", script], "env": {"KEY": "s3cr3t-of-mine"}}
