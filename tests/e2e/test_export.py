@@ -117,7 +117,9 @@ async def test_all_sessions_are_exported_while_turns_run(navi: NaviProcess, tmp_
         await navi.until(session_id, "turn_completed")
 
 
-async def test_an_open_turn_that_was_imported_is_ended(navi: NaviProcess, tmp_path: Path) -> None:
+async def test_an_open_turn_of_a_stranger_is_imported_only_on_trust_and_then_ended(
+    navi: NaviProcess, tmp_path: Path
+) -> None:
     session_id = await navi.new_session()
     await navi.drop(session_id, "!repeat 2000 word")
     await navi.until(session_id, "text_delta")
@@ -127,7 +129,13 @@ async def test_an_open_turn_that_was_imported_is_ended(navi: NaviProcess, tmp_pa
     assert not any(b'"type":"turn_completed"' in line for line in lines)
 
     async with running_navi(tmp_path / "other") as there:
-        ended = await there.command("import", str(path))
+        refused = await there.command("import", str(path))
+        assert (refused.status, refused.stdout) == (1, "")
+        assert "the signer is not known" in refused.stderr
+        assert f"navi: nothing was imported: session {session_id} would go on" in refused.stderr
+        assert (await there.get("/sessions"))["sessions"] == []
+
+        ended = await there.command("import", str(path), "--trust")
         assert ended.status == 0, ended.stderr
         await there.until(session_id, "turn_resumed")
         await there.post(f"/sessions/{session_id}/stop")

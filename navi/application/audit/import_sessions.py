@@ -7,8 +7,9 @@ from itertools import islice
 
 from msgspec import Struct
 
-from navi.domain.log.check_export import ExportCheck, Verify, check_export
+from navi.domain.log.check_export import ExportCheck, Verify
 from navi.domain.log.export import ExportedEvent, ExportedSession, Header
+from navi.domain.log.going_on import GoingOn
 from navi.domain.log.hash_chain import GENESIS
 from navi.domain.log.verdict import Damage
 from navi.domain.vocabulary.errors import AlreadyThere, ExportDamaged
@@ -30,6 +31,21 @@ class Imported(Struct, frozen=True, kw_only=True):
     signer: str
 
 
+class Sound(Struct, frozen=True, kw_only=True):
+    """An export that was checked and may be written.
+
+    Attributes:
+        sessions: those that are not in the log.
+        going_on: those of them that would go on by themselves, and those in which a decision of a
+            person holds for later calls.
+    """
+
+    check: ExportCheck
+    header: Header
+    sessions: tuple[ExportedSession, ...]
+    going_on: tuple[SessionId, ...]
+
+
 class ImportSessions:
     """Imports sessions into one log.
 
@@ -43,15 +59,39 @@ class ImportSessions:
         self._verify = verify
 
     async def import_(self, lines: Lines) -> Imported:
-        """Verify an export and import its sessions.
+        """Verify an export and import its sessions, whoever has signed it.
 
         Raises:
             ExportDamaged: it is not what was signed; names the first place.
             AlreadyThere: a session is in the log.
         """
-        check = await asyncio.to_thread(_checked, lines, self._verify)
+        return await self.write(lines, await self.look(lines))
+
+    async def look(self, lines: Lines) -> Sound:
+        """Verify an export; nothing is written.
+
+        Raises:
+            ExportDamaged: it is not what was signed; names the first place.
+            AlreadyThere: a session is in the log.
+        """
+        check, going_on = await asyncio.to_thread(_checked, lines, self._verify)
         header = _sound(check)
         new = await self._new_sessions(header)
+        return Sound(
+            check=check,
+            header=header,
+            sessions=tuple(new),
+            going_on=tuple(one.session_id for one in new if one.session_id in going_on),
+        )
+
+    async def write(self, lines: Lines, sound: Sound) -> Imported:
+        """Import the sessions of an export that was looked at.
+
+        Raises:
+            ExportDamaged: the file was changed meanwhile.
+            AlreadyThere: a session has come into the log meanwhile.
+        """
+        header, new, check = sound.header, sound.sessions, sound.check
         for text in header.texts.values():
             # Kept by content, so that an import that breaks off leaves nothing that anybody sees.
             await self._texts.put(text)
@@ -113,8 +153,17 @@ def damage_of(problem: Damage) -> str:
     return f"{place}{at}{problem.reason}"
 
 
-def _checked(lines: Lines, verify: Verify) -> ExportCheck:
-    return check_export(lines(), verify)
+def _checked(lines: Lines, verify: Verify) -> tuple[ExportCheck, frozenset[SessionId]]:
+    """What was found, and the sessions that would go on by themselves; of a damaged file none."""
+    check = ExportCheck(verify)
+    going_on: GoingOn | None = None
+    for event in check.read(lines()):
+        if not check.is_sound or check.header is None:
+            continue
+        if going_on is None:
+            going_on = GoingOn(check.header)
+        going_on.take(event)
+    return check, frozenset[SessionId]() if going_on is None else going_on.sessions()
 
 
 def _sound(check: ExportCheck) -> Header:

@@ -12,10 +12,10 @@ from navi.domain.log.export import (
     Header,
     decode_event,
     decode_header,
+    envelope_of,
     is_end,
 )
 from navi.domain.vocabulary.errors import BadInput, Erased, NotFound
-from navi.domain.vocabulary.event_codec import decode_data
 from navi.domain.vocabulary.events import DELTA_TYPES, Envelope
 from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import EventLog, Recorded
@@ -80,7 +80,7 @@ def load_export(lines: Iterable[bytes]) -> LoadedRecording:
         raise BadInput("export", f"it holds {len(wanted)} sessions, not one")
     rows = _line_of(header, wanted[0], events)
     _require_words(rows, None)
-    return LoadedRecording(tuple(_envelope(row) for row in rows), header.texts)
+    return LoadedRecording(tuple(envelope_of(row) for row in rows), header.texts)
 
 
 def _line_of(
@@ -94,18 +94,6 @@ def _line_of(
         return own
     before = _line_of(header, by_id[origin.session_id], events)
     return [*before[: origin.seq], *own]
-
-
-def _envelope(event: ExportedEvent) -> Envelope:
-    return Envelope(
-        session_id=event.session_id,
-        seq=event.seq,
-        id=event.id,
-        at=event.at,
-        turn_id=event.turn_id,
-        subagent_id=event.subagent_id,
-        event=decode_data(event.type, event.v, event.data),
-    )
 
 
 def _require_words(rows: Iterable[Recorded | ExportedEvent], until: int | None) -> None:

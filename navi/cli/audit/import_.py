@@ -12,6 +12,7 @@ from navi.bootstrap.store import attached_store
 from navi.cli.audit.keys import warn_of_stranger
 from navi.cli.shared.command import (
     HOLDS,
+    CommandFailed,
     WrongUsage,
     data_dir_option,
     json_option,
@@ -27,26 +28,39 @@ from navi.settings import Settings
     "import", epilog="\b\nExample:\n  navi export SESSION > s.jsonl; navi import s.jsonl"
 )
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option(
+    "--trust", is_flag=True, help="Import also what goes on by itself and was signed by a stranger."
+)
 @data_dir_option
 @json_option
-def import_(file: Path, data_dir: str | None, as_json: bool) -> None:
+def import_(file: Path, trust: bool, data_dir: str | None, as_json: bool) -> None:
     """Import the sessions of an export unchanged: ids, seqs and times stay.
 
     The whole file is checked first. What is damaged, reordered, cut off, or in the log already is
-    refused with exit status 1, and nothing is written. A signer that is not known is a warning.
+    refused with exit status 1, and nothing is written. A signer that is not known is a warning;
+    what would then run tools by itself (a turn is open, a message waits, later calls are decided
+    on) is refused likewise, unless --trust.
     """
     if not file.is_file():
         raise WrongUsage(f"FILE: {file} is not a file")
     settings = settings_of(data_dir=data_dir)
     log_to_stderr(settings, level="warning")
-    run(settings, _import(settings, file, as_json=as_json))
+    run(settings, _import(settings, file, trust=trust, as_json=as_json))
 
 
-async def _import(settings: Settings, file: Path, *, as_json: bool) -> int:
+async def _import(settings: Settings, file: Path, *, trust: bool, as_json: bool) -> int:
+    lines = partial(lines_of, file)
     async with attached_store(settings) as store:
         importing = ImportSessions(store.log, store.texts, verify_signature)
-        imported = await importing.import_(partial(lines_of, file))
-    await warn_of_stranger(settings, imported.signer)
+        sound = await importing.look(lines)
+        stranger = await warn_of_stranger(settings, sound.header.public_key)
+        if stranger and sound.going_on and not trust:
+            # What the file says that people have allowed, nobody here has.
+            raise CommandFailed(
+                f"nothing was imported: session {sound.going_on[0]} would go on by itself and run tools, "
+                "by the word of a signer that is not known; --trust imports it"
+            )
+        imported = await importing.write(lines, sound)
     if as_json:
         print_json(imported)
     else:

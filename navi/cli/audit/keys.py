@@ -55,13 +55,14 @@ def _keys(settings: Settings) -> Keys:
     return Keys(public_key=signer.public_key, known=known_keys(settings.keys_dir))
 
 
-async def warn_of_stranger(settings: Settings, public_key: str) -> None:
-    """Warn on standard error if the signer is neither this navi nor trusted."""
+async def warn_of_stranger(settings: Settings, public_key: str) -> bool:
+    """Warn on standard error if the signer is neither this navi nor trusted; whether that is so."""
     keys = await asyncio.to_thread(_keys, settings)
     if public_key in (keys.public_key, *(known.public_key for known in keys.known)):
-        return
+        return False
     click.echo(
         f"navi: warning: the signer is not known: {public_key}\n"
         f"  If you trust it: echo {public_key} > {settings.keys_dir / 'known' / 'NAME.pub'}",
         err=True,
     )
+    return True

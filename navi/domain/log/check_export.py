@@ -71,6 +71,11 @@ class ExportCheck:
         sessions = () if self.header is None else self.header.sessions
         return verdict_of(sessions=len(sessions), events=self.events, problems=self._problems)
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing wrong was found so far."""
+        return not self._problems
+
     def found(self, problem: Damage | None) -> None:
         """Add what another check found wrong with an event, if anything."""
         if problem is not None:

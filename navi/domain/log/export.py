@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from navi.domain.vocabulary.event_codec import encode_envelope
-from navi.domain.vocabulary.events import Origin
+from navi.domain.vocabulary.event_codec import decode_data, encode_envelope
+from navi.domain.vocabulary.events import Envelope, Origin
 from navi.domain.vocabulary.ids import EventId, Owner, SessionId, SubagentId, TurnId
 
 MAX_HEADER_BYTES = 512 * 1024 * 1024  # it holds the prompts and tool texts of all calls
@@ -216,4 +216,21 @@ def wire_of(event: ExportedEvent) -> bytes:
         turn_id=event.turn_id,
         subagent_id=event.subagent_id,
         data=event.data,
+    )
+
+
+def envelope_of(event: ExportedEvent) -> Envelope:
+    """The envelope of an exported event.
+
+    Raises:
+        LogDamaged: its data cannot be read.
+    """
+    return Envelope(
+        session_id=event.session_id,
+        seq=event.seq,
+        id=event.id,
+        at=event.at,
+        turn_id=event.turn_id,
+        subagent_id=event.subagent_id,
+        event=decode_data(event.type, event.v, event.data),
     )

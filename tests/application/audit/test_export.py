@@ -10,12 +10,13 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.signing import verify_signature
 from navi.application.audit.export_sessions import ExportSessions
-from navi.application.audit.import_sessions import ImportSessions
+from navi.application.audit.import_sessions import ImportSessions, Sound
 from navi.domain.log.check_export import check_export
 from navi.domain.log.erasure import without_words
 from navi.domain.log.export import signed_text
@@ -23,14 +24,27 @@ from navi.domain.log.hash_chain import digest_of, hash_of
 from navi.domain.log.verdict import Damage, Verdict
 from navi.domain.vocabulary.errors import AlreadyThere, ExportDamaged, ExportTooLarge, NotFound
 from navi.domain.vocabulary.events import (
+    AgentEvent,
+    ApprovalDecided,
+    ApprovalRequested,
+    MessageDelivered,
+    MessageWithdrawn,
     ModelCalled,
+    ModelReplied,
     Origin,
     SessionCreated,
+    SessionDeleted,
     TextDelta,
+    ToolCall,
+    TurnStarted,
+    TurnStopped,
     UnknownEvent,
+    Usage,
+    UserMessageReceived,
 )
-from navi.domain.vocabulary.ids import CallId, SessionId
-from tests.contracts.event_log import ANNA, batch, created, joined, named, new_id
+from navi.domain.vocabulary.ids import CallId, MessageId, NodeId, SessionId, TurnId
+from navi.ports.event_log import Append
+from tests.contracts.event_log import ANNA, batch, created, joined, named, new_event, new_id
 from tests.support.manual_clock import ManualClock
 from tests.support.signing import signer_of
 
@@ -56,6 +70,9 @@ class Place:
         return (
             await ImportSessions(self.log, self.texts, verify_signature).import_(lambda: lines)
         ).sessions
+
+    async def looked_at(self, lines: Lines) -> Sound:
+        return await ImportSessions(self.log, self.texts, verify_signature).look(lambda: lines)
 
     async def is_empty(self) -> bool:
         return (
@@ -370,6 +387,72 @@ async def test_a_file_that_changes_between_check_and_import_leaves_nothing(home:
         )
 
     assert await there.is_empty()
+
+
+# --- what would go on by itself ---
+
+T1 = TurnId("0199bbbb-0000-7000-8000-000000000000")
+SPOKE = UserMessageReceived(message_id=MessageId("m1"), content="copy it")
+OPENED = (SPOKE, TurnStarted(node=NodeId("n")), MessageDelivered(message_seq=2))
+ASKED = ApprovalRequested(
+    call_id=CallId("t1"), name="ssh", arguments={}, reason="", preview="", rule="{}"
+)
+ALLOWED = ApprovalDecided(call_id=CallId("t1"), decision="allow", scope="session", by="eve")
+CALLED = (
+    called(None, None, None),
+    ModelReplied(
+        call_id=CallId("c1"),
+        content="",
+        thinking="",
+        tool_calls=(ToolCall(id=CallId("t1"), name="ssh", arguments={}),),
+        finish_reason="stop",
+        usage=Usage(),
+        duration_ms=1,
+        first_chunk_ms=1,
+    ),
+)
+ENDED = TurnStopped(by="user")
+
+
+@pytest.mark.parametrize(
+    ("events", "goes_on"),
+    [
+        ((), False),
+        ((SPOKE,), True),
+        (OPENED, True),
+        ((*OPENED, *CALLED, ASKED), True),
+        ((*OPENED, ENDED), False),
+        ((*OPENED, *CALLED, ASKED, ALLOWED, ENDED), True),
+        ((*OPENED, *CALLED, ASKED, replace(ALLOWED, scope="once"), ENDED), False),
+        ((*OPENED, SessionDeleted()), False),
+    ],
+)
+async def test_a_look_tells_what_would_go_on_by_itself_and_writes_nothing(
+    home: Place, events: Sequence[AgentEvent], goes_on: bool
+) -> None:
+    there = Place()
+    session_id = SessionId(new_id())
+    all_ = [replace(new_event(each), turn_id=T1) for each in (created(), *events)]
+    await home.log.append(Append(session_id=session_id, owner=ANNA, expected=0, events=tuple(all_)))
+    lines = await home.export(session_id)
+
+    looked = await there.looked_at(lines)
+
+    assert looked.going_on == ((session_id,) if goes_on else ())
+    assert looked.header.public_key == signer_of().public_key
+    assert await there.is_empty()
+
+
+async def test_a_fork_goes_on_with_what_was_open_where_it_begins(home: Place) -> None:
+    there = Place()
+    origin, fork = SessionId(new_id()), SessionId(new_id())
+    await home.log.append(batch(origin, 0, created(), SPOKE, MessageWithdrawn(message_seq=2)))
+    await home.log.append(batch(fork, 2, forked(origin, 2)))
+    await there.import_(await home.export(origin))
+
+    looked = await there.looked_at(await home.export(fork))
+
+    assert looked.going_on == (fork,)
 
 
 # --- tampering ---
