@@ -184,6 +184,24 @@ async def test_variables_that_are_named_are_passed_on(tmp_path: Path) -> None:
         assert (await run(tools, "mine", tmp_path)).output == '["k",null,null]'
 
 
+async def test_why_a_file_does_not_load_is_told_without_secrets(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import os\nraise RuntimeError(' '.join(os.environ[name] for name in ('X_TOKEN', 'PLACE')))"
+    )
+    (tmp_path / "other.py").write_text("async def hunter2_hunter2(x: 'hunter2-hunter2'): ...")
+    environment = {"X_TOKEN": "hunter2-hunter2", "PLACE": "ber1in-m1tte"}
+
+    with capture_logs() as logs:
+        async with Tools(
+            ToolPorts(), own_tools=tmp_path, environment=environment, variables=tuple(environment)
+        ) as tools:
+            told = {one.name: one.reason for one in tools.unavailable() if one.name != "memory"}
+
+    assert told["mine.py"] == "RuntimeError: hu*** be*** (line 2 of mine.py)"
+    assert "hunter2-hunter2" not in f"{told} {logs}"
+    assert told.keys() == {"mine.py", "other.py"}
+
+
 async def test_a_module_keeps_its_state_from_call_to_call(tools: Tools, tmp_path: Path) -> None:
     assert [(await run(tools, "count", tmp_path)).output for _ in range(3)] == ["1", "2", "3"]
 

@@ -26,6 +26,7 @@ from navi.adapters.tools.own_tools.wire import (
 from navi.adapters.tools.program import clean_environment
 from navi.adapters.tools.value_faults import value_faults
 from navi.adapters.tools.worker_process import ProcessEnded
+from navi.domain.log.secrets import Secrets, secret_values
 from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
 
@@ -80,6 +81,8 @@ class OwnTools:
         seen = {name: environment[name] for name in variables if name in environment}
         if missing := [name for name in variables if name not in environment]:
             log.warning("own_tools_variables_not_set", names=missing)
+        # Everybody is told why a file is left out, so also what is not named like a secret is masked.
+        self._secrets = Secrets({**secret_values(environment), **seen})
         self._pool = ProcessPool({**clean_environment(environment), **seen}, timeouts)
         self._timeouts = timeouts
         self._taken = taken
@@ -188,11 +191,17 @@ class OwnTools:
         self.tools = tuple(OwnTool(description, self) for description in loaded.tools)
         served = {source.file for source in attempt.files.sources}
         parts = (problem for problem in loaded.problems if not problem.whole)
-        problems = (*(_told(p, served) for p in attempt.problems.values()), *parts)
+        problems = tuple(
+            self._masked(problem)
+            for problem in (*(_told(p, served) for p in attempt.problems.values()), *parts)
+        )
         for problem in problems:
             if problem not in self.problems:
                 log.warning("own_tools_left_out", file=problem.file, error=problem.error)
         self.problems = problems
+
+    def _masked(self, problem: LoadProblem) -> LoadProblem:
+        return replace(problem, error=self._secrets.mask(problem.error).text)
 
     async def _try(
         self, attempt: _Attempt, good: Mapping[str, Source]
