@@ -378,6 +378,7 @@ class ApprovalRequested(TypedDict):
     reason: str
     preview: str
     rule: NotRequired[str]
+    tool_rule: NotRequired[str]
 
 
 class ApprovalDecided(TypedDict):

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 import structlog
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from navi.application.agent.actor_profile import ServedProfiles, profile_of, profile_of_actor
 from navi.application.session.record import Record
@@ -86,35 +88,44 @@ class ProfilePolicy:
         """Whether a tool that has asked by itself would not ask the same by now.
 
         It may be another one since, or a host have another address. What the person has changed
-        themselves does not count: of such a call, what it was before is looked at. Nor does it count
-        where a profile's rule has asked: the call is what the person saw, whatever the rule is by now.
+        themselves does not count: of such a call, what it was before is looked at. Nor does the rule of
+        a profile: where one has asked, what counts is by what the tool would have.
         """
         asked = run.asked
-        if asked is None or not asked.rule or is_of_profile(asked.rule):
+        if asked is None or not asked.rule:
             return False
+        asked_by = asked.tool_rule if is_of_profile(asked.rule) else asked.rule
         told = asked.replaced if run.edited else run.call.arguments
-        if told is None:
+        if asked_by is UNSET or told is None:
             return False
         if tool.check(told) is not None:
             return True
         asks = await tool.asks(told, owner) if isinstance(tool, AsksByItself) else None
-        return asks is not None and asks.rule != asked.rule
+        return asks is not None and asks.rule != asked_by
 
     async def _judge(
         self, profiles: Sequence[Profile], tool: Tool, arguments: JsonObject, owner: Owner
     ) -> list[Verdict]:
         """What the rules of each profile say of a call, and the tool itself where none fits."""
         default: Ask | None = None
+        tool_rule: str | UnsetType = UNSET
         if isinstance(tool, AsksByItself):
             default = await tool.asks(arguments, owner)
+            tool_rule = "" if default is None else default.rule
         name = tool.description.name
         # In a thread: to look for an expression may take its time.
-        return await asyncio.to_thread(
+        verdicts = await asyncio.to_thread(
             lambda: [
                 judge(profile.approvals, name, arguments, default=default, search=self._search)
                 for profile in profiles
             ]
         )
+        return [
+            replace(verdict, tool_rule=tool_rule)
+            if isinstance(verdict, Ask) and is_of_profile(verdict.rule)
+            else verdict
+            for verdict in verdicts
+        ]
 
     async def _profiles_of(
         self, record: Record, subagent_id: SubagentId | None

@@ -135,7 +135,7 @@ class RunToolOnce:
             case Deny(reason=reason):
                 await recorder(_answered(call, "denied", reason))
                 return False
-            case Ask(reason=reason, rule=rule) if run.decided is None:
+            case Ask(reason=reason, rule=rule, tool_rule=tool_rule) if run.decided is None:
                 workspace = await self._workspaces.of(record.id)
                 requested = ApprovalRequested(
                     call_id=call.id,
@@ -144,6 +144,7 @@ class RunToolOnce:
                     reason=reason,
                     preview=await self._policy.preview(tool, call.arguments, workspace),
                     rule=rule,
+                    tool_rule=tool_rule,
                 )
                 await recorder(requested)
                 return False

@@ -234,7 +234,7 @@ class RecordedPolicy:
         del record, subagent_id, tool
         requested = self._recording.requested(run.call.id)
         if requested is not None and run.asked is None:
-            return Ask(reason=requested.reason, rule=requested.rule)
+            return Ask(reason=requested.reason, rule=requested.rule, tool_rule=requested.tool_rule)
         answer = self._recording.answer(run.call.id)
         began = self._recording.started_at(run.call.id)
         if answer is not None and answer.outcome == "denied" and began is None:

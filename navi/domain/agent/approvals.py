@@ -7,7 +7,7 @@ from typing import assert_never
 from unicodedata import category
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from navi.domain.agent.profile import ApprovalRule
 from navi.domain.vocabulary.events import Json, JsonObject
@@ -34,10 +34,12 @@ class Ask(Struct, frozen=True, kw_only=True):
     Attributes:
         reason: why, in words.
         rule: what asks: a decision for the session holds for all that has the same.
+        tool_rule: as of ``ApprovalRequested``.
     """
 
     reason: str
     rule: str
+    tool_rule: str | UnsetType = UNSET
 
 
 class Allow(Struct, frozen=True, kw_only=True):

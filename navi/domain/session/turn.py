@@ -95,12 +95,14 @@ class Asked(Struct, frozen=True, kw_only=True):
     """A person was asked about a tool call; ``seq`` and ``at`` are of the request.
 
     Attributes:
+        tool_rule: as of ``ApprovalRequested``.
         replaced: the arguments that it was asked with, where the person has given others.
     """
 
     seq: int
     at: datetime
     rule: str
+    tool_rule: str | UnsetType = UNSET
     replaced: JsonObject | None = None
 
 
@@ -400,8 +402,8 @@ def _evolve_actor(actor: Actor, event: AgentEvent, *, seq: int, at: datetime) ->
             return replace(actor, plan=_planned(actor.plan, event), attempts=())
         case GuidanceGiven(kind="continue"):
             return replace(actor, replied=False)
-        case ApprovalRequested(call_id=call_id, rule=rule):
-            asked = Asked(seq=seq, at=at, rule=rule)
+        case ApprovalRequested(call_id=call_id, rule=rule, tool_rule=tool_rule):
+            asked = Asked(seq=seq, at=at, rule=rule, tool_rule=tool_rule)
             tools = tuple(
                 replace(run, asked=asked) if run.call.id == call_id else run for run in actor.tools
             )

@@ -495,6 +495,8 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True):
         reason: why it is asked, in words.
         preview: what the call would do, made by navi.
         rule: what asks, by which a decision for the whole session is known again.
+        tool_rule: where a profile's rule asks about a tool that may ask by itself: what that would have
+            asked by, empty where it would not have; absent in logs of before.
     """
 
     TYPE = "approval_requested"
@@ -504,6 +506,7 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True):
     reason: str
     preview: str
     rule: str = ""
+    tool_rule: str | UnsetType = UNSET
 
 
 class ApprovalDecided(Fact, frozen=True, kw_only=True):

@@ -418,6 +418,54 @@ async def test_what_has_changed_since_it_was_asked_about_is_not_run_and_asked_ab
         assert tool.ran == [{"command": "ls"}]
 
 
+@pytest.mark.parametrize("edited", [None, {"command": "ls -l", "room": "2"}])
+async def test_what_has_changed_since_a_profiles_rule_asked_about_it_is_asked_about_anew(
+    server: ModelServer, tmp_path: Path, edited: JsonObject | None
+) -> None:
+    tool = Remote()
+    folder = profiles(tmp_path, assistant={"approvals": [{"tool": "remote", "then": "ask"}]})
+    async with agent_node(World(), tmp_path, [server.url], tools=[tool], profiles=folder) as node:
+        server.answer(calls(remote("ls")), Done())
+        server.answer(calls(remote("ls")), Done())
+        server.answer(Say("ok"), Done())
+        session_id = await node.session()
+        receipt = await node.say(session_id, "look")
+        [call_id] = await waiting(node, session_id)
+
+        tool.host = "b"
+        await decide(node, session_id, call_id, arguments=edited)
+
+        [again] = await waiting(node, session_id, 2)
+        assert tool.ran == []
+        assert told(server) == CHANGED
+        await decide(node, session_id, again)
+        await node.outcome(session_id, receipt)
+        assert tool.ran == [{"command": "ls"}]
+        requested = await events_of(node, session_id, ApprovalRequested)
+        assert [one.tool_rule for one in requested] == ["a:None", "b:None"]
+
+
+async def test_a_changed_tool_is_asked_about_anew_where_it_would_not_have_asked(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    tool = Listed(SharedLog())
+    await tool.run({}, context_in(tmp_path))
+    folder = profiles(tmp_path, assistant={"approvals": [{"tool": "notes__*", "then": "ask"}]})
+    async with agent_node(World(), tmp_path, [server.url], tools=[tool], profiles=folder) as node:
+        server.answer(calls(("notes__read", {})), Done())
+        server.answer(Say("ok"), Done())
+        session_id = await node.session()
+        receipt = await node.say(session_id, "look")
+        [call_id] = await waiting(node, session_id)
+
+        tool.says = "Reads a note, and sends it somewhere."
+        await decide(node, session_id, call_id)
+
+        await node.outcome(session_id, receipt)
+        assert tool.ran == ["Reads a note."]
+        assert told(server) == CHANGED
+
+
 async def test_what_the_person_changed_themselves_is_run(
     server: ModelServer, tmp_path: Path
 ) -> None:
