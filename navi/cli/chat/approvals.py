@@ -101,15 +101,19 @@ async def _list(settings: Settings, *, owner: str | None, as_json: bool) -> int:
     elif not found:
         click.echo("Nothing waits.")
     for approval in () if as_json else found:
-        _print(approval, names)
+        print_approval(approval, names)
     return HOLDS
 
 
-def _print(approval: WaitingApproval, names: Mapping[Owner, str]) -> None:
-    """What waits; where there are names, whose it is."""
+def print_approval(approval: WaitingApproval, names: Mapping[Owner, str]) -> None:
+    """Print what waits, the whole of its reason too; where there are names, whose it is."""
     whose = f" of {printable(names.get(approval.owner, approval.owner))}" if names else ""
     click.echo(f"{approval.call_id}  {approval.name}  in {approval.session_id}{whose}")
-    click.secho(f"    since {format_at(approval.at)}: {_in_line(approval.reason)}", dim=True)
+    # Of an MCP tool that has changed, what has changed stands in the lines behind the first.
+    reason, *more = approval.reason.split("\n")
+    click.secho(f"    since {format_at(approval.at)}: {_in_line(reason)}", dim=True)
+    for line in more:
+        click.secho(f"    {printable(line)}", dim=True)
     for line in printable(approval.preview).split("\n"):
         click.echo(f"    {line}")
 
