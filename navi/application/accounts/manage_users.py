@@ -57,12 +57,12 @@ class ManageUsers:
         return user
 
     async def named(self, name: str) -> User:
-        """The user of a name, or of an id.
+        """The user of an id, or of a name.
 
         Raises:
             NotFound: there is none.
         """
-        user = await self._accounts.named(name) or await self._accounts.user(Owner(name))
+        user = await user_called(self._accounts, name)
         if user is None:
             raise NotFound(f"no user {name!r}")
         return user
@@ -159,6 +159,11 @@ class ManageUsers:
         await self._audit_log.write(
             UserChanged(by=actor.by, address=actor.address, user_id=user_id, changed=("deleted",))
         )
+
+
+async def user_called(accounts: Accounts, text: str) -> User | None:
+    """The user of an id, else of a name: somebody may be named like another's id."""
+    return await accounts.user(Owner(text)) or await accounts.named(text)
 
 
 async def new_user_id(accounts: Accounts, ids: Ids, role: Role) -> Owner:

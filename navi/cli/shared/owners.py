@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
+from navi.application.accounts.manage_users import user_called
 from navi.bootstrap.accounts import account_services
 from navi.bootstrap.log_ports import command_services
 from navi.bootstrap.store import Store
@@ -17,14 +18,14 @@ EVERYBODY = "all"
 
 
 async def owner_named(store: Store, text: str | None) -> Owner | None:
-    """The owner that ``--owner`` names, by name or id; None for everybody.
+    """The owner that ``--owner`` names, by id or name; None for everybody.
 
     Raises:
         NotFound: there is no such user.
     """
     if text is None or text == EVERYBODY:
         return None
-    user = await store.accounts.named(text)
+    user = await user_called(store.accounts, text)
     if user is not None:
         return user.id
     if text == LOCAL_OWNER or is_uuid(text):  # also of a user who was removed
