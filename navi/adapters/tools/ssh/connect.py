@@ -1,8 +1,11 @@
 """Connect to a host: by the key of its entry alone, and only where it shows a host key that is known."""
 
 import asyncio
+import os
+import socket
 
 import asyncssh
+import structlog
 
 from navi.adapters.tools.ssh.credentials import Credentials, load_credentials
 from navi.adapters.tools.ssh.faults import SshFault
@@ -13,6 +16,8 @@ KEEPALIVE_SECONDS = 15  # without an answer to three of these a connection is lo
 DEFAULT_PORT = 22  # is not written into a list of known hosts
 MOST_REASON = 300  # characters of what a server says
 
+log = structlog.get_logger()
+
 
 async def connect(host: SshHost, *, seconds: float) -> asyncssh.SSHClientConnection:
     """A connection, logged in.
@@ -21,13 +26,14 @@ async def connect(host: SshHost, *, seconds: float) -> asyncssh.SSHClientConnect
         seconds: for all of it, from the name to the log-in.
 
     Raises:
-        SshFault: there is none, and why.
+        SshFault: there is none, and why; of the entry only the name is said, the rest is logged.
     """
     try:
         given = await asyncio.to_thread(load_credentials, host)
     except BadInput as bad:
-        raise SshFault(f"{host.name}: {bad}") from bad
-    server = _Server(host, given)
+        log.warning("ssh_not_connected", host=host.name, reason=str(bad))
+        raise SshFault(f"no connection to {host.name}: its {bad.field} cannot be used") from bad
+    server = _Server(given)
     try:
         # What the user's own ssh would use stays out of it: no configuration, agent, default keys,
         # proxy, Kerberos or X.509; nothing of the environment is sent, nothing is forwarded.
@@ -64,16 +70,24 @@ async def connect(host: SshHost, *, seconds: float) -> asyncssh.SSHClientConnect
             keepalive_interval=KEEPALIVE_SECONDS,
         )
     except (OSError, ValueError, asyncssh.Error) as error:
-        why = server.refused or _in_words(error, host, seconds)
-        raise SshFault(f"no connection to {host.name} ({host.address}): {why}") from error
+        why = server.refused or _in_words(error, seconds)
+        log.warning(
+            "ssh_not_connected",
+            host=host.name,
+            address=host.address,
+            key_file=str(host.key_file),
+            known_hosts=str(host.known_hosts),
+            reason=why,
+            error=str(error)[:MOST_REASON],
+        )
+        raise SshFault(f"no connection to {host.name}: {why}") from error
 
 
 class _Server(asyncssh.SSHClient):
     """The server as it is met: says why its host key was refused."""
 
-    def __init__(self, host: SshHost, given: Credentials) -> None:
+    def __init__(self, given: Credentials) -> None:
         self.refused: str | None = None
-        self._host = host
         self._known = given.known_hosts
 
     def validate_host_public_key(
@@ -84,24 +98,26 @@ class _Server(asyncssh.SSHClient):
         known = self._known.match(host, addr, None if port == DEFAULT_PORT else port)
         if known[0]:
             self.refused = (
-                f"its host key is not the one that {self._host.known_hosts} has for it: it has "
-                f"changed, or somebody else answers there. It showed {shown}"
+                "its host key is not the one that its known_hosts has for it: it has changed, or "
+                f"somebody else answers there. It showed {shown}"
             )
         else:
             self.refused = (
-                f"{self._host.known_hosts} has no host key for it, so nobody knows who answers "
-                f"there. It showed {shown}"
+                "its known_hosts has no host key for it, so nobody knows who answers there. "
+                f"It showed {shown}"
             )
         return False
 
 
-def _in_words(error: Exception, host: SshHost, seconds: float) -> str:
+def _in_words(error: Exception, seconds: float) -> str:
     match error:
         case TimeoutError():
             return f"it did not answer within {seconds:g} s"
         case asyncssh.PermissionDenied():
-            return f"it did not let {host.user} in with the key {host.key_file}"
-        case OSError():
-            return error.strerror or str(error)
+            return "it did not let its user in with its key_file"
+        case socket.gaierror():
+            return error.strerror or "its address is not known"
+        case OSError():  # whose own words may hold the address
+            return os.strerror(error.errno) if error.errno else "it cannot be reached"
         case _:
             return str(error)[:MOST_REASON]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from navi.adapters.tools.ssh.delays import SshDelays
 from navi.adapters.tools.ssh.source import SshTools
@@ -256,9 +257,9 @@ async def test_a_changed_host_key_is_refused(server: SshServer, tmp_path: Path) 
 
     assert result.outcome == "error"
     assert result.output.startswith(
-        "[the command was not run: no connection to web (ada@127.0.0.1:"
-        f"{server.port}): its host key is not the one that {known} has for it: it has changed, "
-        "or somebody else answers there. It showed ssh-ed25519 SHA256:"
+        "[the command was not run: no connection to web: its host key is not the one that its "
+        "known_hosts has for it: it has changed, or somebody else answers there. "
+        "It showed ssh-ed25519 SHA256:"
     )
     assert not marker.exists()
 
@@ -273,7 +274,7 @@ async def test_an_unknown_host_key_is_refused_and_stays_unknown(
         first = await hosts.run("true")
         second = await hosts.run("true")
 
-    assert f"{known} has no host key for it, so nobody knows who answers there" in first.output
+    assert "its known_hosts has no host key for it, so nobody knows who" in first.output
     assert (first, known.read_text()) == (second, "")
 
 
@@ -310,7 +311,7 @@ async def test_only_the_key_of_the_entry_is_shown(
     async with listener, hosts_of(tmp_path, web=server.entry(key_file="stranger")) as hosts:
         result = await hosts.run("true")
 
-    assert f"it did not let ada in with the key {tmp_path}/stranger" in result.output
+    assert "it did not let its user in with its key_file" in result.output
     assert (asked, (tmp_path / "configured").exists()) == ([], False)
 
 
@@ -465,8 +466,8 @@ async def test_a_server_that_dies_in_a_call_is_said_and_its_return_is_met(tmp_pa
     assert lost.outcome == "error"
     assert lost.output.startswith("begun\n[the connection was lost (")
     assert lost.output.endswith("): whether the command goes on is not known]")
-    assert gone.output.startswith("[the command was not run: no connection to web (ada@127.0.0.1:")
-    assert "Connect call failed" in gone.output
+    why = "no connection to web: Connection refused"
+    assert gone.output == f"[the command was not run: {why}]"
     assert (back.output, again.output) == ("back\n[exit status 0]", "again\n[exit status 0]")
 
 
@@ -503,7 +504,30 @@ async def test_a_name_that_leads_nowhere_is_said(server: SshServer, tmp_path: Pa
         result = await hosts.run("true")
 
     assert result.outcome == "error"
-    assert result.output.startswith("[the command was not run: no connection to web (")
+    assert result.output.startswith("[the command was not run: no connection to web: ")
+
+
+@pytest.mark.parametrize(
+    "changed", [{"port": 1}, {"user": "eve"}, {"known_hosts": "none"}, {"host": "nowhere.invalid"}]
+)
+async def test_of_an_entry_the_model_is_told_the_name_and_the_log_the_rest(
+    server: SshServer, tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    (tmp_path / "none").write_text("")
+    make_key(tmp_path / "stranger")
+    entry = server.entry(key_file="stranger", **changed)
+    address = f"{entry['user']}@{entry['host']}:{entry['port']}"
+
+    with capture_logs() as logs:
+        async with hosts_of(tmp_path, web=entry) as hosts:
+            result = await hosts.run("true")
+
+    assert result.outcome == "error"
+    for kept_back in (entry["user"], entry["host"], f":{entry['port']}", str(tmp_path)):
+        assert kept_back not in result.output.partition("It showed")[0]
+    [logged] = [one for one in logs if one["event"] == "ssh_not_connected"]
+    assert (logged["host"], logged["address"]) == ("web", address)
+    assert logged["key_file"] == str(tmp_path / "stranger")
 
 
 # --- before it is run ---
