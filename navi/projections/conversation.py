@@ -167,6 +167,7 @@ def known_to(
         answer=state.answer.text,
         unsettled=state.unsettled,
         queued_mark=queued_mark,
+        waits=bool(state.waiting),
     )
 
 

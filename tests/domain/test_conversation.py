@@ -60,6 +60,14 @@ def test_it_goes_on_in_the_session_that_ends_with_it() -> None:
     assert goes_on(TALK, known(*TALK)) == here(4)
 
 
+def test_beside_a_message_that_waits_it_goes_on_in_a_fork() -> None:
+    waiting = replace(known(*TALK), waits=True)
+
+    assert goes_on(TALK, waiting) == fork(4)
+    assert goes_on(TALK[:3], replace(known(*TALK[:3], until=4), waits=True)) == fork(3)
+    assert goes_on(TALK, waiting, known(*TALK, session_id=B)) == here(4, B)
+
+
 def test_what_no_session_knows_is_new() -> None:
     assert goes_on(TALK, known(AGAIN, MORE)) is None
     assert goes_on((), known(*TALK)) is None

@@ -129,6 +129,7 @@ class KnownConversation(Struct, frozen=True, kw_only=True):
             has waited for a person or behind another turn.
         queued_mark: up to the last message that waits behind the open turn, as its program has the
             conversation; empty where none waits, or nothing was told of that.
+        waits: whether a message waits there, behind the open turn or for a place among the user's turns.
     """
 
     session_id: SessionId
@@ -138,6 +139,7 @@ class KnownConversation(Struct, frozen=True, kw_only=True):
     answer: str = ""
     unsettled: bool = False
     queued_mark: Mark = ""
+    waits: bool = False
 
 
 class Continuation(Struct, frozen=True, kw_only=True):
@@ -161,7 +163,8 @@ def continuation(
     """Where a conversation goes on; None where no session knows anything of it.
 
     That is in the session that knows most of it; of several in one that has come no further, else in
-    the latest one.
+    the latest one. Where a message waits that the conversation does not have, the session will have come
+    further: it goes on beside that, in a fork.
 
     Args:
         marks: of the history's beginnings, see ``marks_of``.
@@ -177,10 +180,11 @@ def _in_session(
     known = max((n for n, mark in enumerate(marks) if mark in session.places), default=None)
     if known is None:
         return None
-    if marks[-1] == session.mark != session.asked_mark:
+    is_last = marks[-1] == session.mark and not session.waits
+    if is_last and session.mark != session.asked_mark:
         return Continuation(session_id=session.session_id, known=len(history), fork_at=None)
     # What the session says in the answer since, the program will not have: it is known by what it has.
-    if marks[-1] == session.mark or _has_seen_a_part(marks, history, session):
+    if is_last or _has_seen_a_part(marks, history, session):
         return Continuation(
             session_id=session.session_id, known=len(history), fork_at=None, behind=marks[-1]
         )
@@ -193,7 +197,7 @@ def _has_seen_a_part(
 ) -> bool:
     """Whether it ends with a part of the last answer, or before it; of what waits, all is a notice."""
     answers = {session.queued_mark: ""}
-    if session.unsettled:
+    if session.unsettled and not session.waits:
         answers[session.asked_mark] = session.answer
     if marks[-1] in answers:
         return True

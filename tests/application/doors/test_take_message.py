@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from navi.application.doors.answer_pieces import Ended, Text, answer_pieces
 from navi.application.doors.take_message import Asked, Taken
@@ -12,7 +13,7 @@ from navi.domain.log.secrets import Secrets
 from navi.domain.reading.conversation import beginning, marks_of, notice_of_waiting
 from navi.domain.vocabulary.events import Said, UserMessageReceived
 from navi.domain.vocabulary.ids import LOCAL_OWNER
-from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL
+from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL, NO_LIMITS
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Cut, Done, Part, Say, Stall, calls
@@ -122,6 +123,34 @@ async def test_a_notice_that_it_waits_does_not_count(tmp_path: Path) -> None:
         await shown(node, again)
 
     assert again.session_id == first.session_id
+
+
+async def test_messages_that_wait_for_a_place_do_not_join_one_session(tmp_path: Path) -> None:
+    shots = (Said(role="user", content="2 + 2"), Said(role="assistant", content="4"))
+    numbers = ("one", "two", "three")
+    async with (
+        ModelServer() as server,
+        agent_node(World(), tmp_path, [server.url], limits=replace(NO_LIMITS, turns=1)) as node,
+    ):
+        go_on = asyncio.Event()
+        server.answer(Stall(go_on), Say("Done"), Done())
+
+        taken = [
+            await take(node, asked(*shots, content=f"Ask {n}", instructions=f"Be {n}."))
+            for n in numbers
+        ]
+        go_on.set()
+        for each in taken:
+            await shown(node, each)
+
+    assert len({each.session_id for each in taken}) == 3
+    for number, chat in zip(numbers, server.chats, strict=True):
+        talk = [m["content"] for m in chat.json["messages"] if m["role"] != "system"]
+        said = " ".join(talk)
+        assert said.startswith("2 + 2 4")
+        assert f"Ask {number}" in said
+        assert not any(f"Ask {n}" in said for n in numbers if n != number)
+        assert not any(f"Be {n}." in said for n in numbers if n != number)
 
 
 async def test_a_receipt_tells_what_a_program_has_seen_where_that_is_a_part(
