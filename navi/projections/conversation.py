@@ -151,9 +151,9 @@ class Conversation(JsonForm[ConversationState]):
 
 
 def known_to(
-    session_id: SessionId, state: ConversationState, points: dict[Mark, int]
+    session_id: SessionId, seq: int, state: ConversationState, points: dict[Mark, int]
 ) -> KnownConversation:
-    """What a session knows of conversations."""
+    """What a session knows of conversations as of event ``seq``."""
     queued_mark = ""
     if state.waiting:
         last, text = max(state.waiting.items())
@@ -161,6 +161,7 @@ def known_to(
             queued_mark = followed_by(state.behind[last].mark, Said(role="user", content=text))
     return KnownConversation(
         session_id=session_id,
+        seq=seq,
         places=points,
         mark=state.mark,
         asked_mark=state.asked_mark,

@@ -24,6 +24,7 @@ A, B = (
     SessionId("01990000-0000-7000-8000-00000000000a"),
     SessionId("01990000-0000-7000-8000-00000000000b"),
 )
+HEAD = 99
 START = beginning(LOCAL_OWNER, None)
 ASKED, ANSWERED = Said(role="user", content="Which tea?"), Said(role="assistant", content="Assam.")
 AGAIN = Said(role="user", content="And then?")
@@ -37,6 +38,7 @@ def known(*said: Said, session_id: SessionId = A, until: int | None = None) -> K
     asked = max((n for n, one in enumerate(said, start=1) if one.role == "user"), default=0)
     return KnownConversation(
         session_id=session_id,
+        seq=HEAD,
         places={mark: 10 * n for n, mark in enumerate(marks[:until]) if n},
         mark=marks[-1],
         asked_mark=marks[asked] if asked else "",
@@ -49,11 +51,11 @@ def goes_on(history: tuple[Said, ...], *sessions: KnownConversation) -> Continua
 
 
 def here(count: int, session_id: SessionId = A, behind: str | None = None) -> Continuation:
-    return Continuation(session_id=session_id, known=count, fork_at=None, behind=behind)
+    return Continuation(session_id=session_id, as_of=HEAD, known=count, fork_at=None, behind=behind)
 
 
 def fork(count: int, session_id: SessionId = A) -> Continuation:
-    return Continuation(session_id=session_id, known=count, fork_at=10 * count)
+    return Continuation(session_id=session_id, as_of=HEAD, known=count, fork_at=10 * count)
 
 
 def test_it_goes_on_in_the_session_that_ends_with_it() -> None:

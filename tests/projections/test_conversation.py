@@ -171,12 +171,12 @@ def test_of_a_message_that_waits_behind_a_turn_a_program_may_know_that_alone() -
     behind = replace(received("And?"), behind_sha256=seen)
 
     waiting = fold(*begun, behind)
-    assert known_to(SESSION, waiting.state, {}).queued_mark == queued
+    assert known_to(SESSION, 9, waiting.state, {}).queued_mark == queued
     withdrawn = fold(*begun, behind, MessageWithdrawn(message_seq=8))
-    assert known_to(SESSION, withdrawn.state, {}).queued_mark == ""
+    assert known_to(SESSION, 9, withdrawn.state, {}).queued_mark == ""
     after = fold(*begun, behind, COMPLETED, STARTED, MessageDelivered(message_seq=8))
     assert (after.state.asked_mark, after.state.unsettled) == (queued, True)
-    assert known_to(SESSION, after.state, {}).queued_mark == ""
+    assert known_to(SESSION, 9, after.state, {}).queued_mark == ""
 
 
 def test_a_fork_goes_on_from_its_origins_words() -> None:

@@ -1,6 +1,6 @@
 """Commands on sessions: create, send a message, stop, rename, pin, switch profile, delete."""
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, aclosing, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,11 +38,21 @@ from navi.domain.vocabulary.errors import (
     RuleBroken,
     TurnUnderway,
 )
-from navi.domain.vocabulary.events import Mode, UserMessageReceived
+from navi.domain.vocabulary.events import (
+    ConversationTakenIn,
+    Mode,
+    ProfileSwitched,
+    UserMessageReceived,
+)
 from navi.domain.vocabulary.ids import LOCAL_OWNER, MessageId, NodeId, Owner, SessionId, TurnId
 from navi.domain.vocabulary.principal import Principal
 from navi.ports.clock import Ids
-from navi.ports.event_log import EventLog
+from navi.ports.event_log import EventLog, Types
+
+# By which somebody goes on with a conversation, and it is no longer as it was found.
+GOING_ON = Types(
+    only=frozenset({UserMessageReceived.TYPE, ConversationTakenIn.TYPE, ProfileSwitched.TYPE})
+)
 
 
 class Received(Struct, frozen=True, kw_only=True):
@@ -131,16 +141,63 @@ class ManageSessions:
         profile = await profile_of(record, self._profiles)
         await self._budgets.check(record, profile, in_turn=False)
 
-    async def take_in(self, session_id: SessionId, taken: TakeInConversation) -> None:
+    async def take_in(
+        self,
+        session_id: SessionId,
+        taken: TakeInConversation,
+        *,
+        to_profile: str | None = None,
+        as_of: int | None = None,
+    ) -> int | None:
         """Take in what another program has kept of a conversation; nothing while a turn is open.
+
+        Args:
+            to_profile: that the session is switched to; None where it keeps its own.
+            as_of: the event as of which the session was found; None for whatever it has come to.
+
+        Returns:
+            The event as of which it is known now; None where ``as_of`` is.
 
         Raises:
             NotFound: no such session.
+            BadInput: there is no such profile; then nothing is changed.
+            ConcurrentAppend: somebody else has gone on in it since ``as_of``; find another one.
             EventTooLarge: it is too much for one event.
         """
         record = await conversation(self._records, session_id)
+        if to_profile is not None:
+            await self._require_profile(to_profile)
         with suppress(TurnUnderway):  # its instructions come again with the next message
-            await record.execute(taken)
+            as_of = await self._execute(record, taken, as_of=as_of)
+        if to_profile is not None:
+            as_of = await self._execute(record, SwitchProfile(to_profile=to_profile), as_of=as_of)
+        return as_of
+
+    async def _execute(self, record: Record, command: Command, *, as_of: int | None) -> int | None:
+        """Execute a command on a session as it was found; see ``take_in``."""
+        if as_of is None:
+            await record.execute(command)
+            return None
+        while True:
+            seen = record.seq
+            as_of = await self._still(record.id, as_of=as_of, seen=seen)
+            with suppress(ConcurrentAppend):
+                rows = await record.try_once(command, seen=seen)
+                return rows[-1].seq if rows else as_of
+
+    async def _still(self, session_id: SessionId, *, as_of: int, seen: int) -> int:
+        """The event up to which nobody has gone on in the session, looked at up to ``seen``.
+
+        Raises:
+            ConcurrentAppend: somebody has.
+        """
+        if seen <= as_of:
+            return as_of
+        going_on = self._log.read(session_id, after=as_of, until=seen, types=GOING_ON)
+        async with aclosing(going_on) as batches:
+            async for _ in batches:
+                raise ConcurrentAppend(session_id, as_of)
+        return seen
 
     async def begin(self, session_id: SessionId, *, profile_id: str, owner: Owner) -> None:
         """Begin the session that is kept under an id that somebody else has made; once only."""
@@ -187,6 +244,7 @@ class ManageSessions:
         message_id: MessageId | None,
         planning: bool,
         behind: str | None = None,
+        as_of: int | None = None,
     ) -> Received:
         """Receive a message, idempotent by its id, and start a turn for it.
 
@@ -194,9 +252,11 @@ class ManageSessions:
             planning: whether its turn may plan, where the profile does.
             behind: the mark of the conversation that it is said behind, where the program that sends
                 it has another one than the session.
+            as_of: the event as of which the session was found; None for whatever it has come to.
 
         Raises:
             NotFound: no such session.
+            ConcurrentAppend: somebody else has gone on in it since ``as_of``; find another one.
             MessageIdReused: the id stands for another content.
             TooManyWaiting: the session's queue is full.
             OutOfBudget: nothing is left to answer it with.
@@ -213,21 +273,26 @@ class ManageSessions:
             masked=said.names,
             behind=behind,
         )
+        is_new = message_id is None
         try:
             try:
-                return await self._receive(record, message, is_new=message_id is None)
+                return await self._receive(record, message, is_new=is_new, as_of=as_of)
             except (NotFound, BadInput, RuleBroken):
                 await record.refresh()  # it may have been refused for what is over
-                return await self._receive(record, message, is_new=message_id is None)
+                return await self._receive(record, message, is_new=is_new, as_of=as_of)
         finally:
             # Not only for a turn that was opened: without one the place for it is given back.
             self._runs.wake(session_id)
 
-    async def _receive(self, record: Record, message: ReceiveMessage, *, is_new: bool) -> Received:
+    async def _receive(
+        self, record: Record, message: ReceiveMessage, *, is_new: bool, as_of: int | None
+    ) -> Received:
         """Receive a message on the state that is known here; a new one was not sent before."""
         message_id = message.message_id
         while True:
             seen, start = record.seq, None
+            if as_of is not None:
+                as_of = await self._still(record.id, as_of=as_of, seen=seen)
             earlier = None if is_new else await self._log.find_receipt(record.id, message_id)
             if earlier is not None:
                 # Nothing is appended, which would tell whether the session is still there.

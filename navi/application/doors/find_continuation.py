@@ -1,6 +1,8 @@
 """Find the session that a conversation of another program goes on from, by what was said in it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
 
 from navi.application.reading.read_session import open_fold
 from navi.domain.reading.conversation import (
@@ -27,6 +29,7 @@ async def find_continuation(
     owner: Owner,
     start: Mark,
     history: Sequence[Said],
+    moved_on: Collection[SessionId] = (),
 ) -> Continuation | None:
     """Where the owner's conversation goes on; None where none of their sessions knows of it.
 
@@ -35,6 +38,7 @@ async def find_continuation(
     Args:
         start: the mark of the conversation's beginning.
         history: what was said before the message that is to be sent now.
+        moved_on: sessions in which somebody else was faster: as those in which a message waits.
 
     Raises:
         LogUnavailable: Postgres does not answer.
@@ -53,7 +57,8 @@ async def find_continuation(
     for session_id in dict.fromkeys((*changed, *nearest[:MAX_LOOKED_AT])):
         known = await _known(log, read_models, session_id)
         if known is not None:
-            sessions.append(known)
+            waits = known.waits or session_id in moved_on
+            sessions.append(replace(known, waits=waits))
     return continuation(marks, history, sessions)
 
 
@@ -76,4 +81,4 @@ async def _known(
         return None
     # Of a mark that a session has come by twice, as after changed instructions, the later place counts.
     places: dict[Mark, int] = {row.mark: key for key, row in fold.rows.visible()}
-    return known_to(session_id, fold.state, places)
+    return known_to(session_id, fold.seq, fold.state, places)

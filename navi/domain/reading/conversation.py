@@ -121,6 +121,7 @@ class KnownConversation(Struct, frozen=True, kw_only=True):
     """What one session knows of conversations.
 
     Attributes:
+        seq: the session's last event as of which that is.
         places: the event behind which a mark was reached, by mark.
         mark: of all that was said in it.
         asked_mark: up to the user's last message; empty before the first.
@@ -133,6 +134,7 @@ class KnownConversation(Struct, frozen=True, kw_only=True):
     """
 
     session_id: SessionId
+    seq: int
     places: Mapping[Mark, int]
     mark: Mark
     asked_mark: Mark = ""
@@ -146,12 +148,14 @@ class Continuation(Struct, frozen=True, kw_only=True):
     """Where a conversation goes on.
 
     Attributes:
+        as_of: the session's last event when it was found.
         known: how many of its messages the session has.
         fork_at: the event behind which it goes on in a fork; None where it goes on in the session.
         behind: the mark that it goes on from in the session, where that is not the session's own.
     """
 
     session_id: SessionId
+    as_of: int
     known: int
     fork_at: int | None
     behind: Mark | None = None
@@ -181,15 +185,21 @@ def _in_session(
     if known is None:
         return None
     is_last = marks[-1] == session.mark and not session.waits
-    if is_last and session.mark != session.asked_mark:
-        return Continuation(session_id=session.session_id, known=len(history), fork_at=None)
-    # What the session says in the answer since, the program will not have: it is known by what it has.
+    fork_at, behind = None, None
     if is_last or _has_seen_a_part(marks, history, session):
-        return Continuation(
-            session_id=session.session_id, known=len(history), fork_at=None, behind=marks[-1]
-        )
-    fork_at = session.places[marks[known]]
-    return Continuation(session_id=session.session_id, known=known, fork_at=fork_at)
+        known = len(history)
+        # What the session says in the answer since, the program will not have: it is known by what it has.
+        if not is_last or session.mark == session.asked_mark:
+            behind = marks[-1]
+    else:
+        fork_at = session.places[marks[known]]
+    return Continuation(
+        session_id=session.session_id,
+        as_of=session.seq,
+        known=known,
+        fork_at=fork_at,
+        behind=behind,
+    )
 
 
 def _has_seen_a_part(

@@ -7,13 +7,15 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.application.doors.answer_pieces import Ended, Text, answer_pieces
 from navi.application.doors.take_message import Asked, Taken
 from navi.domain.log.secrets import Secrets
 from navi.domain.reading.conversation import beginning, marks_of, notice_of_waiting
-from navi.domain.vocabulary.events import Said, UserMessageReceived
+from navi.domain.vocabulary.events import AgentEvent, ConversationTakenIn, Said, UserMessageReceived
 from navi.domain.vocabulary.ids import LOCAL_OWNER
 from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL, NO_LIMITS
+from navi.ports.event_log import Append, Recorded
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Cut, Done, Part, Say, Stall, calls
@@ -151,6 +153,56 @@ async def test_messages_that_wait_for_a_place_do_not_join_one_session(tmp_path: 
         assert f"Ask {number}" in said
         assert not any(f"Ask {n}" in said for n in numbers if n != number)
         assert not any(f"Be {n}." in said for n in numbers if n != number)
+
+
+class MeetingLog(InMemoryEventLog):
+    """Lets no event of a type through until two processes have decided on one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meets_at: type[AgentEvent] | None = None
+        self._meeting = asyncio.Barrier(2)
+
+    async def append(self, batch: Append) -> tuple[Recorded, ...]:
+        meets_at = self.meets_at
+        if meets_at is not None and any(isinstance(new.event, meets_at) for new in batch.events):
+            await self._meeting.wait()
+            self.meets_at = None
+        return await super().append(batch)
+
+
+@pytest.mark.parametrize("meets_at", [UserMessageReceived, ConversationTakenIn])
+async def test_of_two_processes_that_find_the_same_session_one_goes_on_in_a_fork(
+    tmp_path: Path, meets_at: type[AgentEvent]
+) -> None:
+    log = MeetingLog()
+    world = World(log)
+    history = (Said(role="user", content="!say One"), Said(role="assistant", content="One"))
+    async with (
+        ModelServer() as server,
+        agent_node(world, tmp_path, [server.url]) as node,
+        agent_node(world, tmp_path, [server.url]) as other,
+    ):
+        first = await take(node, asked(content="!say One"))
+        await shown(node, first)
+        log.meets_at = meets_at
+        told = [""] * 2 if meets_at is UserMessageReceived else ["Be brief.", "Be kind."]
+
+        taken = await asyncio.gather(
+            take(node, asked(*history, content="!say Two", instructions=told[0])),
+            take(other, asked(*history, content="!say Three", instructions=told[1])),
+        )
+        for each in taken:
+            await shown(node, each)
+
+    assert len({each.session_id for each in taken}) == 2
+    for each, words, instructions in zip(taken, ("Two", "Three"), told, strict=True):
+        events = [row.envelope.event for row in await world.events(each.session_id)]
+        received = [e.content for e in events if isinstance(e, UserMessageReceived)]
+        assert received[-1:] == [f"!say {words}"]
+        assert [c for c in received if c != "!say One"] == [f"!say {words}"]
+        given = [e.instructions for e in events if isinstance(e, ConversationTakenIn)]
+        assert [i for i in given if i] == [i for i in (instructions,) if i]
 
 
 async def test_a_receipt_tells_what_a_program_has_seen_where_that_is_a_part(
