@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from navi.adapters.metrics import names
 from navi.adapters.metrics.labels import OTHER, Bounded, seconds_since
 from navi.adapters.metrics.names import Metric
+from navi.domain.session.fork import is_cut_by_fork
 from navi.domain.session.session import Session
 from navi.domain.vocabulary.events import (
     ModelCalled,
@@ -115,6 +116,8 @@ class PrometheusMetrics:
                     self._model_calls.labels(purpose, self._backends(backend), event.kind).inc()
             case ToolFinished() as event if own:
                 self._count_tool(event)
+            case TurnStopped() as event if is_cut_by_fork(event):
+                pass  # counted in the origin
             case TurnCompleted() | TurnStopped() | TurnFailed() if own and row.turn_id is not None:
                 self._turns.labels(OUTCOMES[row.type]).inc()
                 seconds = seconds_since(row.turn_id, row.at)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from navi.domain.reading.spans import Span
+from navi.domain.session.fork import is_cut_by_fork
 from navi.domain.vocabulary.events import (
     Envelope,
     ModelCallFailed,
@@ -29,8 +30,13 @@ FIRST_STRETCH = 256  # events that are looked through for a beginning; most turn
 
 
 def completes_traces(row: Recorded) -> bool:
-    """Whether an event is the last of a trace: a turn's end, or an answer beside the turns."""
-    return row.type in TURN_ENDS or (row.type in CALL_ENDS and row.turn_id is None)
+    """Whether an event is the last of a trace: a turn's end, or an answer beside the turns.
+
+    A turn that a fork inside it has cut is traced in the origin, where it ends.
+    """
+    if row.type in TURN_ENDS:
+        return not is_cut_by_fork(row.readable)
+    return row.type in CALL_ENDS and row.turn_id is None
 
 
 async def traces_of(log: SessionHistory, last: Recorded) -> tuple[Span, ...]:

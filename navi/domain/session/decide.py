@@ -44,7 +44,7 @@ from navi.domain.session.commands import (
     TurnCommand,
     TurnStart,
 )
-from navi.domain.session.fork import owes_an_answer
+from navi.domain.session.fork import BY_FORK, owes_an_answer
 from navi.domain.session.session import (
     FOLLOWING,
     MAX_WAITING,
@@ -270,7 +270,7 @@ def _fork(session: Session, command: ForkSession) -> tuple[Decided, ...]:
         name=command.name or session.name,
         forked_from=command.origin,
     )
-    stopped = (TurnStopped(by="fork"),) if session.turn is not None else ()
+    stopped = (TurnStopped(by=BY_FORK),) if session.turn is not None else ()
     withdrawn = tuple(MessageWithdrawn(message_seq=w.seq) for w in session.waiting)
     lost = tuple(FileExpired(name=name) for name in command.lost_files)
     return _one(created, *stopped, *withdrawn, *lost)

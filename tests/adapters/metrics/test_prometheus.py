@@ -90,6 +90,24 @@ async def test_turns_calls_tokens_and_tools_are_counted(tmp_path: Path) -> None:
         assert 0 < found["navi_append_seconds_count"][()] <= found["navi_log_events_total"][()]
 
 
+async def test_a_fork_inside_a_turn_is_no_turn_of_its_own(tmp_path: Path) -> None:
+    world = World()
+    async with ModelServer() as models, agent_node(world, tmp_path, [models.url]) as node:
+        models.answer(calls(WRITE), Done())
+        models.answer(Say("done"), Done())
+        session_id = await node.session()
+        await node.ask(session_id, "write it")
+        before = samples(node.metrics)
+        inside = await world.seen(session_id, "tool_finished")
+
+        fork = (await node.fork_session(session_id, at=inside.seq)).session
+
+        after = samples(node.metrics)
+    assert (await world.events(fork.id))[-1].type == "turn_stopped"
+    assert after["navi_turns_total"] == before["navi_turns_total"]
+    assert after["navi_turn_seconds_count"] == before["navi_turn_seconds_count"]
+
+
 async def test_each_event_is_counted_by_the_node_that_appended_it(tmp_path: Path) -> None:
     world = World()
     async with ModelServer() as models:

@@ -161,6 +161,22 @@ async def test_each_turn_is_sent_once_after_its_end(service: Service) -> None:
     assert all(span in printed for span in spans)
 
 
+async def test_a_turn_is_not_sent_once_more_by_a_fork_inside_it(service: Service) -> None:
+    session_id = await service.node.session()
+    async with service.sending():
+        turn = await service.turn(session_id, "!tool todo {}")
+        inside = await service.world.seen(session_id, "tool_finished")
+
+        fork = (await service.node.fork_session(session_id, at=inside.seq)).session
+        after = await service.turn(fork.id)
+        await service.caught_up()
+
+    assert service.collector.roots == [turn, after]
+    printed = await trace_session(service.world.log, fork.id)
+    roots = [span.attributes["navi.turn_id"] for span in printed if span.parent_id is None]
+    assert roots == [after]
+
+
 async def test_turns_that_ended_while_nobody_sent_are_sent_by_the_next_process(
     service: Service,
 ) -> None:
