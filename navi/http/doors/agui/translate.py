@@ -111,7 +111,7 @@ class Translation:
     Attributes:
         ended: its last event was given.
         seq: of the last event that was seen.
-        asked: whether a tool call was asked about and not decided on.
+        asked: whether a tool call was asked about and not decided on, in a turn before it as well.
     """
 
     def __init__(
@@ -202,6 +202,12 @@ class Translation:
                 return self._end(envelope, Cancelled())
             case SessionDeleted():
                 return self.fail("the session was deleted", "session_deleted")
+            case ApprovalRequested(call_id=call_id):
+                self._undecided.add(call_id)
+                return []
+            case ApprovalDecided(call_id=call_id):
+                self._undecided.discard(call_id)
+                return []
             case _ if self._turn_id is None or envelope.turn_id != self._turn_id:
                 return []
             case TurnCompleted(usage=usage):
@@ -258,10 +264,6 @@ class Translation:
                         subagent_run_id=whose,
                     )
                 ]
-            case ApprovalRequested(call_id=call_id):
-                self._undecided.add(call_id)
-            case ApprovalDecided(call_id=call_id):
-                self._undecided.discard(call_id)
             case SubagentReturned():
                 return self._returned(envelope, event)
             case PlanReady():

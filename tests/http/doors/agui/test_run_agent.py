@@ -14,7 +14,7 @@ from navi.domain.vocabulary.ids import Owner, SessionId, thread_session
 from tests.http.live.test_drain import draining
 from tests.support.agui import CheckedRun
 from tests.support.app import TIMEOUT, RunningApp
-from tests.support.model_wire import Done, Say, Stall
+from tests.support.model_wire import Done, Say, Stall, calls
 
 IDS = RandomIds()
 WRITE = json.dumps({"action": "write", "path": "a.txt", "content": "tea"})
@@ -276,6 +276,22 @@ async def test_a_message_behind_a_turn_that_waits_is_told_of_it(app: RunningApp)
     queued = await run(app, body(thread, said("!say later")), profile="careful")
 
     [interrupt] = queued.end["outcome"]["interrupts"]
+    assert interrupt["metadata"]["name"] == "filesystem"
+
+
+async def test_a_message_behind_a_turn_that_comes_to_wait_is_told_of_it(app: RunningApp) -> None:
+    thread, go_on = IDS.uuid(), asyncio.Event()
+    write = ("filesystem", {"action": "write", "path": "b.txt", "content": "tea"})
+    app.models.answer(Say("Let me."), Stall(go_on), calls(write), Done())
+
+    async with running(app, body(thread, said("write")), profile="careful") as first:
+        [*_] = [event async for event in _up_to(first, "TEXT_MESSAGE_CONTENT")]
+        async with running(app, body(thread, said("!say later")), profile="careful") as behind:
+            seen = [event async for event in _up_to(behind, "STATE_SNAPSHOT")]
+            go_on.set()
+            seen += [event async for event in behind]
+
+    [interrupt] = CheckedRun(seen).end["outcome"]["interrupts"]
     assert interrupt["metadata"]["name"] == "filesystem"
 
 
