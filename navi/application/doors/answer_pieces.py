@@ -12,7 +12,7 @@ from navi.domain.session.session import Session, undecided_calls
 from navi.domain.session.turn import turn_waits
 from navi.domain.vocabulary.errors import NotFound
 from navi.domain.vocabulary.events import (
-    DELTA_TYPES,
+    TEXT_DELTA_TYPES,
     ApprovalRequested,
     Envelope,
     MessageDelivered,
@@ -187,13 +187,14 @@ async def answer_pieces(
                     if isinstance(piece, Ended):
                         return
             asked = asked or any(row.type == ApprovalRequested.TYPE for row in batch)
-            if not asked or batch[-1].type in DELTA_TYPES:
+            if not asked or batch[-1].type in TEXT_DELTA_TYPES:  # who waits says nothing
                 continue
             asked = False
             with suppress(NotFound):  # the events say so, too
                 session = await find(session_id)
                 waits = answer.waits(session)
-                if waits is not None:
+                # What was said up to there is shown first.
+                if waits is not None and session.seq <= batch[-1].seq:
                     yield waits
                     return
                 asked = bool(undecided_calls(session))

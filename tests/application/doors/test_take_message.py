@@ -1,6 +1,9 @@
 """What programs outside are shown of a turn is what their next message is known by."""
 
 import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from navi.application.doors.take_message import Asked, Taken
 from navi.domain.log.secrets import Secrets
 from navi.domain.reading.conversation import beginning, marks_of, notice_of_waiting
 from navi.domain.vocabulary.events import AgentEvent, ConversationTakenIn, Said, UserMessageReceived
-from navi.domain.vocabulary.ids import LOCAL_OWNER
+from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
 from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL, NO_LIMITS
 from navi.ports.event_log import Append, Recorded
 from tests.support.agent_node import AgentNode, World, agent_node
@@ -81,6 +84,38 @@ async def test_an_answer_is_known_by_what_was_shown_of_it(
         assert (seen, end.how) == (text, "completed")
         assert again.session_id == first.session_id
         await shown(node, again)
+
+
+class OneByOneLog(InMemoryEventLog):
+    """Shows whoever watches one event at a time, however many there are."""
+
+    async def watch(
+        self, session_id: SessionId, *, after: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        async with aclosing(super().watch(session_id, after=after)) as batches:
+            async for rows in batches:
+                for row in rows:
+                    yield (row,)
+
+
+async def test_who_follows_late_is_shown_all_that_was_said_before_a_turn_waits(
+    tmp_path: Path,
+) -> None:
+    world = World(OneByOneLog())
+    (tmp_path / "assistant").mkdir()
+    careful = {"approvals": [{"tool": "todo", "then": "ask"}]}
+    (tmp_path / "assistant" / "config.json").write_text(json.dumps(careful))
+    async with (
+        ModelServer() as server,
+        agent_node(world, tmp_path, [server.url], profiles=tmp_path) as node,
+    ):
+        server.answer(Say("Let me."), calls(LOOK), Done())
+        taken = await take(node, asked())
+        await world.seen(taken.session_id, "approval_requested")
+
+        text, end = await shown(node, taken)
+
+    assert (text, end.how, end.waits_for) == ("Let me.", "waits", ("todo",))
 
 
 async def test_secrets_in_what_comes_back_are_what_they_were(tmp_path: Path) -> None:
