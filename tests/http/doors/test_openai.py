@@ -184,6 +184,25 @@ async def test_pictures_of_a_message_are_shown_to_a_model_that_sees(tmp_path: Pa
     assert len(asked[-1]["images"]) == 2
 
 
+async def test_a_message_may_be_pictures_alone(tmp_path: Path) -> None:
+    square = file_of(Image.new("RGB", (8, 8), "blue"), "PNG")
+    alone = picture(f"data:image/png;base64,{base64.b64encode(square).decode()}")
+    async with running_app(tmp_path) as app, openai_client(app) as client:
+        app.models.otherwise_at = {"/api/show": {"capabilities": ["completion", "vision"]}}
+        app.models.answer(Say("Blue"), Done())
+        app.models.answer(Say("Yes"), Done())
+        talk: list[Message] = [{"role": "user", "content": [alone, alone]}]
+        first = await client.chat.completions.with_raw_response.create(model=MODEL, messages=talk)
+        again = await told(app, [*talk, assistant("Blue"), user("Really?")])
+        rows = (await get(app, first.headers[HEADER], "/messages"))["messages"]
+        [asked, _] = [chat.json["messages"] for chat in app.models.chats]
+
+    assert again == (first.headers[HEADER], "Yes")
+    assert len(asked[-1]["images"]) == 2
+    said = [(row["content"], row.get("files")) for row in rows if row["role"] == "user"]
+    assert said[0] == ("[picture]\n[picture]", ["picture.png", "picture-2.png"])
+
+
 async def test_an_answer_comes_in_pieces_with_usage_where_it_is_asked_for(
     app: RunningApp, client: AsyncOpenAI
 ) -> None:
@@ -697,7 +716,7 @@ async def test_behind_a_proxy_that_ends_tls_the_link_to_decide_is_encrypted(tmp_
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, "messages[0].role"),
-        ({"messages": [{"role": "user", "content": " "}]}, "content"),
+        ({"messages": [{"role": "user", "content": " "}]}, "messages[0].content"),
         (
             {
                 "messages": [

@@ -12,6 +12,7 @@ from navi.http.requests.validation import MAX_FILES, check_words, validated_mess
 MAX_MESSAGES = 10_000
 MAX_INSTRUCTIONS = 64 * 1024  # characters of system messages: they stand in every prompt
 MAX_CONVERSATION_ID = 200  # characters
+FOR_A_PICTURE = "[picture]"  # the text of a message of pictures alone, once for each
 
 SESSION_HEADER = "X-Navi-Session"
 PAGE_HEADER = "X-OpenWebUI-Chat-Id"
@@ -57,9 +58,7 @@ def asked_by(
     if last.role != "user":
         raise BadInput(f"{place}.role", "has to be 'user': that is what is answered")
     pictures = _pictures(place, last, refused_suffixes)
-    content = validated_message(
-        content=_text_of(last), files=(), mode="queue", message_id=None
-    ).content
+    content = _content(place, last)
     history = [
         Said(role="user" if each.role == "user" else "assistant", content=_words(place, each))
         for place, each in _placed(before)
@@ -120,15 +119,32 @@ def _pictures(place: str, message: ChatMessage, refused: Iterable[str]) -> tuple
     return tuple(pictures)
 
 
+def _content(place: str, message: ChatMessage) -> str:
+    """The text of the message that is answered."""
+    try:
+        return validated_message(
+            content=_text_of(message), files=(), mode="queue", message_id=None
+        ).content
+    except BadInput as error:
+        raise BadInput(f"{place}.{error.field}", error.cause) from error
+
+
 def _text_of(message: ChatMessage) -> str:
-    """The words of a message; what else was in an earlier one, such as pictures, is left out."""
+    """The words of a message; what else was in an earlier one, such as pictures, is left out.
+
+    Pictures without words of a user have a text that stands for them: a message of navi's has one, and
+    it is the same each time that the conversation is sent.
+    """
     match message.content:
         case None:
             return ""
         case str(text):
             return text
         case parts:
-            return "\n".join(p.text or "" for p in parts if p.type not in _NOT_SAID and p.text)
+            text = "\n".join(p.text or "" for p in parts if p.type not in _NOT_SAID and p.text)
+            if message.role == "user" and not text.strip():
+                return "\n".join(FOR_A_PICTURE for p in parts if p.type == PICTURE)
+            return text
 
 
 def _placed(messages: Sequence[ChatMessage]) -> Sequence[tuple[str, ChatMessage]]:
