@@ -10,6 +10,8 @@ from navi.domain.vocabulary.events import (
     ContextCompressed,
     ConversationTakenIn,
     ModelCalled,
+    ModelReplied,
+    Origin,
     Said,
     SessionCreated,
     TurnCompleted,
@@ -35,6 +37,19 @@ CALLED = ModelCalled(
     tools_sha256=None,
     options={},
     renderer="r/1",
+)
+REPLIED = ModelReplied(
+    call_id=CallId("c"),
+    content="Tea",
+    thinking="",
+    tool_calls=(),
+    finish_reason="stop",
+    usage=Usage(prompt_tokens=9),
+    duration_ms=1,
+    first_chunk_ms=None,
+)
+FORKED = SessionCreated(
+    profile_id="assistant", owner=LOCAL_OWNER, forked_from=Origin(session_id=SESSION, seq=2)
 )
 RHYME, PROSE = (
     ConversationTakenIn(instructions="rhyme"),
@@ -72,6 +87,17 @@ def test_after_the_first_call_instructions_stand_beside_the_context() -> None:
     )
 
     assert texts(after) == ("rhyme", "prose")
+
+
+def test_of_a_fork_what_no_model_has_read_has_no_other_instructions_before_its_own() -> None:
+    take_in = TakeInConversation(instructions="prose")
+
+    after = (
+        given(CREATED, RHYME, FORKED).when(take_in).then(ConversationTakenIn(instructions="prose"))
+    )
+    given(CREATED, RHYME, STARTED, CALLED, REPLIED, COMPLETED, FORKED).when(take_in).then(PROSE)
+
+    assert texts(after) == ("prose", "prose")
 
 
 def test_nothing_is_taken_in_while_a_turn_is_open() -> None:

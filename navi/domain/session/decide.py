@@ -249,7 +249,8 @@ def _take_in(session: Session, command: TakeInConversation) -> tuple[Decided, ..
     instructions = "" if given is not None and given.text == told else told
     if not (command.messages or instructions or command.conversation_id):
         return ()
-    called = session.usage.calls > 0 or session.forked_from is not None
+    # Only what a model has read has a prefix to keep; a fork may share calls that its usage has not.
+    called = session.usage.calls > 0 or session.context_token_count is not None
     return _one(
         ConversationTakenIn(
             messages=command.messages,

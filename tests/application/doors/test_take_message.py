@@ -182,12 +182,12 @@ async def test_messages_that_wait_for_a_place_do_not_join_one_session(tmp_path: 
 
     assert len({each.session_id for each in taken}) == 3
     for number, chat in zip(numbers, server.chats, strict=True):
-        talk = [m["content"] for m in chat.json["messages"] if m["role"] != "system"]
-        said = " ".join(talk)
-        assert said.startswith("2 + 2 4")
-        assert f"Ask {number}" in said
-        assert not any(f"Ask {n}" in said for n in numbers if n != number)
-        assert not any(f"Be {n}." in said for n in numbers if n != number)
+        system, *talk = [message["content"] for message in chat.json["messages"]]
+        assert system.endswith(f"Be {number}.")
+        assert not any(f"Be {n}." in system for n in numbers if n != number)
+        assert talk[:2] == ["2 + 2", "4"]
+        assert talk[2].startswith(f"Ask {number}")
+        assert len(talk) == 3
 
 
 class MeetingLog(InMemoryEventLog):
