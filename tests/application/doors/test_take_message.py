@@ -162,8 +162,16 @@ async def test_a_notice_that_it_waits_does_not_count(tmp_path: Path) -> None:
     assert again.session_id == first.session_id
 
 
-async def test_messages_that_wait_for_a_place_do_not_join_one_session(tmp_path: Path) -> None:
-    shots = (Said(role="user", content="2 + 2"), Said(role="assistant", content="4"))
+@pytest.mark.parametrize(
+    ("shots", "chat_id"),
+    [
+        ((Said(role="user", content="2 + 2"), Said(role="assistant", content="4")), None),
+        ((), "a chat of a page"),
+    ],
+)
+async def test_messages_that_wait_for_a_place_do_not_join_one_session(
+    tmp_path: Path, shots: tuple[Said, ...], chat_id: str | None
+) -> None:
     numbers = ("one", "two", "three")
     async with (
         ModelServer() as server,
@@ -172,10 +180,8 @@ async def test_messages_that_wait_for_a_place_do_not_join_one_session(tmp_path: 
         go_on = asyncio.Event()
         server.answer(Stall(go_on), Say("Done"), Done())
 
-        taken = [
-            await take(node, asked(*shots, content=f"Ask {n}", instructions=f"Be {n}."))
-            for n in numbers
-        ]
+        messages = [asked(*shots, content=f"Ask {n}", instructions=f"Be {n}.") for n in numbers]
+        taken = [await take(node, replace(each, conversation_id=chat_id)) for each in messages]
         go_on.set()
         for each in taken:
             await shown(node, each)
@@ -185,9 +191,8 @@ async def test_messages_that_wait_for_a_place_do_not_join_one_session(tmp_path: 
         system, *talk = [message["content"] for message in chat.json["messages"]]
         assert system.endswith(f"Be {number}.")
         assert not any(f"Be {n}." in system for n in numbers if n != number)
-        assert talk[:2] == ["2 + 2", "4"]
-        assert talk[2].startswith(f"Ask {number}")
-        assert len(talk) == 3
+        assert talk[:-1] == [said.content for said in shots]
+        assert talk[-1].startswith(f"Ask {number}")
 
 
 class MeetingLog(InMemoryEventLog):
