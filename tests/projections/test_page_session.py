@@ -49,6 +49,44 @@ async def test_an_answer_that_is_late_takes_no_text_from_the_moment_looked_at() 
     assert await outcome("deltas_of_the_moment") == {"text": "part of 12"}
 
 
+async def test_at_a_moment_the_output_of_a_tool_that_had_ended_stands_there_once() -> None:
+    assert await outcome("output_of_the_moment") == {"outputs": ["done", "half"], "doing": "tool"}
+
+
+async def test_of_a_subagent_that_works_for_long_only_open_calls_are_read_again() -> None:
+    assert await outcome("deltas_of_a_subagent") == {
+        "live": "41",
+        # At 3 nothing is open; at 12 the same call is as at 10; at 30 nobody looks at 12 any more.
+        "asked": ["4", "21"],
+        "stopped": ["4"],
+    }
+
+
+async def test_a_moment_that_is_not_there_yet_is_now() -> None:
+    assert await outcome("moments_that_are_not_there_yet") == {"7": 7, "8": None}
+
+
+async def test_a_message_that_is_refused_after_its_session_was_left_comes_back() -> None:
+    assert await outcome("refused_after_it_was_left") == {
+        "kept": 1,
+        "told": None,
+        "returned": "Too much.",
+        "left": 0,
+    }
+
+
+async def test_what_could_not_be_changed_is_shown_as_it_was() -> None:
+    before = {"tea": ["Tea", False], "other": ["Other", False]}
+    assert await outcome("changes_that_fail") == {
+        "found": [
+            {"tea": ["Green tea", False], "other": ["Other", True]},
+            before,
+            {**before, "tea": ["Green tea", True]},
+            before,
+        ]
+    }
+
+
 async def test_the_newest_that_is_known_of_a_session_is_shown() -> None:
     assert await outcome("the_newest_row_stays") == {"kept": "third"}
 

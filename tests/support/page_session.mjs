@@ -17,10 +17,10 @@ function longTurn(count) {
   return [event(1, "session_created", { profile_id: "tea" }, null), event(2, "turn_started"), ...rest];
 }
 
-/** Navi with some facts in a session; `before(method, path, body)` answers first where it gives something. */
+/** Navi with some facts in a session; `before(method, path, body, signal)` answers first where it gives something. */
 function naviWith(facts, before = () => undefined) {
-  answerBy(async (method, path, body) => {
-    const own = await before(method, path, body);
+  answerBy(async (method, path, body, signal) => {
+    const own = await before(method, path, body, signal);
     if (own !== undefined) return own;
     const { pathname, searchParams } = new URL(path, "http://navi.test");
     if (pathname === "/profiles") return PROFILES;
@@ -126,6 +126,114 @@ const CASES = {
     first.resolve();
     await new Promise((drawn) => setTimeout(drawn, 50));
     return { text: textThen() };
+  },
+
+  async output_of_the_moment() {
+    const tool = (seq, type, call_id, more = {}) => event(seq, type, { call_id, name: "run_shell", arguments: {}, ...more });
+    const deltas = [event(4, "tool_output_delta", { call_id: "a", text: "done" }), event(5, "tool_output_delta", { call_id: "b", text: "half" })];
+    naviWith([
+      ...[event(1, "turn_started"), tool(2, "tool_started", "a"), tool(3, "tool_started", "b")],
+      ...[tool(6, "tool_finished", "a", { outcome: "ok", output: "done" }), event(8, "todo_updated", { items: [] })],
+      tool(9, "tool_finished", "b", { outcome: "ok", output: "halfway" }),
+    ], (_, path) => (path.includes("kind=delta") ? { seq: 9, events: [...deltas, event(7, "model_waiting", { place: 2, reason: "slot" })] } : undefined));
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    session.lookAt(8);
+    const outputs = () => session.conversation.value.turns[0].items.filter(({ kind }) => kind === "tool").map(({ output }) => output);
+    await until(() => outputs()[1] === "half");
+    return { outputs: outputs(), doing: session.conversation.value.turns[0].now?.what ?? null };
+  },
+
+  async deltas_of_a_subagent() {
+    const own = (fact) => ({ ...fact, subagent_id: "sub" });
+    const called = (seq, call_id) => own(event(seq, "model_called", { call_id, purpose: "turn", model: "m", iteration: 1 }));
+    const replied = (seq, call_id) => own(event(seq, "model_replied", { call_id, content: "Tea", tool_calls: [] }));
+    const stopped = [];
+    naviWith([
+      ...[event(1, "turn_started"), event(2, "tool_started", { call_id: "s", name: "delegate", arguments: {} })],
+      ...[own(event(3, "subagent_started", { call_id: "s", profile_id: "tea", task: "Brew" })), called(4, "c4"), replied(20, "c4")],
+      ...[called(21, "c21"), replied(40, "c21"), called(41, "c41")],
+    ], (_, path, __, signal) => {
+      if (!path.includes("kind=delta")) return undefined;
+      signal.addEventListener("abort", () => stopped.push(new URL(path, "http://navi.test").searchParams.get("after")));
+      return held().promise;
+    });
+    const { session } = await opened();
+    await until(() => session.state.value === "here" && sockets.length);
+    for (const seq of [3, 10, 12, 30]) session.lookAt(seq);
+    await until(() => stopped.length);
+    const after = (address) => new URL(address, "http://navi.test").searchParams.get("after");
+    return { live: after(sockets.at(-1).address), asked: asked.flatMap(([, path]) => (path.includes("kind=delta") ? [after(path)] : [])), stopped };
+  },
+
+  async moments_that_are_not_there_yet() {
+    naviWith(longTurn(5));
+    const { session } = await opened();
+    await until(() => session.state.value === "here");
+    const found = {};
+    for (const at of [7, 8]) {
+      session.lookAt(at);
+      sockets.at(-1).take({ type: "ready", seq: 7 });
+      found[at] = session.moment.value;
+    }
+    return found;
+  },
+
+  async refused_after_it_was_left() {
+    const late = held();
+    let isLate = true;
+    naviWith(longTurn(5), (method, path) => {
+      if (method !== "POST" || !path.includes("/messages")) return undefined;
+      return isLate ? late.promise : refusal(413);
+    });
+    const { current, session } = await opened();
+    const { go } = await load("router.js");
+    const { keptNames } = await load("kept.js");
+    const { trouble } = await load("announce.js");
+    await until(() => session.state.value === "here");
+    session.outbox.send({ content: "Too much." });
+    await until(() => asked.some(([method]) => method === "POST"));
+    go({ sessionId: "other" });
+    late.resolve(refusal(413));
+    isLate = false;
+    await until(() => current.value.state.value === "here");
+    const meanwhile = { kept: keptNames(`outbox.${ID}`).length, told: trouble.value };
+    go({ sessionId: ID });
+    await until(() => current.value.outbox.returned.value !== null);
+    return { ...meanwhile, returned: current.value.outbox.returned.value.content, left: keptNames(`outbox.${ID}`).length };
+  },
+
+  async changes_that_fail() {
+    const tea = row({ id: "tea", name: "Tea", pinned: false, seq: 2 });
+    const other = row({ id: "other", name: "Other", pinned: false, seq: 2 });
+    const answers = [];
+    naviWith(longTurn(5), (method, path) => {
+      if (path.startsWith("/sessions?")) return { sessions: [tea, other], next: null };
+      if (method !== "PATCH") return undefined;
+      const answer = held();
+      answers.push(answer);
+      return answer.promise;
+    });
+    begin();
+    const { sessions, changeSession } = await load("session/session_list.js");
+    await until(() => sessions.value !== null);
+    const shown = () => Object.fromEntries(sessions.value.map(({ id, name, pinned }) => [id, [name, pinned]]));
+    const of = (id) => sessions.value.find((one) => one.id === id);
+    const found = [];
+    // Of two sessions, then both of one.
+    for (const second of ["other", "tea"]) {
+      const done = [changeSession(of("tea"), { name: "Green tea" }), changeSession(of(second), { pinned: true })];
+      found.push(shown());
+      for (const [count] of done.entries()) {
+        await until(() => answers.length > count);
+        answers[count].resolve(refusal(409));
+      }
+      answers.length = 0;
+      await Promise.all(done);
+      await until(() => shown().tea[0] === "Tea" && !shown()[second][1]);
+      found.push(shown());
+    }
+    return { found };
   },
 
   async the_newest_row_stays() {

@@ -10,7 +10,7 @@ export const sockets = [];
 
 let answers = () => undefined;
 
-/** Have navi answer by `answer(method, path, body)`, where `body` is what was sent as JSON, or a form: JSON, a promise of it, or what `refusal` gives. */
+/** Have navi answer by `answer(method, path, body, signal)`, where `body` is what was sent as JSON, or a form: JSON, a promise of it, or what `refusal` gives. */
 export function answerBy(answer) {
   answers = answer;
 }
@@ -27,9 +27,10 @@ export function refusal(status, text = JSON.stringify({ detail: "later" })) {
   return new Refusal(status, text);
 }
 
-async function fetched(path, { method = "GET", body } = {}) {
+async function fetched(path, { method = "GET", body, signal } = {}) {
   asked.push([method, path]);
-  const given = await answers(method, path, typeof body === "string" ? JSON.parse(body) : body);
+  const stopped = new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+  const given = await Promise.race([answers(method, path, typeof body === "string" ? JSON.parse(body) : body, signal), stopped]);
   if (given === undefined) throw new TypeError("fetch failed");
   const headers = { "retry-after": String(SOON) };
   if (given instanceof Refusal) return new Response(given.text, { status: given.status, headers });

@@ -160,21 +160,22 @@ export class EventLog {
     this.from = from;
   }
 
-  /**
-   * The deltas of the calls that are open at a seq, `{from, until, events}`: in order, from where the first
-   * of these calls began, and all there are as long as the same calls are open, from `from` to `until`.
-   */
-  async deltasAround(seq) {
-    const open = this._openCalls(seq);
+  /** The calls that are open at a seq, `{from, until, open}`: the same, seq by call id, from `from` to `until`. */
+  callsAround(seq) {
+    const open = new Map(this._openCalls(seq).map((event) => [event.data.call_id, event.seq]));
     const index = countUntil(this.facts, seq);
-    const from = this.facts[index - 1]?.seq ?? 0;
-    const until = (this.facts[index]?.seq ?? Infinity) - 1;
-    if (!open.length) return { from, until, events: [] };
-    const first = Math.min(...open.map((event) => event.seq));
-    const query = new URLSearchParams({ kind: "delta", after: String(first) });
+    return { from: this.facts[index - 1]?.seq ?? 0, until: (this.facts[index]?.seq ?? Infinity) - 1, open };
+  }
+
+  /** What open calls put out until then, `{from, until, events}`: deltas in order, all of them from `from` to `until`. */
+  async deltasOf({ from, until, open }, signal) {
+    if (!open.size) return { from, until, events: [] };
+    const query = new URLSearchParams({ kind: "delta", after: String(Math.min(...open.values())) });
     if (until < Infinity) query.set("before", String(until + 1));
-    const { seq: head, events } = await get(`${pathOf(this.sessionId, "events")}?${query}`);
-    return { from, until: Math.min(until, head), events };
+    const { seq: head, events } = await get(`${pathOf(this.sessionId, "events")}?${query}`, { signal });
+    // What other calls put out stands in the facts that ended them; a wait is over with the next fact.
+    const isOpen = ({ seq, data }) => (data.call_id ? open.has(data.call_id) : seq > from);
+    return { from, until: Math.min(until, head), events: events.filter(isOpen) };
   }
 
   _openCalls(until = Infinity) {
@@ -182,7 +183,8 @@ export class EventLog {
     for (const event of this.facts) {
       if (event.seq > until) break;
       if (OPENS.has(event.type)) open.set(event.data.call_id, event);
-      else if (CLOSES.has(event.type)) open.delete(event.data.call_id);
+      // A call of a subagent puts out nothing itself, and may take hours.
+      else if (CLOSES.has(event.type) || event.type === "subagent_started") open.delete(event.data.call_id);
     }
     return [...open.values()];
   }

@@ -97,7 +97,10 @@ export class OpenSession {
       this.row.value = await get(pathOf(this.id));
       if (this._closed) return;
       await this.log.open({
-        onReady: () => this.outbox.flush(),
+        onReady: () => {
+          this.outbox.flush();
+          if (this.moment.value > this.log.head.value) this.lookAt(null); // there was none such yet
+        },
         onEnd: (why) => {
           if (why === "gone") this.state.value = "gone";
           else signedOut.value = true;
@@ -129,6 +132,7 @@ export class OpenSession {
 
   _forget(erased) {
     this._deltas.value = NO_DELTAS;
+    this._asking?.abort(); // its answer may be of before
     doing(() =>
       import("./erased.js").then(async ({ readErased }) => {
         await readErased(this.log, erased);
@@ -157,16 +161,23 @@ export class OpenSession {
   /** The moment needs the facts before it, and the text of calls that were open then. */
   async _fetchDeltas(at) {
     if (at === null || untracked(() => this.state.value) !== "here") return;
+    const has = (span) => span && span.from <= at && at <= span.until;
+    const asking = new AbortController();
     try {
       if (at < this.log.from + 1) await this.log.reach(Math.max(0, at - 500));
-      const { from, until } = untracked(() => this._deltas.value);
-      if (from <= at && at <= until) return;
-      const deltas = await this.log.deltasAround(at);
+      if (at !== untracked(() => this.moment.value) || has(untracked(() => this._deltas.value)) || has(this._asking)) return;
+      const calls = this.log.callsAround(at);
+      this._asking?.abort(); // a moment that nobody looks at any more
+      this._asking = Object.assign(asking, { from: calls.from, until: calls.until });
+      const deltas = await this.log.deltasOf(calls, asking.signal);
       const now = untracked(() => this.moment.value);
       if (now !== null && deltas.from <= now && now <= deltas.until) this._deltas.value = deltas;
     } catch (error) {
+      if (asking.signal.aborted) return;
       if (!(error instanceof Problem)) throw error;
       complain(error.message);
+    } finally {
+      if (this._asking === asking) this._asking = null;
     }
   }
 

@@ -101,6 +101,7 @@ export class Outbox {
         this._accepted.set(message.message_id, await deliver(this._sessionId, message));
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
+        if (this._closed) return; // the next one that opens sends it again, and shows what navi says
         if (staysToBeSent(error)) {
           if (error.mayPass) this._timer = setTimeout(() => this.flush(), (error.retryAfter ?? 0) * 1000 || WAIT);
           if (error.status === 429) complain(error.message);

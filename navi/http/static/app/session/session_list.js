@@ -99,7 +99,11 @@ export async function changeSession(row, change) {
   // One after the other: what was asked for last counts.
   const mine = (changing = changing.then(() => doing(() => patch(pathOf(row.id), change))));
   const made = await mine;
-  if (mine === changing) put(made || row);
+  if (!made) {
+    // What it was before may itself have been asked for in vain: the next reading knows.
+    tag = null;
+    put({ ...row, seq: 0 });
+  } else if (mine === changing) put(made);
   readSessions();
   return made;
 }
