@@ -8,12 +8,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from navi.application.reading.read_session import replay_session
-from navi.domain.context.messages import Message
+from navi.domain.context.messages import Message, one_by_one
+from navi.domain.vocabulary.event_codec import encode_data, format_at
+from navi.domain.vocabulary.events import ConversationTakenIn, Said
 from navi.domain.vocabulary.ids import SessionId
 from navi.projections.context import Context
 from navi.projections.messages import Messages
+from tests.domain.specification import envelope
+from tests.projections.test_buffers import fold, rows
 from tests.released.fold import Taken, imported, logs
 from tests.support.event_consumer import NODE
 
@@ -66,3 +71,34 @@ async def test_the_two_buffers_are_those_of_the_server(path: Path) -> None:
         assert {
             row["seq"]: row["content"] for row in state["context"] if row["role"] == "user"
         } == said
+
+
+async def test_a_conversation_that_was_taken_in_stands_in_the_buffers_of_the_server() -> None:
+    said = (Said(role="user", content="Tea?"), Said(role="assistant", content="Sencha."))
+    facts = [
+        ConversationTakenIn(messages=messages, instructions=instructions, beside=beside)
+        for messages in ((), said)
+        for instructions, beside in (("", UNSET), ("Be brief.", UNSET), ("Be brief.", True))
+    ]
+    wired = [
+        {
+            "seq": 1,
+            "type": fact.TYPE,
+            "at": format_at(one.at),
+            "data": json.loads(encode_data(fact)),
+        }
+        for fact in facts
+        for one in [envelope(fact, seq=1, turn_id=None)]
+    ]
+
+    page = await folded("context", [[wire] for wire in wired])
+
+    for fact, state in zip(facts, page, strict=True):
+        for shown, projection in (("messages", Messages()), ("context", Context())):
+            served = one_by_one(rows(fold(projection, fact)))
+            texts = [
+                one.content if one.is_guidance else f"{one.role}: {one.content}" for one in served
+            ]
+            assert [row["content"] for row in state[shown]] == (
+                ["\n\n".join(texts)] if texts else []
+            ), fact

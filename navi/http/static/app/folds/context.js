@@ -9,6 +9,8 @@
 //
 // The rules are those of the server's projections `messages` and `context` (GET /messages, GET /context).
 
+const HEADING = "Instructions for this conversation, from here on:"; // what the server writes over them
+
 export function initial() {
   return {
     messages: [],
@@ -38,7 +40,10 @@ const STEPS = {
   conversation_taken_in(state, event, data) {
     const texts = (data.messages ?? []).map((message) => `${message.role}: ${message.content}`);
     const row = said(event, "user", texts.join("\n\n"), "said");
-    return { ...state, messages: [...state.messages, row], rows: put(state.rows, event.seq, row) };
+    const after = texts.length ? both(state, row) : state;
+    if (!data.instructions || !data.beside) return after; // they stand in the system message
+    const guidance = [`${HEADING}\n${data.instructions}`, ...texts].join("\n\n");
+    return seen(after, event.seq, said(event, "user", guidance, "guidance"));
   },
   user_message_received(state, event, data) {
     const row = { ...said(event, "user", data.content, "said"), turnId: null };
