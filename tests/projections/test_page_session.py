@@ -160,6 +160,36 @@ async def test_what_is_to_be_deleted_is_before_its_owner_signs_out() -> None:
     }
 
 
+async def test_what_was_said_is_sent_before_its_author_signs_out_or_lost_by_a_click() -> None:
+    assert await outcome("says_all_before_it_signs_out") == {
+        "first": {
+            "told": "The message was not sent: Later",
+            "actions": ["Sign out"],
+            "reloads": 0,
+        },
+        "second": {"taken": ["a: one", "b: two"], "reloads": 1},
+        "third": {"taken": 2, "reloads": 2},
+    }
+
+
+async def test_an_upload_that_does_not_go_on_is_given_up() -> None:
+    assert await outcome("upload_without_progress") == {
+        "aborted": [False, False, False, True],
+        "why": "navi does not answer.",
+    }
+
+
+async def test_arguments_whose_integers_would_be_rounded_are_not_edited() -> None:
+    rounded = "This page cannot keep integers beyond ±9007199254740991 exactly."
+    assert await outcome("arguments_that_are_edited") == [
+        [True, None],
+        [False, rounded],
+        [False, rounded],
+        [True, None],
+        [True, "The arguments are an object: {…}"],
+    ]
+
+
 async def test_files_wait_for_a_first_message_only_where_nothing_was_said() -> None:
     gone: dict[str, Any] = {"made": None, "kept": None, "names": []}
     assert await outcome("files_ahead_of_a_message") == {

@@ -439,6 +439,72 @@ const CASES = {
     return { asked: asked.filter(([method]) => method !== "GET") };
   },
 
+  async says_all_before_it_signs_out() {
+    const taken = [];
+    let isAway = true;
+    naviWith(longTurn(5), (method, path, body) => {
+      if (path === "/auth/logout") return {};
+      if (method !== "POST" || !path.includes("/messages")) return undefined;
+      if (isAway) return refusal(503);
+      taken.push(`${path.split("/")[2]}: ${body.content}`);
+      return { seq: 9 };
+    });
+    begin();
+    const { keep } = await load("kept.js");
+    const { signOut } = await load("session/sign_out.js");
+    const { trouble } = await load("announce.js");
+    keep("outbox.b.2", { message_id: "2", content: "two", files: [], mode: "queue", at: 2 });
+    keep("outbox.a.1", { message_id: "1", content: "one", files: [], mode: "queue", at: 1 });
+    await signOut();
+    const first = { told: trouble.value?.text ?? null, actions: trouble.value?.actions.map(({ name }) => name), reloads: location.reloads };
+    const loses = trouble.value?.actions[0].run;
+    isAway = false;
+    await signOut();
+    const second = { taken: [...taken], reloads: location.reloads };
+    isAway = true;
+    await loses?.();
+    return { first, second, third: { taken: taken.length, reloads: location.reloads } };
+  },
+
+  async upload_without_progress() {
+    const { mock } = await import("node:test");
+    begin();
+    mock.timers.enable({ apis: ["setTimeout"] });
+    let request;
+    globalThis.XMLHttpRequest = class {
+      upload = {};
+      isAborted = false;
+      constructor() {
+        request = this;
+      }
+      open() {}
+      send() {}
+      abort() {
+        this.isAborted = true;
+        this.onabort();
+        this.onloadend?.();
+      }
+    };
+    const { send } = await load("chat/upload.js");
+    const began = send(ID, new File(["leaves"], "tea.md"), () => {});
+    const why = began.name.catch((error) => error.message);
+    const aborted = [];
+    for (const isProgress of [true, true, false]) {
+      mock.timers.tick(50_000);
+      aborted.push(request.isAborted);
+      if (isProgress) request.upload.onprogress({ lengthComputable: true, loaded: 1, total: 6 });
+    }
+    mock.timers.tick(10_000);
+    return { aborted: [...aborted, request.isAborted], why: request.isAborted ? await why : null };
+  },
+
+  async arguments_that_are_edited() {
+    begin();
+    const { argumentsOf, isExact } = await load("chat/approval.js");
+    const texts = ['{"id": 9007199254740991}', '{"ids": [{"id": 9007199254740993}]}', '{"id": -9007199254740993}', '{"part": 0.5, "no": null}', "[1]"];
+    return texts.map((text) => [isExact(JSON.parse(text)), argumentsOf(text).problem ?? null]);
+  },
+
   async files_ahead_of_a_message() {
     begin();
     const { keep, kept } = await load("kept.js");

@@ -63,6 +63,10 @@ function Question({ item, session, box, after }) {
     }
     return decide({ decision: "allow", scope, arguments: read.value });
   };
+  const edit = () => {
+    if (isExact(item.arguments)) setEdited(JSON.stringify(item.arguments, null, 2));
+    else setProblem(t("arguments-inexact"));
+  };
   const deny = (event) => {
     event.preventDefault();
     decide({ decision: "deny", ...(note.trim() ? { note: note.trim() } : {}) });
@@ -102,7 +106,7 @@ function Question({ item, session, box, after }) {
           <button
             ref=${editButton}
             aria-pressed=${edited !== null}
-            onClick=${() => (edited === null ? setEdited(JSON.stringify(item.arguments, null, 2)) : cancel())}
+            onClick=${edited === null ? edit : cancel}
           >
             ${t("edit")}
           </button>
@@ -135,9 +139,17 @@ export function Decision({ approval }) {
   </p>`;
 }
 
-function argumentsOf(text) {
+/** Whether no number of a JSON value may be another than was written: larger integers are rounded when they are read. */
+export function isExact(value) {
+  if (Number.isInteger(value)) return Number.isSafeInteger(value);
+  return value === null || typeof value !== "object" || Object.values(value).every(isExact);
+}
+
+/** The arguments that somebody wrote, `{value}`, or `{problem}` in words. */
+export function argumentsOf(text) {
   try {
     const value = JSON.parse(text);
+    if (!isExact(value)) return { problem: t("arguments-inexact") };
     if (value !== null && typeof value === "object" && !Array.isArray(value)) return { value };
     return { problem: t("arguments-no-object") };
   } catch (error) {

@@ -156,4 +156,16 @@ export class Outbox {
     }
     keep(place, null);
   }
+
+  /** Send what is left of all sessions, in order, be it on its way; gives the `Problem` of what cannot be, or null. */
+  static async sendAll() {
+    const left = keptNames("outbox.").map((name) => ({ ...kept(name), sessionId: name.split(".")[1] }));
+    try {
+      for (const message of left.sort((one, other) => one.at - other.at)) await deliver(message.sessionId, message);
+      return null;
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      return error;
+    }
+  }
 }

@@ -12,6 +12,7 @@ export default {
   "answering": "Antwortet",
   "approval": "Genehmigung nötig",
   "arguments": "Argumente",
+  "arguments-inexact": "Ganze Zahlen jenseits von ±9007199254740991 kann diese Seite nicht genau behalten.",
   "arguments-no-json": "Das ist kein JSON: {why}",
   "arguments-no-object": "Die Argumente sind ein Objekt: {…}",
   "ask-again": "In einer Abzweigung noch einmal fragen",

@@ -12,6 +12,7 @@ export default {
   "answering": "Answering",
   "approval": "Approval needed",
   "arguments": "Arguments",
+  "arguments-inexact": "This page cannot keep integers beyond ±9007199254740991 exactly.",
   "arguments-no-json": "This is not JSON: {why}",
   "arguments-no-object": "The arguments are an object: {…}",
   "ask-again": "Ask again in a fork",
