@@ -6,6 +6,7 @@ import re
 from playwright.async_api import Page, expect
 
 from tests.browser.test_moments import events, make
+from tests.support.navi_process import NaviProcess
 
 LOOK = '!tool filesystem {"action": "list"}'
 WORK = "\n".join(
@@ -100,3 +101,35 @@ async def test_a_turn_is_followed_while_it_runs(page: Page) -> None:
     await expect(rows.last).to_contain_text("running")
     await page.request.post(f"/sessions/{session_id}/stop")
     await expect(rows.last).to_contain_text("stopped")
+
+
+async def test_a_request_stays_open_when_the_next_turn_begins_and_is_copied(
+    page: Page, navi: NaviProcess
+) -> None:
+    session_id = await make(page, "!say First.")
+    # As over plain HTTP from another machine, where there is no clipboard but by hand.
+    await page.context.grant_permissions(["clipboard-read"])
+    await page.goto(f"/s/{session_id}?view=timeline")
+    await page.evaluate("window.board = navigator.clipboard")
+    await page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    await page.get_by_role("row").get_by_role("button", name="Request").click()
+    dialog = page.get_by_role("dialog", name="Request")
+    await expect(dialog).to_contain_text("The hash matches")
+
+    await navi.say(session_id, "!say Second.")
+
+    # An option is not visible while the list is closed.
+    turns = page.locator("select option")
+    await expect(turns.filter(has_text="Second.")).to_have_count(1)
+    await dialog.get_by_role("button", name="Copy").click()
+    await expect(dialog.get_by_role("status")).to_have_text("Copied")
+    copied = json.loads(await page.evaluate("board.readText()"))
+    assert copied["messages"][-1]["content"] == "!say First."
+    await page.evaluate("document.execCommand = () => false")
+    await dialog.get_by_role("button", name="Copy").click()
+    await dialog.get_by_role("alert").get_by_role("button", name="Close").click()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    chosen = page.get_by_role("combobox", name="Turn").locator("option:checked")
+    await expect(chosen).to_contain_text("First.")

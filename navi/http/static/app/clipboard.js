@@ -23,7 +23,8 @@ function copiedByHand(text) {
   const area = document.createElement("textarea");
   area.value = text;
   area.className = "hidden";
-  document.body.append(area);
+  // Behind a dialog nothing can be selected.
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
   area.select();
   const isDone = document.execCommand("copy");
   area.remove();

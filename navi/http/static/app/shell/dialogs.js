@@ -2,8 +2,11 @@
 
 import { createElement, html, signal, useLayoutEffect, useRef } from "../html.js";
 import { notLoaded } from "../lazy.js";
+import { Lines } from "./lines.js";
 
 const shown = signal(null);
+/** How many `Modal`s are open: what is behind them can neither be clicked nor read out. */
+export const modals = signal(0);
 
 async function open(load) {
   try {
@@ -36,7 +39,11 @@ export function Dialogs() {
 /** A dialog that is open as long as it is drawn; the focus goes back to where it was. */
 export function Modal({ label, className, onClose, children }) {
   const dialog = useRef();
-  useLayoutEffect(() => dialog.current.showModal(), []);
+  useLayoutEffect(() => {
+    dialog.current.showModal();
+    modals.value++;
+    return () => void modals.value--;
+  }, []);
   return html`
     <dialog
       ref=${dialog}
@@ -46,6 +53,7 @@ export function Modal({ label, className, onClose, children }) {
       onClick=${({ target }) => target === dialog.current && dialog.current.close()}
     >
       ${children}
+      <${Lines} />
     </dialog>
   `;
 }

@@ -32,7 +32,7 @@ export function TimelineView({ session }) {
           )}
         </select>
       </label>
-      <${Turn} key=${turn.turnId} session=${session} turn=${turn} at=${at} />
+      <${Turn} key=${turn.turnId} session=${session} turn=${turn} at=${at} onUse=${setWanted} />
     </div>
   `;
 }
@@ -42,7 +42,8 @@ function titleOf(turn) {
   return text.length > TITLE ? `${text.slice(0, TITLE)}…` : text || clock(turn.from);
 }
 
-function Turn({ session, turn, at }) {
+// `onUse` is called with the id of the turn when something of it is opened: it is shown then, whatever comes.
+function Turn({ session, turn, at, onUse }) {
   const isLive = turn.until === null && session.moment.value === null;
   const now = useNow(at, isLive);
   const waits = useWaits(session, turn);
@@ -55,7 +56,9 @@ function Turn({ session, turn, at }) {
   const by = useCallback((factor) => setZoom((before) => (factor === 0 ? 1 : Math.min(Math.max(before * factor, 1), CLOSEST))), []);
   const pointed = spans.find(({ key }) => key === chosen);
   const approval = pointed && pointed.kind === "tool" ? spans.find((other) => other.kind === "approval" && other.callId === pointed.callId) : null;
+  const open = useCallback((span) => (onUse(turn.turnId), setAsked(span)), []);
   const pick = useCallback((key) => {
+    onUse(turn.turnId);
     setChosen(key);
     const row = view.current.querySelector(`[data-row="${CSS.escape(key)}"]`);
     row?.scrollIntoView({ block: "nearest" });
@@ -78,7 +81,7 @@ function Turn({ session, turn, at }) {
       </div>
       <${Picture} turn=${turn} spans=${spans} names=${names} zoom=${zoom} onZoom=${by} chosen=${chosen} onPoint=${setChosen} onPick=${pick} />
       <p class="pointed" aria-hidden="true">${pointed ? sentence(pointed, { turn, names, approval }) : t("timeline-hint")}</p>
-      <${SpanTable} session=${session} turn=${turn} spans=${spans} names=${names} chosen=${chosen} onPoint=${setChosen} onRequest=${setAsked} />
+      <${SpanTable} session=${session} turn=${turn} spans=${spans} names=${names} chosen=${chosen} onPoint=${setChosen} onRequest=${open} />
       ${asked &&
       html`<${RequestDialog} key=${asked.key} session=${session} callId=${asked.callId} name=${spanName(asked)} onClose=${() => setAsked(null)} />`}
     </div>
