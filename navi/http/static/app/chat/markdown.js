@@ -2,6 +2,7 @@
 // the text stands as it was written.
 
 import { html, useEffect, useRef, useState } from "../html.js";
+import { notLoaded } from "../lazy.js";
 import { onceUnmarked } from "../markdown/words.js";
 import { stylesheet } from "../stylesheet.js";
 
@@ -15,11 +16,14 @@ export function loadMarkdown() {
 }
 
 async function load() {
-  // Named together, they come together; what is missing after an update of navi leaves the text as it is.
+  // Named together, they come together; where one is missing the text stays as it is, and the next one tries again.
   const modules = ["document.js", "block.js", "inline.js", "lex.js"].map((name) => import(`../markdown/${name}`));
   const look = stylesheet("../../style/markdown.css", import.meta.url);
   const [drawing] = await Promise.all([...modules, import("../../vendor/marked.js"), look]).catch(() => []);
   view = drawing?.MarkdownDocument ?? null;
+  if (view) return;
+  loading = null;
+  notLoaded();
 }
 
 /** A text in Markdown; `isOpen` while it is being written. */

@@ -43,15 +43,20 @@ export function addressIn(session, path) {
 
 /** A file: a picture to look at, anything else to be had; `about` stands beside its name. */
 export function File({ name, address, about }) {
-  const file = name.split("/").at(-1);
-  if (PICTURES.test(name)) return html`<${Picture} name=${name} address=${address} original=${address} about=${about} />`;
-  return html`<a class="file" href=${address} download=${file} title=${name}><${Name} name=${name} about=${about} /></a>`;
+  const View = PICTURES.test(name) ? Picture : Link;
+  return html`<${View} name=${name} address=${address} original=${address} about=${about} />`;
+}
+
+function Link({ name, original, about }) {
+  return html`<a class="file" href=${original} download=${name.split("/").at(-1)} title=${name}>
+    <${FileIcon} /> <span dir="auto">${name}</span> ${about && html`<span class="fine">${about}</span>`}
+  </a>`;
 }
 
 function Picture({ name, address, original, about }) {
   const [isMissing, setMissing] = useState(false);
   const [isLarge, setLarge] = useState(false);
-  if (isMissing) return html`<span class="file"><${Name} name=${name} about=${about} /></span>`;
+  if (isMissing) return html`<${Link} name=${name} original=${original} about=${about} />`;
   return html`
     <button class="plain file" title=${name} aria-haspopup="dialog" onClick=${() => setLarge(true)}>
       <img src=${address} alt=${name} loading="lazy" onError=${() => setMissing(true)} />
@@ -59,8 +64,4 @@ function Picture({ name, address, original, about }) {
     ${isLarge &&
     html`<${Large} name=${name} address=${address} original=${original} about=${about} onClose=${() => setLarge(false)} />`}
   `;
-}
-
-function Name({ name, about }) {
-  return html`<${FileIcon} /> <span dir="auto">${name}</span> ${about && html`<span class="fine">${about}</span>`}`;
 }

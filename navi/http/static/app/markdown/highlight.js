@@ -43,7 +43,6 @@ const LOOKS = new Map(
 );
 
 const loaded = new Map();
-let core = null;
 
 /** Whether there is highlighting for a language. */
 export function isKnown(language) {
@@ -54,15 +53,18 @@ export function isKnown(language) {
 export async function highlighted(code, language) {
   if (code.length > LONGEST) return null;
   const file = FILES.get(language);
-  core ??= import("../../vendor/highlight/core.js");
   if (!loaded.has(file)) loaded.set(file, load(file));
-  const hljs = await loaded.get(file);
+  const hljs = await loaded.get(file).catch((error) => {
+    loaded.delete(file); // the next one tries again
+    throw error;
+  });
   const result = hljs.highlight(code, { language: file, ignoreIllegals: true });
   return nodesOf(result._emitter.rootNode.children);
 }
 
 async function load(file) {
-  const [{ default: hljs }, { default: grammar }] = await Promise.all([core, import(`../../vendor/highlight/${file}.js`)]);
+  const names = ["core", file]; // named together, they come together
+  const [{ default: hljs }, { default: grammar }] = await Promise.all(names.map((name) => import(`../../vendor/highlight/${name}.js`)));
   hljs.registerLanguage(file, grammar);
   return hljs;
 }

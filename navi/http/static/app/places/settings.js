@@ -1,6 +1,7 @@
 // What is chosen on this device.
 
 import { html } from "../html.js";
+import { notLoaded } from "../lazy.js";
 import { THEMES, chooseEnterSends, chooseShortcuts, chooseTheme, enterSends, shortcuts, theme } from "../preferences.js";
 import { languageName } from "../shell/commands.js";
 import { openShortcuts } from "../shell/dialogs.js";
@@ -24,7 +25,7 @@ export function Place() {
       </fieldset>
       <label>
         <b>${t("language")}</b>
-        <select value=${language.value} onChange=${({ target }) => chooseLanguage(target.value)}>
+        <select value=${language.value} onChange=${({ target }) => chooseLanguage(target.value).catch(notLoaded)}>
           ${languages.map((name) => html`<option value=${name} lang=${name}>${languageName(name)}</option>`)}
         </select>
       </label>

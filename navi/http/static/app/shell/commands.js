@@ -1,5 +1,6 @@
 // What can be done from anywhere: by its keys, and from the palette.
 
+import { notLoaded } from "../lazy.js";
 import { THEMES, chooseTheme } from "../preferences.js";
 import { VIEWS, go, route } from "../router.js";
 import { hasLogin, isForeign } from "../session/me.js";
@@ -33,7 +34,7 @@ export function commandsNow() {
     row && command("pin", () => changeSession(row, { pinned: !row.pinned }), t(row.pinned ? "unpin-session" : "pin-session")),
     ...placesOffered().map((place) => command(`place-${place}`, () => go({ place }), placeName(place))),
     ...THEMES.map((theme) => command(`theme-${theme}`, () => chooseTheme(theme), t("theme-is", { name: t(`theme-${theme}`) }))),
-    ...languages.map((name) => command(`language-${name}`, () => chooseLanguage(name), t("language-is", { name: languageName(name) }))),
+    ...languages.map((name) => command(`language-${name}`, () => chooseLanguage(name).catch(notLoaded), t("language-is", { name: languageName(name) }))),
     command("commands", openPalette),
     command("shortcuts", openShortcuts),
     hasLogin.value && command("sign-out", signOut),
