@@ -3,7 +3,7 @@
 import json
 import re
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.browser.test_cards import open_session
 from tests.browser.test_conversation import say
@@ -40,7 +40,11 @@ async def test_a_call_is_allowed_changed_and_denied(
     await expect(asked.get_by_role("button", name="Edit")).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(edited).to_be_focused()
-    for wrong, words in (("{", "This is not JSON"), ('{"action": 3}', "allowed: append, list")):
+    for wrong, words in (
+        ("{", "This is not JSON"),
+        ('{"id": 9007199254740993}', "cannot keep integers"),
+        ('{"action": 3}', "allowed: append, list"),
+    ):
         await edited.fill(wrong)
         await asked.get_by_role("button", name="Allow", exact=True).click()
         await expect(asked.get_by_role("alert")).to_contain_text(words)
@@ -66,6 +70,27 @@ async def test_a_call_is_allowed_changed_and_denied(
     await expect(log.get_by_role("article", name="Careful")).to_contain_text("Done.")
     events = (await navi.get(f"/sessions/{session}/events?type=approval_decided"))["events"]
     assert [event["data"]["decision"] for event in events] == ["allow", "allow", "deny"]
+
+
+async def test_a_call_whose_integers_a_browser_rounds_is_decided_and_not_edited(
+    page: Page, navi: NaviProcess, careful: str
+) -> None:
+    async def with_long_id(route: Route) -> None:
+        text = await (await route.fetch()).text()
+        found = text.replace('"action":"list"', '"action":"list","id":9007199254740993')
+        await route.fulfill(body=found, content_type="application/json")
+
+    await open_session(page, navi, careful)
+    await say(page, f"!tool filesystem {THIRD}\n!then\n!say Done.")
+    asked = page.get_by_role("log").get_by_role("group", name="Approval needed")
+    await expect(asked).to_be_visible()
+    await page.route("**/events?*", with_long_id)
+    await page.reload()
+    await asked.get_by_role("button", name="Edit").click()
+    await expect(asked.get_by_role("alert")).to_contain_text("cannot keep integers")
+    await expect(asked.get_by_role("textbox", name="Arguments")).to_have_count(0)
+    await asked.get_by_role("button", name="Allow", exact=True).click()
+    await expect(asked).to_have_count(0)
 
 
 async def test_a_subagents_question_stands_where_it_is_seen(
