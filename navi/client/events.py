@@ -362,6 +362,7 @@ class ModelCallFailed(TypedDict):
     partial_text: str
     will_retry: bool
     not_ready: NotRequired[bool]
+    mended: NotRequired[bool]
     kept: NotRequired[int]
     usage: NotRequired[Usage]
     estimate: NotRequired[Usage]

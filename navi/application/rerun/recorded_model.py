@@ -362,8 +362,12 @@ class _Model:
         at = held_until or ended_at
         await gate.reached(gate.recording.stands_with(at, call.called.call_id) - 1)
         if isinstance(reply, ModelCallFailed):
-            not_ready = reply.not_ready is True
-            raise ModelFailure(reply.kind, reply.error, refused=not_ready)
+            raise ModelFailure(
+                reply.kind,
+                reply.error,
+                refused=reply.not_ready is True,
+                mended=reply.mended is True,
+            )
         if reply.written:  # its calls are read from the text again
             yield TextChunk(reply.written)
         calls = () if reply.recognised else reply.tool_calls

@@ -81,6 +81,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     Attributes:
         not_ready_at: when the server was found to be loading, or not there; None where it was
             there. Such an attempt is no try.
+        mended: whether the next request has another form: it goes to the same model.
     """
 
     backend: str
@@ -89,6 +90,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     error: str
     will_retry: bool
     not_ready_at: datetime | None = None
+    mended: bool = False
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -492,6 +494,7 @@ def _failed(actor: Actor, event: ModelCallFailed, *, call: OpenCall, at: datetim
         error=event.error,
         will_retry=event.will_retry,
         not_ready_at=at if event.not_ready is True else None,
+        mended=event.mended is True,
     )
     # A summary that cannot be had leaves the context as it is: the turn goes on without it.
     if call.purpose == "compression":

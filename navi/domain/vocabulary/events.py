@@ -434,7 +434,8 @@ class ModelCallFailed(Fact, frozen=True, kw_only=True):
 
     ``kept`` is how many characters of that are the answer all the same, of a turn's call that was closed
     because it repeated itself. ``not_ready`` is true where the server was loading, or not there yet: it is waited for, and this
-    does not count as a try. ``usage`` is what the server had counted all the same; ``estimate`` stands
+    does not count as a try. ``mended`` is true where navi learned from the refusal what the server does not take: the same
+    model is asked again, in another form. ``usage`` is what the server had counted all the same; ``estimate`` stands
     for the counts that it did not give.
     """
 
@@ -445,6 +446,7 @@ class ModelCallFailed(Fact, frozen=True, kw_only=True):
     partial_text: str
     will_retry: bool
     not_ready: bool | UnsetType = UNSET
+    mended: bool | UnsetType = UNSET
     kept: int | UnsetType = UNSET
     usage: Usage | UnsetType = UNSET
     estimate: Usage | UnsetType = UNSET

@@ -23,6 +23,7 @@ from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
 from navi.domain.vocabulary.events import (
     JsonObject,
+    ModelCalled,
     ModelCallFailed,
     TextDelta,
     ToolFinished,
@@ -578,6 +579,27 @@ async def test_the_next_server_is_asked_and_without_one_the_turn_fails(
         outcome = await node.ask(session_id, "go")
         assert outcome.outcome == "failed"
         assert (await node.world.types(session_id))[-2:] == ["model_call_failed", "turn_failed"]
+
+
+async def test_a_request_that_was_mended_goes_to_its_model_again_and_not_to_the_next(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    server.models = ["big", "small"]
+    (tmp_path / "profiles" / "assistant").mkdir(parents=True)
+    (tmp_path / "profiles" / "assistant" / "config.json").write_text('{"model": ["big", "small"]}')
+    server.refuse(400, "Unrecognized request argument supplied: stream_options")
+    server.answer(Say("hello"), Done())
+    async with agent_node(
+        World(), tmp_path, [server.openai_url], profiles=tmp_path / "profiles"
+    ) as node:
+        session_id = await node.session()
+
+        await node.ask(session_id, "go")
+
+        called = await events_of(node, session_id, ModelCalled)
+        [failed] = await events_of(node, session_id, ModelCallFailed)
+        assert [call.model for call in called] == ["big", "big"]
+        assert (failed.will_retry, failed.mended) == (True, True)
 
 
 async def test_a_call_whose_model_was_removed_fails_where_no_server_lists_another(

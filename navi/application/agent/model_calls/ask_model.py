@@ -411,6 +411,7 @@ class AskModelOnce:
             partial_text=call.partial_text,
             will_retry=again is not None,
             not_ready=waits or UNSET,
+            mended=error.mended or UNSET,
             estimate=call.estimate_failed(error),
         )
         if error.kind == "runaway" and question.purpose == "turn":
@@ -431,6 +432,7 @@ class AskModelOnce:
             error=error.error,
             will_retry=failed.will_retry,
             not_ready_at=since if waits else None,
+            mended=error.mended,
         )
         return CallFailed(failed, attempt)
 
@@ -481,7 +483,7 @@ def _failures(attempts: tuple[Attempt, ...]) -> tuple[Failure, ...]:
     is it a try where the server was not ready.
     """
     return tuple(
-        Failure(backend=a.backend, model=a.model, kind=a.kind)
+        Failure(backend=a.backend, model=a.model, kind=a.kind, mended=a.mended)
         for a in attempts
         if a.kind != "overflow" and a.not_ready_at is None
     )
