@@ -17,7 +17,7 @@ class Sessions(JsonForm[Session]):
     """The state is the session itself. Rows: what it was, by seq, one every ``KEPT_EVERY`` events."""
 
     name = "sessions"
-    version = 10
+    version = 11
 
     def __init__(self) -> None:
         super().__init__(Session, Session)

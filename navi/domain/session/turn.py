@@ -79,8 +79,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     """A model call that failed, since the last one that was answered.
 
     Attributes:
-        not_ready_at: when the server was found to be loading, or not there; None where it was
-            there. Such an attempt is no try.
+        not_ready_at: when the server was found to be loading, or not there, or when the turn was
+            taken over after that; None where it was there. Such an attempt is no try.
         mended: whether the next request has another form: it goes to the same model.
     """
 
@@ -292,7 +292,8 @@ def _evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
             return replace(turn, stop_by=turn.stop_by or by)
         case TurnResumed(node=node, attempt=attempt, reason=reason):
             deaths = turn.deaths + (reason not in (HANDED_OVER, WAITED))
-            return replace(turn, node=node, attempt=attempt, deaths=deaths)
+            turn = replace(turn, node=node, attempt=attempt, deaths=deaths)
+            return _waits_anew(turn, at=envelope.at)
         case TodoUpdated() as event:
             return _todo_updated(turn, envelope.subagent_id or "", event)
         case MemoryRecalled(memory_ids=memory_ids, content=content, beside=beside):
@@ -325,6 +326,25 @@ def _evolve_turn(turn: Turn, envelope: Envelope) -> Turn:
             if after is before:
                 return turn
             return replace(turn, actors={**turn.actors, envelope.subagent_id or "": after})
+
+
+def _waits_anew(turn: Turn, *, at: datetime) -> Turn:
+    """The turn, the waiting of its actors for their model servers begun anew.
+
+    Nobody has looked at a server while no process had the turn: after a restart of the machine it
+    may come later than navi.
+    """
+    actors = {
+        name: replace(
+            actor,
+            attempts=tuple(
+                attempt if attempt.not_ready_at is None else replace(attempt, not_ready_at=at)
+                for attempt in actor.attempts
+            ),
+        )
+        for name, actor in turn.actors.items()
+    }
+    return replace(turn, actors=actors)
 
 
 def _todo_updated(turn: Turn, by: str, event: TodoUpdated) -> Turn:

@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from navi.adapters.llm.renderers import KnownRenderers
+from navi.adapters.system import SystemClock
 from navi.application.commands.manage_sessions import Change
 from navi.application.reading.render_call import render_call
 from navi.domain.vocabulary.events import (
@@ -52,6 +54,13 @@ def profiles(folder: Path, **found: dict[str, Any]) -> Path:
         (folder / "profiles" / profile_id).mkdir(parents=True)
         (folder / "profiles" / profile_id / "config.json").write_text(json.dumps(config))
     return folder / "profiles"
+
+
+class AMinuteAgo(SystemClock):
+    """The clock of a process of a minute ago."""
+
+    def now(self) -> datetime:
+        return super().now() - timedelta(minutes=1)
 
 
 def said(request: Received) -> str:
@@ -420,6 +429,30 @@ async def test_a_server_that_is_being_started_anew_is_waited_for(
     ]
     [failed] = await events_of(node, session_id, ModelCallFailed)
     assert (failed.kind, failed.will_retry, failed.not_ready) == ("connection", True, True)
+
+
+async def test_whoever_takes_a_turn_over_waits_for_its_server_anew(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    """After a restart of the machine both are started, and navi may be the first."""
+    world, folder = World(), profiles(tmp_path, assistant={"model": "scripted:latest"})
+    await server.close()
+    async with agent_node(
+        world, tmp_path, [server.url], profiles=folder, clock=AMinuteAgo()
+    ) as dies:
+        session_id = await dies.session()
+        receipt = await dies.say(session_id, "hello")
+        await world.seen(session_id, "model_call_failed")
+    await world.project()
+
+    async with agent_node(world, tmp_path, [server.url], profiles=folder) as lives:
+        await lives.take_over.poll()
+        await world.seen(session_id, "model_call_failed", 2)
+        async with ModelServer(port=server.port) as started:
+            started.answer(Say("here"), Done())
+            outcome = await lives.outcome(session_id, receipt)
+
+    assert (outcome.outcome, outcome.content) == ("completed", "here")
 
 
 async def test_a_stop_ends_a_turn_that_waits_for_a_server(
