@@ -11,6 +11,8 @@ from navi.domain.vocabulary.events import JsonObject, TodoItem, ToolOutcome
 from navi.domain.vocabulary.ids import CallId, Owner, SessionId
 from navi.domain.vocabulary.principal import Role
 
+TIME_LIMIT = 900  # seconds that a call may take where its tool says nothing else
+
 
 class StopSignal(Protocol):
     """Tells a running tool to stop."""
@@ -92,13 +94,20 @@ class ToolContext(Struct, frozen=True, kw_only=True):
 
 
 class ToolDescription(Struct, frozen=True, kw_only=True):
-    """A tool as the model and ``GET /tools`` see it; ``parameters`` is a JSON Schema object."""
+    """A tool as the model and ``GET /tools`` see it; ``parameters`` is a JSON Schema object.
+
+    Attributes:
+        source: "built-in", or the file it is from.
+        time_limit: seconds after which the tool ends a call itself; one that goes on is given up.
+            Neither the model nor ``GET /tools`` is told.
+    """
 
     name: str
     description: str
     parameters: JsonObject
     safe_to_repeat: bool
-    source: str  # "built-in", or the file it is from
+    source: str
+    time_limit: float = TIME_LIMIT
 
 
 class Tool(Protocol):

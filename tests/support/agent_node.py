@@ -30,7 +30,6 @@ from navi.adapters.system import RandomIds, SystemClock
 from navi.adapters.tools.kept_outputs import KeptOutputs
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.application.accounts.user_rights import AuthMode
-from navi.application.agent.agent_actions import SUBAGENT_SECONDS
 from navi.application.agent.compress import CompressSettings
 from navi.application.agent.model_calls.ask_model import CallSettings
 from navi.application.commands.manage_sessions import Received
@@ -51,6 +50,7 @@ from navi.application.followers.project import Projector
 from navi.application.reading.await_turn import TurnOutcome, await_turn
 from navi.application.uploads.manage_uploads import ManageUploads
 from navi.domain.log.secrets import Secrets
+from navi.domain.session.turn import SUBAGENT_SECONDS
 from navi.domain.vocabulary.events import AgentEvent, Mode
 from navi.domain.vocabulary.ids import MessageId, NodeId, Owner, SessionId
 from navi.domain.vocabulary.principal import DEFAULT_LIMITS, NO_LIMITS, Limits

@@ -11,11 +11,10 @@ from navi.adapters.sandbox.sandbox import CodeEnded, CodeRun, SandboxFault
 from navi.adapters.tools.arguments import parse_arguments
 from navi.adapters.tools.code_output import CodeOutput
 from navi.adapters.tools.typed_tool import TypedTool
-from navi.domain.session.turn import CODE_EXEC
 from navi.domain.vocabulary.events import JsonObject
-from navi.ports.tools import Tool, ToolContext, ToolResult, UnavailableTool
+from navi.ports.tools import TIME_LIMIT, Tool, ToolContext, ToolResult, UnavailableTool
 
-LONGEST = 900  # seconds
+CODE_EXEC = "code_exec"
 
 
 class CodeExecArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,7 +22,7 @@ class CodeExecArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     language: Literal["python", "bash"]
     code: Annotated[str, Meta(min_length=1, max_length=200_000)]
-    timeout: Annotated[int, Meta(ge=1, le=LONGEST)] = 120
+    timeout: Annotated[int, Meta(ge=1, le=TIME_LIMIT)] = 120
 
 
 class CodeExecTool(TypedTool[CodeExecArguments]):
@@ -95,9 +94,7 @@ def _words(ended: CodeEnded | SandboxFault, args: CodeExecArguments) -> str:
         case SandboxFault():
             return f"the code could not be run: {ended}"
         case CodeEnded(ended_by="time"):
-            return (
-                f"ended after {args.timeout} s, before the code had: timeout allows up to {LONGEST}"
-            )
+            return f"ended after {args.timeout} s, before the code had: timeout allows up to {TIME_LIMIT}"
         case CodeEnded(ended_by="memory"):
             return "ended: it took more than 1 GiB of memory, all its processes and /tmp together"
         case CodeEnded(ended_by="workspace"):

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from navi.adapters.tools.typed_tool import TypedTool
-from navi.domain.session.turn import SPAWN_AGENT
+from navi.domain.session.turn import SPAWN_AGENT, SUBAGENT_SECONDS
 from navi.ports.tools import ToolContext, ToolResult
 
 
@@ -34,6 +34,7 @@ class SpawnAgentTool(TypedTool[SpawnArguments]):
             "list, not this conversation; several run side by side.",
             # What a subagent does stands in the log: the same call again goes on where it was.
             safe_to_repeat=True,
+            time_limit=SUBAGENT_SECONDS,
         )
 
     async def perform(self, arguments: SpawnArguments, context: ToolContext) -> ToolResult:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from navi.adapters.tools.arguments import in_words, parse_arguments, problem_with, schema_of
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import JsonObject
-from navi.ports.tools import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import TIME_LIMIT, ToolContext, ToolDescription, ToolResult
 
 A = TypeVar("A", bound=Struct)
 
@@ -26,12 +26,14 @@ class TypedTool(ABC, Generic[A]):
         name: str,
         description: str,
         safe_to_repeat: bool,
+        time_limit: float = TIME_LIMIT,
         missing: Callable[[A], str | None] | None = None,
     ) -> None:
         """Describe the tool to the model.
 
         Args:
             safe_to_repeat: whether a call whose process died may simply run again.
+            time_limit: seconds after which the tool ends a call itself.
             missing: what arguments of the right types lack, such as one that their action needs, in
                 words; None where they lack nothing.
 
@@ -46,6 +48,7 @@ class TypedTool(ABC, Generic[A]):
             parameters=schema_of(arguments),
             safe_to_repeat=safe_to_repeat,
             source=BUILT_IN,
+            time_limit=time_limit,
         )
 
     @property

@@ -18,7 +18,6 @@ from navi.ports.tools import ToolResult
 
 WITHOUT_MODEL = "It had no model to ask: "
 WITHOUT_ROOM = "It had no room to go on: "
-SUBAGENT_SECONDS = 3600.0  # for all that a subagent does
 
 RunActor = Callable[
     [RunningTurn, SubagentId, asyncio.Event], Awaitable[Finish | WaitForApproval | None]

@@ -17,10 +17,7 @@ from navi.domain.agent.profile import Profile
 from navi.domain.log.secrets import Secrets
 from navi.domain.reading.fold import Fold
 from navi.domain.session.turn import (
-    CODE_EXEC,
     INVALID_ARGUMENTS,
-    SPAWN_AGENT,
-    SSH,
     ToolRun,
     is_broken,
 )
@@ -53,9 +50,7 @@ log = structlog.get_logger()
 
 CUT_OFF = "The call was cut off for length before its arguments were complete: it was not run."
 STOP_GRACE = 0.8  # seconds a tool has to end by itself once the turn is to halt
-TOOL_TIMEOUT = 900.0  # seconds; most tools have shorter limits of their own
-# A little more than a subagent, code and commands on hosts have by themselves.
-TOOL_TIMEOUTS = {SPAWN_AGENT: 3660.0, CODE_EXEC: 960.0, SSH: 960.0}
+LIMIT_GRACE = 60.0  # seconds beyond its own time limit that a tool has to end by itself
 
 UserOf = Callable[[Owner], Awaitable[ToolUser]]
 
@@ -178,17 +173,18 @@ class RunToolOnce:
             show=shown.add,
         )
         began = self._clock.monotonic()
-        timeout = TOOL_TIMEOUTS.get(call.name, TOOL_TIMEOUT)
+        timeout = tool.description.time_limit + LIMIT_GRACE
         task = asyncio.ensure_future(_guarded(tool, call, context))
         showing = asyncio.ensure_future(shown.run(running.recorder))
         try:
             await _until_halt(task, halt, seconds=timeout)
         finally:
-            if not task.done():
+            in_time = task.done()  # by itself: soon it is cancelled
+            if not in_time:
                 self._abandon(task)
             shown.end()
             await showing
-        if not task.done():
+        if not in_time:
             if halt.is_set():
                 return
             result = ToolResult(

@@ -11,7 +11,6 @@ from navi.application.agent.after_turn.after_turn import AfterTurn
 from navi.application.agent.after_turn.compress_after import CompressAfter
 from navi.application.agent.after_turn.name_session import NameSession
 from navi.application.agent.after_turn.remember import Remember
-from navi.application.agent.agent_actions import SUBAGENT_SECONDS
 from navi.application.agent.agent_settings import AgentSettings, settings_text
 from navi.application.agent.budgets import Budgets, CheckBudgets
 from navi.application.agent.compress import CompressContext, CompressSettings
@@ -32,6 +31,7 @@ from navi.application.composition.compose_log_services import LogServices
 from navi.application.session.record import Records
 from navi.domain.agent.approvals import Search
 from navi.domain.log.secrets import Secrets
+from navi.domain.session.turn import SUBAGENT_SECONDS
 from navi.domain.vocabulary.ids import NodeId, SessionId
 from navi.ports.clock import Clock, Ids
 from navi.ports.log_partitions import PartitionedLog

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from navi.application.agent.actor_profile import ServedProfiles
-from navi.application.agent.agent_actions import SUBAGENT_SECONDS
 from navi.application.agent.budgets import Unbounded
 from navi.application.agent.show_picture import ShowPicture
 from navi.application.agent.turn_places import TurnPlaces
@@ -33,6 +32,7 @@ from navi.application.rerun.recorded_tools import (
     nobodys_user,
 )
 from navi.domain.reading.recording import Recording
+from navi.domain.session.turn import SUBAGENT_SECONDS
 from navi.domain.vocabulary.events import SubagentFinished
 from navi.domain.vocabulary.ids import NodeId, Owner
 from navi.domain.vocabulary.principal import NO_LIMITS, Limits

@@ -42,8 +42,8 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import CallId, NodeId, SubagentId, TurnId
 
-# Tools that have a time of their own.
-SPAWN_AGENT, CODE_EXEC, SSH = "spawn_agent", "code_exec", "ssh"
+SPAWN_AGENT = "spawn_agent"  # the tool whose calls are answered by subagents
+SUBAGENT_SECONDS = 3600.0  # for all that a subagent does
 MAX_SIDE_BY_SIDE = 4  # subagents of one reply that are at work at the same time
 MAX_DEPTH = 2  # a subagent of a subagent is the last
 MAX_SPAWNED = 32  # subagents a turn may have in all

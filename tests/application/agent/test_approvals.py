@@ -117,6 +117,7 @@ class Listed:
             server=self,
             source="mcp:notes",
             trust=True,
+            time_limit=60.0,
             allowed=self._allowed,
         )
 

@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.adapters.llm.renderers import KnownRenderers
 from navi.adapters.system import SystemClock
+from navi.application.agent import run_tool
 from navi.application.agent.run_tool import STOP_GRACE
 from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
@@ -35,7 +36,7 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import CallId, MessageId, SessionId
 from navi.ports.event_log import Append, Recorded
-from navi.ports.tools import ToolContext, ToolDescription, ToolResult
+from navi.ports.tools import TIME_LIMIT, ToolContext, ToolDescription, ToolResult
 from navi.projections.context import Context
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
@@ -49,13 +50,21 @@ READ = ("filesystem", {"action": "read", "path": "a.txt"})
 class SlowTool:
     """Says that it runs, then waits until it is let go; stops when told, if it listens."""
 
-    def __init__(self, *, listens: bool, safe: bool = False, raises: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        listens: bool,
+        safe: bool = False,
+        raises: bool = False,
+        time_limit: float = TIME_LIMIT,
+    ) -> None:
         self.running = asyncio.Event()
         self.go_on = asyncio.Event()
         self.runs = 0
         self._listens = listens
         self._safe = safe
         self._raises = raises
+        self._time_limit = time_limit
 
     @property
     def description(self) -> ToolDescription:
@@ -65,6 +74,7 @@ class SlowTool:
             parameters={"type": "object", "properties": {}},
             safe_to_repeat=self._safe,
             source="test",
+            time_limit=self._time_limit,
         )
 
     def check(self, arguments: JsonObject) -> str | None:
@@ -395,6 +405,24 @@ async def test_a_tool_that_raises_is_an_answer_to_the_model(
         [result] = await events_of(node, session_id, ToolFinished)
         assert result.outcome == "error"
         assert "ZeroDivisionError" in result.output
+
+
+async def test_a_tool_that_goes_on_beyond_its_own_time_limit_is_given_up(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_tool, "LIMIT_GRACE", 0.2)
+    tool = SlowTool(listens=False, time_limit=0.1)
+    async with agent_node(World(), tmp_path, [server.url], tools=[tool]) as node:
+        server.answer(calls(("slow", {})), Done())
+        server.answer(Say("too slow"), Done())
+        session_id = await node.session()
+
+        assert (await node.ask(session_id, "go")).content == "too slow"
+        [finished] = await events_of(node, session_id, ToolFinished)
+        assert (finished.outcome, finished.output) == (
+            "error",
+            "The tool did not end within 0.3 s.",
+        )
 
 
 async def test_a_tool_that_cancels_itself_is_an_answer_to_the_model(

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from navi.ports.tools import TIME_LIMIT
+
 TIMEOUT = 60.0  # seconds a call may take where an entry does not say
-MAX_TIMEOUT = 900.0  # what any tool of navi has
 MAX_FILE_BYTES = 1024 * 1024
 MAX_SERVERS = 64
 MAX_ID = 30  # characters; leaves room for the tool's name within what model servers take
@@ -133,8 +134,8 @@ def _server(
     timeout = entry.get("timeout", TIMEOUT)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise _Wrong("timeout is not a number of seconds")
-    if not 0 < timeout <= MAX_TIMEOUT:
-        raise _Wrong(f"timeout is not between 0 and {MAX_TIMEOUT:g} seconds")
+    if not 0 < timeout <= TIME_LIMIT:
+        raise _Wrong(f"timeout is not between 0 and {TIME_LIMIT} seconds")
     tools = fields.texts("tools", expanded=False) if "tools" in entry else None
     return ServerEntry(
         name=name,

@@ -215,6 +215,7 @@ class McpServer:
                 server=self,
                 source=f"{SOURCE}{entry.name}",
                 trust=entry.trust,
+                time_limit=self._delays.ready + entry.timeout + self._delays.late,
                 allowed=self._allowed,
             )
             for tool in listed.tools

@@ -43,8 +43,14 @@ class McpTool:
         server: CalledServer,
         source: str,
         trust: bool,
+        time_limit: float,
         allowed: AllowedTools,
     ) -> None:
+        """Describe the tool as its server does.
+
+        Args:
+            time_limit: seconds that ``server`` takes at most for a call, waiting for it included.
+        """
         self._listed = listed
         self._allowed = allowed
         self._trust = trust
@@ -56,6 +62,7 @@ class McpTool:
             # What an untrusted server says of itself is no ground to run anything twice.
             safe_to_repeat=trust and listed.repeatable,
             source=source,
+            time_limit=time_limit,
         )
 
     @property

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.validation_errors import validation_error
 
+SSH = "ssh"  # the tool
 MAX_FILE_BYTES = 1024 * 1024
 MAX_HOSTS = 64  # each costs a word of every request
 

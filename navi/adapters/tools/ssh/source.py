@@ -12,12 +12,12 @@ from msgspec import Struct
 from navi.adapters.tools.ssh.delays import SshDelays
 from navi.adapters.tools.ssh.hosts import (
     MAX_FILE_BYTES,
+    SSH,
     HostProblem,
     HostsFile,
     SshHost,
     parse_hosts,
 )
-from navi.domain.session.turn import SSH
 from navi.domain.vocabulary.errors import BadInput
 from navi.ports.tools import Tool, UnavailableTool
 

@@ -19,15 +19,12 @@ from navi.adapters.tools.ssh.command import (
 )
 from navi.adapters.tools.ssh.connections import Connections
 from navi.adapters.tools.ssh.faults import SshFault
-from navi.adapters.tools.ssh.hosts import SshHost
+from navi.adapters.tools.ssh.hosts import SSH, SshHost
 from navi.adapters.tools.typed_tool import TypedTool
 from navi.domain.agent.approvals import Ask
-from navi.domain.session.turn import SSH
 from navi.domain.vocabulary.events import JsonObject
 from navi.domain.vocabulary.ids import Owner
-from navi.ports.tools import ToolContext, ToolResult
-
-LONGEST = 900  # seconds
+from navi.ports.tools import TIME_LIMIT, ToolContext, ToolResult
 
 
 class SshArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +33,7 @@ class SshArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     host: str
     # No longer than what a person is shown of it, and than what a program may be given.
     command: Annotated[str, Meta(min_length=1, max_length=30_000)]
-    timeout: Annotated[int, Meta(ge=1, le=LONGEST)] = 120
+    timeout: Annotated[int, Meta(ge=1, le=TIME_LIMIT)] = 120
 
 
 class SshTool(TypedTool[SshArguments]):
@@ -130,6 +127,6 @@ def _words(ended: RemoteEnd | SshFault, args: SshArguments) -> str:
             why = (
                 "stopped"
                 if by == "stop"
-                else f"ended after {args.timeout} s: timeout allows up to {LONGEST}"
+                else f"ended after {args.timeout} s: timeout allows up to {TIME_LIMIT}"
             )
             return why if gone else f"{why}; something of it may still run on the host"

@@ -207,6 +207,15 @@ async def test_one_that_takes_too_long_or_hears_nothing_is_an_error_in_time(tmp_
     assert (slow, deaf) == (in_time, in_time)
 
 
+async def test_a_tool_has_the_time_that_its_server_is_given_to_answer_and_to_be_given_up(
+    tmp_path: Path,
+) -> None:
+    async with started(tmp_path, small=small(timeout=900)) as servers:
+        description = tool_of(servers, "small__echo").description
+
+    assert description.time_limit == DELAYS.ready + 900 + DELAYS.late
+
+
 async def test_what_a_server_started_ends_with_it(tmp_path: Path) -> None:
     async with started(tmp_path, small=small()) as servers:
         pids = msgspec.json.decode((await call(servers, "small__leave", tmp_path)).output)

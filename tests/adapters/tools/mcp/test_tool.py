@@ -50,6 +50,7 @@ class Tools:
             server=Answering(),
             source="mcp:notes",
             trust=trust,
+            time_limit=60.0,
             allowed=self.log.node(),  # another each time: all nodes agree
         )
 
