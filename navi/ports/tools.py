@@ -193,6 +193,13 @@ class ToolSource(Protocol):
         """Those that should be there and are not, and why."""
         ...
 
+    def starting(self, name: str) -> bool:
+        """Whether it may soon have a tool of that name: what it is from is just being started.
+
+        That does not last: it is up then, or was given time enough.
+        """
+        ...
+
 
 class ToolBox(Protocol):
     """The tools this process offers."""
@@ -204,6 +211,10 @@ class ToolBox(Protocol):
     def all(self) -> tuple[Tool, ...]: ...
 
     def find(self, name: str) -> Tool | None: ...
+
+    def starting(self, name: str) -> bool:
+        """Whether there is no tool of that name yet, and one may soon come, as of ``ToolSource``."""
+        ...
 
 
 class OfferedTools(ToolBox, Protocol):

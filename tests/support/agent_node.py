@@ -63,7 +63,7 @@ from navi.ports.memories import Memories
 from navi.ports.metrics import Metrics
 from navi.ports.pictures import Pictures
 from navi.ports.read_model_admin import ReadModelBackend
-from navi.ports.tools import Tool
+from navi.ports.tools import Tool, ToolSource
 from navi.projections.registry import PROJECTIONS
 
 WINDOW = 8192  # tokens
@@ -204,6 +204,7 @@ async def agent_node(
     first_chunk_timeout: float = 60.0,
     chunk_timeout: float = 60.0,
     tools: Sequence[Tool] = (),
+    sources: Sequence[ToolSource] = (),
     own_tools: Path | None = None,
     profiles: Path | None = None,
     follow: bool = False,
@@ -264,7 +265,9 @@ async def agent_node(
         proxy_admins=proxy_admins,
     )
     own_tools = own_tools or files / "no-tools"
-    async with Tools(ToolPorts(), own_tools=own_tools, environment={}, more=tools) as toolbox:
+    async with Tools(
+        ToolPorts(), own_tools=own_tools, environment={}, more=tools, sources=sources
+    ) as toolbox:
         ports = AgentPorts(
             log_services=services,
             nodes=nodes,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from navi.adapters.sandbox.proof import ProvenSandbox
+from navi.adapters.sandbox.proof import TRYING, ProvenSandbox
 from navi.adapters.sandbox.sandbox import CodeEnded, CodeRun, SandboxFault
 from navi.adapters.tools.arguments import parse_arguments
 from navi.adapters.tools.code_output import CodeOutput
@@ -87,6 +87,10 @@ class CodeTools:
         """The tool and why no code is run, where that is so."""
         reason = self._sandbox.reason
         return () if reason is None else (UnavailableTool(name=CODE_EXEC, reason=reason),)
+
+    def starting(self, name: str) -> bool:
+        """Whether it is the tool, and the sandbox is being tried."""
+        return name == CODE_EXEC and self._sandbox.reason == TRYING
 
 
 def _words(ended: CodeEnded | SandboxFault, args: CodeExecArguments) -> str:

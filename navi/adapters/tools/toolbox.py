@@ -129,6 +129,10 @@ class Tools:
         """The tool of that name."""
         return self._now().get(name)
 
+    def starting(self, name: str) -> bool:
+        """Whether a tool of that name may soon come."""
+        return self.find(name) is None and any(source.starting(name) for source in self._sources)
+
     def _now(self) -> Mapping[str, Tool]:
         there = self._tools | {tool.description.name: tool for tool in self._own.tools}
         tools = (tool for source in self._sources for tool in source.tools())

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 from msgspec import Struct
 
+from navi.application.agent.find_tool import find_tool
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.policy import Policy
 from navi.application.agent.show_output import ShownOutput
@@ -96,10 +97,12 @@ class RunToolOnce:
         """
         call = run.call
         running = _Running(recorder, run, actions, profile)
-        tool = self._tools.find(call.name)
         start = () if run.started else (_started(call),)
         if run.cut_off:
             await recorder(_answered(call, "skipped", CUT_OFF))
+            return
+        tool = await find_tool(self._tools, call.name, recorder.halt)
+        if recorder.halt.is_set() and self._tools.starting(call.name):
             return
         await failpoint("tool.before_start")
         # What has started is ended: a subagent at work has nobody else who takes its answer.

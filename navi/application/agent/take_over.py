@@ -22,6 +22,7 @@ from navi.domain.vocabulary.errors import (
     TurnUnderway,
     Unavailable,
 )
+from navi.domain.vocabulary.events import ToolCall
 from navi.domain.vocabulary.ids import CallId, NodeId, SessionId
 from navi.log_error import log_error
 from navi.ports.log_partitions import PartitionedLog
@@ -173,7 +174,7 @@ class TakeOver:
             self._runs.wake(session_id)
         elif session.turn.node in gone and session.turn.parked:
             self._runs.wake(session_id)  # which takes it up
-        elif session.turn.node in gone:
+        elif session.turn.node in gone and not self._may_soon_repeat(session.turn):
             handed_over = node_states[session.turn.node] == "left"
             await self._resume(session_id, session.turn.node, handed_over=handed_over)
 
@@ -203,19 +204,27 @@ class TakeOver:
                 self._runs.wake(session_id)
             return
 
+    def _may_soon_repeat(self, turn: Turn) -> bool:
+        """Whether the tool of a running call may soon be there: the next look finds what it is then."""
+        return any(self._tools.starting(call.name) for call in _running(turn))
+
     def _repeatable(self, turn: Turn) -> frozenset[CallId]:
         """The running tool calls that are safe to repeat."""
-        running = [
-            operation.call
-            for operation in open_operations(turn)
-            if isinstance(operation, OpenTool) and operation.started
-        ]
-        tools = {call.id: self._tools.find(call.name) for call in running}
+        tools = {call.id: self._tools.find(call.name) for call in _running(turn)}
         return frozenset(
             call_id
             for call_id, tool in tools.items()
             if tool is not None and tool.description.safe_to_repeat
         )
+
+
+def _running(turn: Turn) -> list[ToolCall]:
+    """The tool calls that have started and have no result."""
+    return [
+        operation.call
+        for operation in open_operations(turn)
+        if isinstance(operation, OpenTool) and operation.started
+    ]
 
 
 def _nodes(sessions: Iterable[Session]) -> set[NodeId]:

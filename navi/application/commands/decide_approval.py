@@ -1,7 +1,10 @@
 """Decide on tool calls that wait for a person; any node may."""
 
+import asyncio
+
 from msgspec.structs import replace
 
+from navi.application.agent.find_tool import find_tool
 from navi.application.agent.policy import Policy
 from navi.application.agent.session_runs import SessionRuns
 from navi.application.session.find_session import conversation
@@ -59,7 +62,7 @@ class ApprovalDecider:
         if run is None:
             return  # as any decision on it is refused
         await self._tools.look()  # nobody else may have since it was asked about
-        tool = self._tools.find(run.call.name)
+        tool = await find_tool(self._tools, run.call.name, asyncio.Event())
         if tool is None:
             raise BadInput("arguments", f"there is no tool {run.call.name!r} any more")
         if (complaint := tool.check(arguments)) is not None:

@@ -111,6 +111,11 @@ class RecordedTools:
             return None if answer.outcome == "error" else self._tool(_named(name))
         return self._tool(_named(name))
 
+    def starting(self, name: str) -> bool:
+        """False: who waited for what stands in the recording."""
+        del name
+        return False
+
     def _repeatable(self, name: str) -> Tool | None:
         """For a take-over: the tool, where it was safe to run it again after its process had died."""
         recording = self._gate.recording
@@ -141,6 +146,11 @@ class BesideTools:
     def find(self, name: str) -> Tool | None:
         """None: nothing runs a tool beside the turns."""
         del name
+
+    def starting(self, name: str) -> bool:
+        """False: none will come."""
+        del name
+        return False
 
 
 def offered(recording: Recording, call: RecordedCall | None) -> tuple[ToolSchema, ...]:

@@ -162,6 +162,20 @@ async def test_is_offered_once_its_attacks_were_denied(tmp_path: Path) -> None:
     assert "code_exec" not in [tool.name for tool in tools.unavailable()]
 
 
+async def test_it_may_soon_come_while_the_sandbox_is_being_tried_and_only_then(
+    tmp_path: Path,
+) -> None:
+    sandbox = ProvenSandbox(wanted=True, packages=None, proof=tmp_path / "proof.json")
+    tools = box(sandbox, tmp_path)
+    await sandbox.find("/usr/bin:/bin")
+    before = tools.starting("code_exec"), tools.starting("ssh")
+
+    await sandbox.prove()
+
+    assert before == (True, False)
+    assert not tools.starting("code_exec")
+
+
 async def test_what_has_held_is_offered_at_once_at_the_next_start(tmp_path: Path) -> None:
     proof = tmp_path / "proof.json"
     first = ProvenSandbox(wanted=True, packages=None, proof=proof)

@@ -7,6 +7,11 @@ from hashlib import sha256
 MAX_NAME = 64  # characters that the APIs of model servers take as a function's name
 
 
+def is_of(server: str, name: str) -> bool:
+    """Whether a name is of a tool that the server of that id might offer."""
+    return name.startswith(f"{server}__")
+
+
 def offered_names(server: str, tools: Sequence[str]) -> Mapping[str, str]:
     """What each tool of a server is offered as, by its own name: ``<server>__<tool>``.
 

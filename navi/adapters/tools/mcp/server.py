@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from navi.adapters.tools.mcp.config import HttpServer, Problem, ServerEntry, StdioServer
-from navi.adapters.tools.mcp.names import offered_names
+from navi.adapters.tools.mcp.names import is_of, offered_names
 from navi.adapters.tools.mcp.tool import SOURCE, McpTool
 from navi.adapters.tools.mcp.wire import (
     MAX_ANSWER_BYTES,
@@ -43,7 +43,7 @@ class ServerDelays(Struct, frozen=True, kw_only=True):
         start: a server has this long to list its tools; `npx` may fetch it first.
         first_pause: before a server is started again, doubled each time up to ``longest_pause``.
         steady: a server that was up for so long is started again after the first pause.
-        ready: how long a call waits for a server that is being started again.
+        ready: how long a call waits for a server that is being started, for the first time or again.
         late: beyond its own time-out a call's process has this long to say so, then it is killed.
         leave: at the end for a server to end by itself.
     """
@@ -96,6 +96,15 @@ class McpServer:
         self._connection: _Connection | None = None
         self._up = asyncio.Event()
         self._tried = asyncio.Event()
+        self._waited_until = asyncio.get_running_loop().time() + delays.ready
+
+    def starting(self, name: str) -> bool:
+        """Whether it is being started for the first time, and may have a tool of that name.
+
+        No longer than a call waits for a server.
+        """
+        waited = asyncio.get_running_loop().time() < self._waited_until
+        return waited and not self._tried.is_set() and is_of(self.entry.id, name)
 
     async def tried(self) -> None:
         """Wait until it is up, or could not be started."""

@@ -10,6 +10,7 @@ from typing import Self
 import structlog
 
 from navi.adapters.tools.mcp.config import MAX_FILE_BYTES, Problem, ServersFile, parse_servers
+from navi.adapters.tools.mcp.names import is_of
 from navi.adapters.tools.mcp.server import McpServer, ServerDelays
 from navi.adapters.tools.mcp.tool import SOURCE, McpTool
 from navi.adapters.tools.program import clean_environment
@@ -47,6 +48,7 @@ class McpServers:
         self._delays = delays or ServerDelays()
         self._problems: tuple[Problem, ...] = ()
         self._servers: dict[McpServer, asyncio.Task[None]] = {}
+        self._coming: frozenset[str] = frozenset()  # ids, while an edit is being taken over
         self._seen: _Seen = None
         self._following: asyncio.Task[None] | None = None
 
@@ -78,6 +80,11 @@ class McpServers:
                 found.append(_unavailable(Problem(name=name, reason=server.trouble), name))
             found += [_unavailable(problem, name) for problem in server.problems]
         return tuple(found)
+
+    def starting(self, name: str) -> bool:
+        """Whether the server of such a tool is being started for the first time."""
+        coming = any(is_of(server, name) for server in self._coming)
+        return coming or any(server.starting(name) for server in self._servers)
 
     async def settled(self, *, seconds: float) -> None:
         """Wait until every server is up or could not be started, at most so long."""
@@ -117,6 +124,14 @@ class McpServers:
         self._problems = said.problems
         if any(problem.name == self._file.name for problem in said.problems) and not said.servers:
             return  # half written, it may be: what runs goes on until the file can be read
+        self._coming = frozenset(entry.id for entry in said.servers)
+        try:
+            await self._replace(said)
+        finally:
+            self._coming = frozenset()
+
+    async def _replace(self, said: ServersFile) -> None:
+        """End the servers that the file has no more, or otherwise, and start those that are new."""
         entries = {entry.name: entry for entry in said.servers}
         kept = {
             server.entry.name: server

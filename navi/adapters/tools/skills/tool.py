@@ -34,6 +34,11 @@ class SkillTools:
         problems = self._skills.problems
         return tuple(UnavailableTool(name=f"skill {p.folder}", reason=p.error) for p in problems)
 
+    def starting(self, name: str) -> bool:
+        """False: the directory is read at the start."""
+        del name
+        return False
+
 
 class SkillArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the model may ask for."""

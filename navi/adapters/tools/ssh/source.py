@@ -84,6 +84,11 @@ class SshTools:
             found.insert(0, UnavailableTool(name=SSH, reason=reason))
         return found
 
+    def starting(self, name: str) -> bool:
+        """False: the file is read at the start."""
+        del name
+        return False
+
     async def _follow(self) -> None:
         while True:
             await asyncio.sleep(self._delays.look)

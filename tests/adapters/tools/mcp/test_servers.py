@@ -269,6 +269,25 @@ async def test_an_edit_of_the_file_is_followed(tmp_path: Path) -> None:
     assert (kept, still_there) == (True, True)
 
 
+async def test_a_tool_is_there_or_known_to_come_while_an_edit_of_its_server_is_taken_over(
+    tmp_path: Path,
+) -> None:
+    async with started(tmp_path, one=small()) as servers:
+        before = tool_of(servers, "one__echo")
+        write(tmp_path / "mcp.json", one=small(timeout=50))
+        moments: set[tuple[bool, bool]] = set()
+        async with asyncio.timeout(SECONDS):
+            while "one__echo" not in names_of(servers) or tool_of(servers, "one__echo") is before:
+                moments.add(("one__echo" in names_of(servers), servers.starting("one__echo")))
+                await asyncio.sleep(0.002)
+
+        others = (servers.starting("one__echo"), servers.starting("two__echo"))
+
+    assert (False, True) in moments
+    assert (False, False) not in moments
+    assert others == (False, False)
+
+
 async def test_nobody_waits_for_a_server_that_says_nothing(tmp_path: Path) -> None:
     silent = {"command": "sleep", "args": ["10000"]}
     file = write(tmp_path / "mcp.json", silent=silent)
