@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from navi.domain.session.commands import (
     AnswerAsides,
+    Completed,
     EndSubagent,
     EndTurn,
     PartialReply,
@@ -156,7 +157,7 @@ def test_a_subagent_has_a_loop_of_its_own() -> None:
 
     session = after(session, called("s1"), replied("s1", content="found"), by=SUB)
 
-    assert step_of(session, SUB) == Finish(why="completed")
+    assert step_of(session, SUB) == Finish(ending=Completed(limit_reached=False))
     assert isinstance(step_of(session, None), RunTools)
     assert session.context_token_count == 10
 

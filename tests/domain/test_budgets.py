@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from navi.domain.session.commands import RecordOutcome
+from navi.domain.session.commands import Failed, RecordOutcome
 from navi.domain.session.session import GoOn, Wait, next_step
 from navi.domain.session.turn import Finish, Limits
 from navi.domain.spending.budgets import Budget, first_reached, out_of_budget, seconds_to_next_day
@@ -26,9 +26,10 @@ from tests.domain.specification import NODE, RUNNER, fold, given, next_of
 
 REACHED = BudgetReached(scope="turn", limit=10, spent=12)
 ENDED = Finish(
-    why="failed",
-    kind="budget",
-    error="the turn's budget is used up: 12 of 10 tokens are spent (max_tokens_per_turn of the profile)",
+    ending=Failed(
+        kind="budget",
+        error="the turn's budget is used up: 12 of 10 tokens are spent (max_tokens_per_turn of the profile)",
+    )
 )
 BEGUN = (
     SessionCreated(profile_id="assistant", owner=LOCAL_OWNER),

@@ -322,7 +322,7 @@ def test_a_queued_message_does_not_disturb_the_open_turn() -> None:
 
 def test_a_steered_message_after_the_last_reply_waits_for_its_own_turn() -> None:
     past = (*OPEN, CALLED, STEER, replied(content="done"))
-    assert given(*past).next() == Finish(why="completed")
+    assert given(*past).next() == Finish(ending=Completed(limit_reached=False))
 
 
 def test_an_idle_session_waits_and_a_message_without_a_turn_opens_one() -> None:
@@ -351,19 +351,20 @@ def test_a_call_refused_for_length_is_tried_once_more_whatever_came_of_the_compr
     last = replace(refused, will_retry=False)
     ended = given(*OPEN, CALLED, refused, *no_use, CALLED, last).next(full=True)
     assert isinstance(ended, Finish)
-    assert (ended.why, ended.kind) == ("failed", "context_overflow")
+    assert isinstance(ended.ending, Failed)
+    assert ended.ending.kind == "context_overflow"
 
 
 def test_after_the_limit_there_is_one_last_call_without_tools() -> None:
     past = (*OPEN, CALLED, replied(LIST), started(LIST), finished(LIST))
     assert given(*past).next(max_iterations=1) == AskModel(iteration=2, last=True, attempts=())
     past = (*past, CALLED, replied(content="so far"))
-    assert given(*past).next(max_iterations=1) == Finish(why="limit_reached")
+    assert given(*past).next(max_iterations=1) == Finish(ending=Completed(limit_reached=True))
 
 
 def test_the_last_call_is_the_last_even_if_it_asks_for_tools() -> None:
     past = (*OPEN, CALLED, replied(LIST), started(LIST), finished(LIST), CALLED, replied(READ))
-    assert given(*past).next(max_iterations=1) == Finish(why="limit_reached")
+    assert given(*past).next(max_iterations=1) == Finish(ending=Completed(limit_reached=True))
     ending = EndTurn(runner=RUNNER, ending=Completed(limit_reached=True), partial_replies={})
     given(*past).when(ending).then(
         ToolFinished(
@@ -391,13 +392,13 @@ def test_a_limit_that_comes_down_beside_the_turn_is_reached_after_one_last_call_
     interrupted = replace(failed(will_retry=True), kind="interrupted")
     assert given(*past, CALLED, interrupted).next(max_iterations=2) == last
     ended = given(*past, CALLED, replied(content="so far")).next(max_iterations=2)
-    assert ended == Finish(why="limit_reached")
+    assert ended == Finish(ending=Completed(limit_reached=True))
 
 
 def test_an_answer_is_complete_where_the_limit_came_down_behind_it() -> None:
     past = (*OPEN, *(WITH_TOOLS, replied(LIST), started(LIST), finished(LIST)) * 2)
     past = (*past, WITH_TOOLS, replied(content="done"))
-    assert given(*past).next(max_iterations=1) == Finish(why="completed")
+    assert given(*past).next(max_iterations=1) == Finish(ending=Completed(limit_reached=False))
 
 
 def test_a_failed_call_is_tried_again_or_fails_the_turn() -> None:
@@ -405,12 +406,12 @@ def test_a_failed_call_is_tried_again_or_fails_the_turn() -> None:
     attempt = Attempt(backend="b", model="m", kind="connection", error="refused", will_retry=True)
     assert again == AskModel(iteration=1, last=False, attempts=(attempt,))
     given_up = given(*OPEN, CALLED, failed(will_retry=False)).next()
-    assert given_up == Finish(why="failed", kind="connection", error="refused")
+    assert given_up == Finish(ending=Failed(kind="connection", error="refused"))
 
 
 def test_a_stop_comes_before_everything_else() -> None:
     past = (*OPEN, CALLED, replied(LIST), StopRequested(by="user"))
-    assert given(*past).next() == Finish(why="stopped", by="user")
+    assert given(*past).next() == Finish(ending=Stopped(by="user"))
 
 
 def test_a_stopped_call_keeps_what_it_had_said() -> None:

@@ -7,20 +7,17 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from navi.domain.session.commands import (
-    Completed,
     CreateSession,
     DecideApproval,
     DeleteSession,
     DeliverMessages,
     EndTurn,
-    Failed,
     ReceiveMessage,
     RecordOutcome,
     RequestStop,
     ResumeTurn,
     Runner,
     StartTurn,
-    Stopped,
     TakeUpTurn,
     TurnStart,
 )
@@ -151,12 +148,7 @@ class SessionUnderFire(RuleBasedStateMachine):
                     )
                 kept = events[: 1 + seed % 2] if not started else events
                 assert self.do(RecordOutcome(runner=self.runner, events=tuple(kept)))
-            case Finish(why=why, by=by, kind=kind, error=error):
-                ending: Any = Completed(limit_reached=why == "limit_reached")
-                if why == "stopped":
-                    ending = Stopped(by=by)
-                elif why == "failed":
-                    ending = Failed(kind=kind, error=error)
+            case Finish(ending=ending):
                 assert self.do(EndTurn(runner=self.runner, ending=ending, partial_replies={}))
             case _:
                 self.do(StartTurn(start=self.start(NODE)))

@@ -8,7 +8,7 @@ from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.run_tool import WaitsForApproval
 from navi.application.agent.running_turn import RunningTurn
-from navi.domain.session.commands import EndSubagent, SwitchProfile
+from navi.domain.session.commands import Completed, EndSubagent, Failed, Stopped, SwitchProfile
 from navi.domain.session.turn import Finish, WaitForApproval, why_not_spawn
 from navi.domain.vocabulary.errors import ModelFailure
 from navi.domain.vocabulary.events import SubagentFinished, SubagentStarted
@@ -113,9 +113,13 @@ class Actions:
             return await self._end(subagent_id, f"It was not done after {seconds:g} s.")
         if isinstance(step, WaitForApproval):
             raise WaitsForApproval
-        if step is None or step.why == "stopped":
-            return ToolResult(outcome="unknown", output="The subagent was stopped.")
-        return await self._end(subagent_id, step.error, completed=step.why == "completed")
+        match None if step is None else step.ending:
+            case None | Stopped():
+                return ToolResult(outcome="unknown", output="The subagent was stopped.")
+            case Completed(limit_reached=limit_reached):
+                return await self._end(subagent_id, "", completed=not limit_reached)
+            case Failed(error=error):
+                return await self._end(subagent_id, error)
 
     def _seconds_left(self, subagent_id: SubagentId) -> float:
         """Seconds until its deadline, which does not wait while no process runs it."""

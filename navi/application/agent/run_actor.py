@@ -24,7 +24,7 @@ from navi.domain.agent.planning import Executors
 from navi.domain.agent.profile import Profile, ServedProfile
 from navi.domain.context.compression import quoted_request
 from navi.domain.reading.fold import Fold
-from navi.domain.session.commands import DeliverMessages
+from navi.domain.session.commands import Completed, DeliverMessages
 from navi.domain.session.session import due_messages
 from navi.domain.session.turn import (
     FAILED,
@@ -140,7 +140,7 @@ async def _take(
             except NoRoom:
                 if not _stays_cut_off(run, subagent_id):
                     raise
-                return Finish(why="completed")
+                return Finish(ending=Completed(limit_reached=False))
         case RunTools(runs=runs):
             await _run_tools(run, recorder, runs, profile)
         case _:

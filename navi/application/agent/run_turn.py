@@ -21,13 +21,12 @@ from navi.domain.session.commands import (
     Failed,
     Runner,
     StartTurn,
-    Stopped,
     TakeUpTurn,
     TellPlace,
     TurnStart,
 )
 from navi.domain.session.session import GoOn, OpenTurn, Wait, next_step
-from navi.domain.session.turn import CONTEXT_OVERFLOW, Finish, WaitForApproval
+from navi.domain.session.turn import CONTEXT_OVERFLOW, WaitForApproval
 from navi.domain.vocabulary.errors import Fenced, NothingToDeliver, NoTurn, TurnUnderway
 from navi.domain.vocabulary.ids import TurnId
 from navi.failpoints import failpoint
@@ -122,7 +121,7 @@ async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
         if isinstance(step, WaitForApproval):
             bound.info("turn_waits")
             return False
-        await _end(run, _ending(step))
+        await _end(run, step.ending)
     except Fenced:
         bound.info("turn_lost")
         return False
@@ -137,17 +136,7 @@ async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
         run.partial_replies.update(await with_retry(record.partial_replies))
         await _end(run, Failed(kind="internal", error=f"{type(error).__name__}: {error}"))
         return False
-    return step.why in ("completed", "limit_reached")
-
-
-def _ending(step: Finish) -> Ending:
-    match step.why:
-        case "completed" | "limit_reached":
-            return Completed(limit_reached=step.why == "limit_reached")
-        case "stopped":
-            return Stopped(by=step.by)
-        case "failed":
-            return Failed(kind=step.kind, error=step.error)
+    return isinstance(step.ending, Completed)
 
 
 async def _end(run: RunningTurn, ending: Ending) -> None:

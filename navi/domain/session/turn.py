@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from navi.domain.agent.guidance import Progress, evolve_progress
 from navi.domain.model_calls.repetition import FOR_FOLLOW_UPS, repetition_in
+from navi.domain.session.commands import Completed, Ending, Failed, Stopped
 from navi.domain.spending.budgets import BUDGET, budget_words
 from navi.domain.spending.call_tokens import tokens_of
 from navi.domain.vocabulary.errors import FailureKind
@@ -689,10 +690,7 @@ class WaitForApproval(Struct, frozen=True, kw_only=True):
 class Finish(Struct, frozen=True, kw_only=True):
     """Nothing is left to do for this actor."""
 
-    why: Literal["completed", "limit_reached", "stopped", "failed"]
-    by: str = ""
-    kind: str = ""
-    error: str = ""
+    ending: Ending
 
 
 TurnStep = (
@@ -724,12 +722,12 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
     """What the agent, or a subagent, does next in an open turn."""
     actor = turn.actor(subagent_id)
     if turn.stop_by is not None:
-        return Finish(why="stopped", by=turn.stop_by)
+        return Finish(ending=Stopped(by=turn.stop_by))
     if turn.budget is not None:
-        return Finish(why="failed", kind=BUDGET, error=budget_words(turn.budget))
+        return Finish(ending=Failed(kind=BUDGET, error=budget_words(turn.budget)))
     # A profile that allows fewer may be in force by now: of those made before none was the last.
     if actor.iterations > limits.max_iterations and actor.without_tools:
-        return Finish(why="limit_reached")  # whatever the last call asks for
+        return Finish(ending=Completed(limit_reached=True))  # whatever the last call asks for
     if actor.tools:
         # What waits for a person does not hold up the other calls of its reply.
         ready = tuple(run for run in actor.tools if not waits(turn, run))
@@ -741,11 +739,12 @@ def next_turn_step(turn: Turn, subagent_id: SubagentId | None, limits: Limits) -
             phase = _next_phase(actor.plan, limits)
             return LeavePlan(phase=phase, call_id=actor.failed_call, error=last.error)
         if last.kind in ("overflow", "runaway") and actor.cut_off == "answer":
-            return Finish(why="completed")  # there is nothing to go on with: it stays cut off
+            # There is nothing to go on with: it stays cut off.
+            return Finish(ending=Completed(limit_reached=False))
         kind = CONTEXT_OVERFLOW if last.kind == "overflow" else last.kind
-        return Finish(why="failed", kind=kind, error=last.error)
+        return Finish(ending=Failed(kind=kind, error=last.error))
     if actor.replied and not (limits.room and goes_on(actor)):
-        return Finish(why="completed")
+        return Finish(ending=Completed(limit_reached=False))
     if limits.due:
         return Deliver()
     if limits.full and _may_compress(actor):
