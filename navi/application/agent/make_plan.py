@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from navi.application.agent.model_calls.ask_model import AskModelOnce
 from navi.application.agent.model_calls.model_call import CallEvent
-from navi.application.agent.model_calls.question import CallOutcome, Question
+from navi.application.agent.model_calls.question import Question
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.domain.agent.planning import (
     TEMPERATURE,
@@ -28,7 +28,7 @@ async def make_plan(
     step: MakePlan,
     question: Question,
     executors: Executors,
-) -> CallOutcome:
+) -> None:
     """Ask for a phase, not thinking; a tool that is called is passed over.
 
     Args:
@@ -61,7 +61,7 @@ async def make_plan(
         tail=tail,
         max_tokens=most,
     )
-    return await ask_model(recorder, asked, conclude=conclude)
+    await ask_model(recorder, asked, conclude=conclude)
 
 
 def _analysed(reply: ModelReplied) -> tuple[CallEvent, ...]:

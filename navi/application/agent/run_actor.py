@@ -14,7 +14,7 @@ from navi.application.agent.compose_request import compose_request, offered_tool
 from navi.application.agent.make_plan import make_plan
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.model_queue import KeptSlot
-from navi.application.agent.model_calls.question import AskedAnew, Interrupted, Question
+from navi.application.agent.model_calls.question import AskedAnew, Question
 from navi.application.agent.model_calls.recorders import InTurn
 from navi.application.agent.running_turn import Agent, RunningTurn
 from navi.application.agent.show_picture import due_pictures
@@ -110,8 +110,7 @@ async def _take(
         case MakePlan():
             question = await _question(run, subagent_id, profile, kept)
             executors = await _executors(agent, profile)
-            asked = await make_plan(agent.ask_model, recorder, step, question, executors)
-            _keep(run, asked)
+            await make_plan(agent.ask_model, recorder, step, question, executors)
         case LeavePlan(phase=phase, call_id=call_id, error=error):
             left = PlanningPhaseCompleted(
                 phase=phase, call_id=call_id, output=error, verdict=FAILED
@@ -136,7 +135,7 @@ async def _take(
             if step.last:
                 question = replace(question, tools=())
             try:
-                _keep(run, await agent.ask_model(recorder, question))
+                await agent.ask_model(recorder, question)
             except NoRoom:
                 if not _stays_cut_off(run, subagent_id):
                     raise
@@ -196,11 +195,6 @@ async def _first_end(
         await asyncio.wait({news, *at_work}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         news.cancel()
-
-
-def _keep(run: RunningTurn, asked: object) -> None:
-    if isinstance(asked, Interrupted):
-        run.partial_replies[asked.called.call_id] = asked.partial
 
 
 async def _limits(run: RunningTurn, subagent_id: SubagentId | None, profile: Profile) -> Limits:

@@ -168,6 +168,7 @@ class AskModelOnce:
         if isinstance(final, ModelFailure):
             return await self._failed(call, question, target, fitted, final)
         if final is None:
+            record.partial_replies[called.call_id] = call.partial_reply
             return Interrupted(called=called, partial=call.partial_reply)
         await failpoint("model.before_reply")
         self._succeeded(target, final, call.first_chunk_seconds)

@@ -55,8 +55,6 @@ async def ask_until_answered(
             case Interrupted(called=called, partial=partial):
                 if record.node is not None:
                     await record(_stopped(called, partial))
-                else:
-                    record.given_up[called.call_id] = partial
                 return None
             case NotSent():
                 return None

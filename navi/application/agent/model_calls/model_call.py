@@ -88,8 +88,8 @@ class SessionRecorder(Recorder, Protocol):
         ...
 
     @property
-    def given_up(self) -> dict[CallId, PartialReply]:
-        """What came of calls of a turn that are given up: they are answered at its end."""
+    def partial_replies(self) -> dict[CallId, PartialReply]:
+        """What came of calls that were given up because they are to halt; a turn's end answers its own."""
         ...
 
 

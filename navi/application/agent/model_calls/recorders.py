@@ -29,9 +29,9 @@ class InTurn:
         runner: Runner,
         subagent_id: SubagentId | None,
         halt: asyncio.Event | None = None,
-        given_up: dict[CallId, PartialReply] | None = None,
+        partial_replies: dict[CallId, PartialReply] | None = None,
     ) -> None:
-        self.given_up = {} if given_up is None else given_up
+        self.partial_replies = {} if partial_replies is None else partial_replies
         self.record = record
         self.runner = runner
         self.subagent_id = subagent_id
@@ -76,7 +76,7 @@ class BesideTurns:
 
     def __init__(self, record: Record, node: NodeId, halt: asyncio.Event, *, follows: bool) -> None:
         self.record = record
-        self.given_up: dict[CallId, PartialReply] = {}
+        self.partial_replies: dict[CallId, PartialReply] = {}
         self.node: NodeId | None = node
         self.halt = halt
         self.follows = follows
