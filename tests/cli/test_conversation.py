@@ -212,6 +212,30 @@ async def test_a_navi_that_sends_everybody_away_is_asked_less_and_less_and_told_
     assert len(server.asked) <= 5  # the pauses are 0.1, 0.2, 0.4 and 0.8 s
 
 
+async def test_a_message_that_is_longer_than_one_may_be_is_not_sent() -> None:
+    server = Server()
+    async with talking(server) as (conversation, _, leave):
+        with pytest.raises(CommandFailed, match="262146 bytes, 262144 are allowed"):
+            await conversation.say("я" * 131_073, message_id=MESSAGE)
+        await leave()
+
+    assert server.taken == []
+
+
+async def test_a_frame_that_no_connection_takes_is_sent_once() -> None:
+    server = LeavingServer(code=1009)
+    async with server.running() as url:
+
+        async def locate() -> str | None:
+            return url
+
+        updates = Conversation(SESSION, locate, token=None, after=None).updates()
+        with pytest.raises(CommandFailed, match="longer than navi takes in one frame"):
+            await next_of(updates, lambda _: False)
+
+    assert len(server.asked) == 1
+
+
 async def test_a_chat_trusts_whom_http_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,9 @@ class Typing:
         (["n", ""], DecisionBody(decision="deny")),
         (["no", " not now "], DecisionBody(decision="deny", note="not now")),
         (["e", "{", '{"a": 1}'], DecisionBody(decision="allow", arguments={"a": 1})),
+        # Bytes that are no UTF-8, as Python reads them.
+        (["n", "caf\udce9"], DecisionBody(decision="deny", note="caf\ufffd")),
+        (["e", '{"a": "\udce9"}'], DecisionBody(decision="allow", arguments={"a": "\ufffd"})),
         ([EOFError], "later"),
         (["n", EOFError], "later"),
         (["e", KeyboardInterrupt], "stop"),

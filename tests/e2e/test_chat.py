@@ -24,6 +24,27 @@ async def test_standard_input_is_the_message(navi: NaviProcess) -> None:
     assert (ended.status, ended.stdout) == (0, "from a pipe\n")
 
 
+async def test_text_that_is_not_utf_8_is_replaced_where_it_is_not(navi: NaviProcess) -> None:
+    piped = await navi.command("chat", stdin=b"!say caf\xe9\r\n")
+    async with navi.started("chat", "!say caf\udce9") as process:  # that byte again (PEP 383)
+        stdout, stderr = await process.communicate()
+
+    assert (piped.status, piped.stdout, piped.stderr) == (0, "caf\ufffd\n", "")
+    assert (process.returncode, stdout.decode(), stderr) == (0, "caf\ufffd\n", b"")
+
+
+async def test_a_message_that_is_too_long_is_refused_before_a_session_is_made(
+    navi: NaviProcess,
+) -> None:
+    before = (await navi.get("/sessions"))["sessions"]
+
+    ended = await navi.command("chat", stdin="я" * 600_000, within=30)
+
+    words = "navi: content: has 1200000 bytes, 262144 are allowed\n"
+    assert (ended.status, ended.stdout, ended.stderr) == (1, "", words)
+    assert [s["id"] for s in (await navi.get("/sessions"))["sessions"]] == [s["id"] for s in before]
+
+
 async def test_a_chat_goes_on_in_its_session(navi: NaviProcess) -> None:
     first = (await navi.command("chat", "!say one", "--json")).json
 

@@ -93,10 +93,11 @@ async def run_navi(
     *arguments: str,
     data_dir: Path,
     settings: Mapping[str, str] | None = None,
-    stdin: str = "",
+    stdin: str | bytes = "",
     within: float = COMMAND_SECONDS,
 ) -> Finished:
     """Run a command to its end, which may take ``within`` seconds."""
+    given = stdin.encode() if isinstance(stdin, str) else stdin
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
@@ -112,7 +113,7 @@ async def run_navi(
             os.close(reading)
         try:
             async with asyncio.timeout(within):
-                await asyncio.to_thread(_write, writing, stdin.encode())
+                await asyncio.to_thread(_write, writing, given)
                 status = await process.wait()
         finally:
             process.kill()
@@ -343,7 +344,7 @@ class NaviProcess:
     async def command(
         self,
         *arguments: str,
-        stdin: str = "",
+        stdin: str | bytes = "",
         within: float = COMMAND_SECONDS,
         **settings: str,
     ) -> Finished:

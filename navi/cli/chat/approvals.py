@@ -18,6 +18,7 @@ from navi.cli.shared.command import (
     print_json,
     run,
     settings_of,
+    words_type,
 )
 from navi.cli.shared.elsewhere import elsewhere
 from navi.cli.shared.owners import names_of_owners, note_listing, owner_named
@@ -38,7 +39,9 @@ scope_option = click.option(
     default="once",
     help="session: also for every later call that the same rule asks about.",
 )
-note_option = click.option("--note", help="A reason; of a denial it is what the model reads.")
+note_option = click.option(
+    "--note", type=words_type, help="A reason; of a denial it is what the model reads."
+)
 
 
 @click.group(
@@ -72,7 +75,12 @@ def approvals(
 @click.argument("call_id", metavar="CALL")
 @scope_option
 @note_option
-@click.option("--arguments", metavar="JSON", help="What the tool gets in place of the model's.")
+@click.option(
+    "--arguments",
+    metavar="JSON",
+    type=words_type,
+    help="What the tool gets in place of the model's.",
+)
 @click.pass_obj
 def allow(
     settings: Settings, call_id: str, scope: DecisionScope, note: str | None, arguments: str | None

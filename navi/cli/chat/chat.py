@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 from rich.console import Console
 
-from navi.cli.chat.conversation import Conversation
+from navi.cli.chat.conversation import Conversation, check_message
 from navi.cli.chat.dialogue import Dialogue, Locate, max_iterations
 from navi.cli.chat.person import at_terminal
 from navi.cli.shared.command import (
@@ -22,6 +22,7 @@ from navi.cli.shared.command import (
     print_json,
     run,
     settings_of,
+    words_type,
 )
 from navi.cli.shared.printable import come_back, printable
 from navi.cli.shared.remote import RemoteNavi, RemoteSession, open_remote
@@ -30,7 +31,7 @@ from navi.domain.vocabulary.events import ApprovalRequested
 from navi.domain.vocabulary.ids import SessionId
 from navi.settings import Settings
 
-MAX_STDIN_CHARACTERS = 1_000_000  # more than a message may have; navi says so
+MAX_STDIN_BYTES = 16 * 1024 * 1024  # of what may have no end; far more than a message may have
 
 
 class Answered(Struct, frozen=True, kw_only=True):
@@ -49,9 +50,9 @@ class Answered(Struct, frozen=True, kw_only=True):
     "  git diff | navi chat                       standard input is the message\n"
     "  navi chat --session ID                     go on where you were"
 )
-@click.argument("message", required=False)
+@click.argument("message", required=False, type=words_type)
 @click.option("--session", metavar="ID", help="Go on in this session instead of a new one.")
-@click.option("--profile", metavar="ID", help="The profile to talk to.")
+@click.option("--profile", metavar="ID", type=words_type, help="The profile to talk to.")
 @click.option("--url", metavar="URL", help="Address of a navi on another machine (NAVI_URL).")
 @data_dir_option
 @json_option
@@ -70,13 +71,19 @@ def chat(
     settings = settings_of(data_dir=data_dir, url=url)
     log_to_stderr(settings, level="warning")
     if message is None and not sys.stdin.isatty():
-        message = sys.stdin.read(MAX_STDIN_CHARACTERS)
+        message = _standard_input()
     if message is not None and not message.strip():
         raise WrongUsage("there is no message")
     if message is None and as_json:
         raise WrongUsage("--json needs a MESSAGE")
     choice = ChatTarget(session_id=session, profile_id=profile)
     run(settings, _chat(settings, message, choice, as_json=as_json))
+
+
+def _standard_input() -> str:
+    # Not by the locale: what is piped is a file of whatever encoding, and most are UTF-8.
+    text = sys.stdin.buffer.read(MAX_STDIN_BYTES).decode("utf-8", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 class ChatTarget(Struct, frozen=True, kw_only=True):
@@ -99,6 +106,8 @@ async def _chat(
             else f"there is no navi at {url}"
         )
     async with open_remote(address, token=settings.navi_token) as navi:
+        if message is not None:
+            check_message(message)  # before a session is made for it
         session = await choose_session(navi, choice)
         if message is None:
             # Only here: loading it takes longer than a short answer.

@@ -17,16 +17,18 @@ from navi.cli.shared.remote import bearer
 from navi.client.connection import LIMITED
 from navi.client.errors import Unavailable
 from navi.client.retry import Retry
+from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.event_codec import decode_data
 from navi.domain.vocabulary.events import ApprovalDecided, Envelope, UserMessageReceived
 from navi.domain.vocabulary.ids import CallId, EventId, MessageId, SessionId, SubagentId, TurnId
 from navi.http.api.approvals import DecisionBody
+from navi.http.requests.validation import validated_message
 
 OPEN_SECONDS = 5.0
 # Seconds after which it is given up: without a connection, or of what the server does not take now.
 TIMEOUT = 60.0
 MAX_FRAME_BYTES = 1024 * 1024
-UNKNOWN_SESSION = 4404
+UNKNOWN_SESSION, TOO_LONG = 4404, 1009  # codes of closing
 _STOP = b'{"type":"stop"}'
 SERVER_ERROR = 500  # from here on it is the server's trouble, and passes
 # Codes of error frames after which the same is taken later. With the first of them it may be stored already.
@@ -91,6 +93,18 @@ class _Frame(Struct, frozen=True):
     message_id: str = ""
 
 
+def check_message(content: str) -> None:
+    """Refuse a message that navi refuses, in its words; it cuts connections where one is far too long.
+
+    Raises:
+        CommandFailed: it is empty, has a NUL, or is longer than a message may be.
+    """
+    try:
+        validated_message(content=content, files=(), mode="queue", message_id=None)
+    except BadInput as error:
+        raise CommandFailed(str(error)) from error
+
+
 class Conversation:
     """A session; iterate over ``updates`` for its events, send and stop meanwhile."""
 
@@ -131,7 +145,12 @@ class Conversation:
         await self._send(self._decisions[call_id])
 
     async def say(self, content: str, *, message_id: MessageId) -> None:
-        """Send a message; it is sent again until its receipt was seen, and counts once."""
+        """Send a message; it is sent again until its receipt was seen, and counts once.
+
+        Raises:
+            CommandFailed: navi would not take it, however often it is sent.
+        """
+        check_message(content)
         frame = {"type": "message", "content": content, "message_id": message_id}
         self._unconfirmed[message_id] = msgspec.json.encode(frame)
         self._stop_wanted = self._stop_asked = False  # it was for the turn before
@@ -168,7 +187,8 @@ class Conversation:
         """What happens, without end.
 
         Raises:
-            CommandFailed: there is no such session, or no connection for ``TIMEOUT`` seconds.
+            CommandFailed: there is no such session, no connection for ``TIMEOUT`` seconds, or navi has
+                ended it because a frame is too long.
         """
         retry = Retry(TIMEOUT)
         while True:
@@ -235,6 +255,9 @@ class Conversation:
     def _ended(self, socket: ClientConnection) -> str:
         if socket.close_code == UNKNOWN_SESSION:
             raise CommandFailed(f"no session {self.session_id}")
+        if socket.close_code == TOO_LONG:
+            self._decisions.clear()  # as what was said: no connection takes it
+            raise CommandFailed("what was sent is longer than navi takes in one frame")
         return socket.close_reason or "the connection was closed"
 
     async def _take(self, data: str | bytes) -> Update | None:

@@ -13,6 +13,7 @@ from navi.cli.shared.command import (
     print_json,
     run,
     settings_of,
+    words_type,
 )
 from navi.cli.shared.elsewhere import elsewhere
 from navi.cli.shared.model import context_windows
@@ -31,7 +32,9 @@ from navi.settings import Settings
 )
 @click.argument("session", metavar="SESSION")
 @click.option("--at", type=seq_type, help="The last event that both share; else all of them.")
-@click.option("--name", help="What to call it; else as the origin was called then.")
+@click.option(
+    "--name", type=words_type, help="What to call it; else as the origin was called then."
+)
 @data_dir_option
 @json_option
 def fork(

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from navi.cli.shared.printable import as_utf8
 from navi.domain.agent.approvals import as_json
 from navi.domain.vocabulary.events import ApprovalRequested, JsonObject
 from navi.http.api.approvals import DecisionBody
@@ -39,14 +40,14 @@ class Person:
         self._forget_typed()
         try:
             while True:
-                answer = (await self._read(f"{requested.name}? {QUESTION}", "")).strip().lower()
+                answer = (await self._line(f"{requested.name}? {QUESTION}", "")).strip().lower()
                 match answer:
                     case "y" | "yes":
                         return DecisionBody(decision="allow")
                     case "s" | "session":
                         return DecisionBody(decision="allow", scope="session")
                     case "n" | "no":
-                        note = (await self._read(REASON, "")).strip()
+                        note = (await self._line(REASON, "")).strip()
                         return DecisionBody(decision="deny", note=note or None)
                     case "e" | "edit":
                         return await self._edited(requested)
@@ -57,10 +58,13 @@ class Person:
         except KeyboardInterrupt:
             return "stop"
 
+    async def _line(self, question: str, text: str) -> str:
+        return as_utf8(await self._read(question, text))
+
     async def _edited(self, requested: ApprovalRequested) -> DecisionBody:
         text, question = as_json(requested.arguments), ARGUMENTS
         while True:
-            text = await self._read(question, text)
+            text = await self._line(question, text)
             try:
                 arguments = msgspec.json.decode(text, type=JsonObject)
             except (msgspec.MsgspecError, RecursionError):

@@ -20,7 +20,7 @@ from navi.cli.chat.look_back import show_memories, show_output, show_thinking
 from navi.cli.chat.person import at_terminal
 from navi.cli.chat.prompt_line import Completions, chat_lines, is_command
 from navi.cli.shared.command import CommandFailed
-from navi.cli.shared.printable import come_back, one_line, printable
+from navi.cli.shared.printable import as_utf8, come_back, one_line, printable
 from navi.cli.shared.remote import RemoteNavi, RemoteSession
 from navi.domain.vocabulary.errors import NotFound
 
@@ -113,7 +113,7 @@ async def _talk_in(
         profile_id = session.profile_id
         while True:
             try:
-                line = (await lines.prompt_async(_prompt(profile_id))).strip()
+                line = as_utf8(await lines.prompt_async(_prompt(profile_id))).strip()
             except KeyboardInterrupt:
                 continue
             except EOFError:

@@ -14,7 +14,7 @@ import msgspec
 
 from navi.adapters.embedded.errors import EmbeddedServerError
 from navi.adapters.logs import configure_logs
-from navi.cli.shared.printable import output_width, takes_colour
+from navi.cli.shared.printable import as_utf8, output_width, takes_colour
 from navi.domain.log.secrets import Secrets
 from navi.domain.vocabulary.errors import BadInput, NaviError
 from navi.settings import Settings, read_settings
@@ -70,6 +70,18 @@ def settings_of(**options: object) -> Settings:
     return settings
 
 
+class _Words(click.ParamType[str]):
+    """Text for navi, in whatever encoding the terminal was; no path: those stay the bytes that they are."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text, as UTF-8 can have it."""
+        del param, ctx
+        return as_utf8(value)
+
+
+words_type = _Words()
 data_dir_option = click.option(
     "--data-dir", metavar="DIR", help="Where navi keeps its data (NAVI_DATA_DIR)."
 )

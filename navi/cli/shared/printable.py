@@ -15,6 +15,14 @@ def printable(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
+def as_utf8(text: str) -> str:
+    """What somebody typed or gave as an argument, with U+FFFD for each byte that is no UTF-8.
+
+    Python hands such bytes over as lone surrogates (PEP 383), which no JSON takes.
+    """
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def one_line(text: str, *, width: int) -> str:
     """The beginning of a text on one line of at most ``width`` columns."""
     return cut(" ".join(printable(text).split()), width)

@@ -21,6 +21,7 @@ from navi.cli.shared.command import (
     print_line,
     run,
     settings_of,
+    words_type,
 )
 from navi.cli.shared.elsewhere import elsewhere
 from navi.cli.shared.owners import note_listing, owner_named
@@ -74,7 +75,7 @@ def memories(
 
 
 @memories.command()
-@click.argument("query")
+@click.argument("query", type=words_type)
 @click.pass_obj
 def search(given: _Given, query: str) -> None:
     """Search memories, best match first."""
@@ -82,7 +83,7 @@ def search(given: _Given, query: str) -> None:
 
 
 @memories.command()
-@click.argument("text")
+@click.argument("text", type=words_type)
 @click.pass_obj
 def add(given: _Given, text: str) -> None:
     """Add a memory."""
@@ -91,7 +92,7 @@ def add(given: _Given, text: str) -> None:
 
 @memories.command()
 @click.argument("memory_id", metavar="ID")
-@click.argument("text")
+@click.argument("text", type=words_type)
 @click.pass_obj
 def edit(given: _Given, memory_id: str, text: str) -> None:
     """Change the text of a memory; the old text is erased."""
