@@ -13,6 +13,14 @@ import { connect, nanos } from "@nats-io/transport-node";
 const ACK_MS = 5_000; // what is not acknowledged within this time is delivered again
 const RETRY_MS = 1_000;
 
+// Deltas take numbers too, and are on `navi.deltas`. Text in the making comes while a call of these is open ...
+const MAKING_TEXT = ["turn", "tool"];
+// ... and `model_waiting` before one of these: who waits may also stop, or say more.
+const AFTER_WAITING = [
+  ...["model_called", "turn_started", "turn_resumed"],
+  ...["user_message_received", "stop_requested", "turn_stopped"],
+];
+
 const { values: options } = parseArgs({
   options: {
     url: { type: "string" }, // of NATS; else `navi status --json` is asked
@@ -50,20 +58,28 @@ function take(event) {
     say(`again ${session_id} ${seq}: processed before`);
     return null;
   }
-  const calls = new Map(before ? JSON.parse(before.open_calls) : []);
+  const calls = new Map(before ? JSON.parse(before.open_calls) : []); // purpose, or "tool"
+  const isHole = before && seq > before.seq + 1;
   if (!before && type !== "session_created") {
     calls.set("?", "turn"); // which calls are open is not known, so no hole is judged
     say(`late  ${session_id} begins at ${seq}: NATS keeps nothing from before`);
-  } else if (before && seq > before.seq + 1 && ![...calls.values()].includes("turn")) {
-    // Text in the making takes numbers too, and is on `navi.deltas`: only while a call is open.
+  } else if (isHole && !isMakingText(calls) && !AFTER_WAITING.includes(type)) {
     say(`gap   ${session_id} ${before.seq + 1} to ${seq - 1} are not there (erased, or too old)`);
   }
   if (type === "model_called") calls.set(data.call_id, data.purpose);
+  if (type === "tool_started") calls.set(data.call_id, "tool");
   const purpose = calls.get(data.call_id);
-  if (type === "model_replied" || type === "model_call_failed") calls.delete(data.call_id);
+  if (["model_replied", "model_call_failed", "tool_finished"].includes(type)) {
+    calls.delete(data.call_id);
+  }
   const message = event.subagent_id ? null : messageOf(event, purpose);
   keep(event, calls, message);
   return [session_id, seq, type, ...(message ?? []).map((text) => JSON.stringify(text))].join("\t");
+}
+
+/** Whether text may be in the making now, and take numbers. */
+function isMakingText(calls) {
+  return [...calls.values()].some((kind) => MAKING_TEXT.includes(kind));
 }
 
 /** All that one event changes, or nothing. */

@@ -22,6 +22,14 @@ from nats.js.api import AckPolicy, ConsumerConfig
 ACK_SECONDS = 5  # what is not acknowledged within this time is delivered again
 RETRY_SECONDS = 1
 
+# Deltas take numbers too, and are on `navi.deltas`. Text in the making comes while a call of these is open ...
+MAKING_TEXT = {"turn", "tool"}
+# ... and `model_waiting` before one of these: who waits may also stop, or say more.
+AFTER_WAITING = (
+    *("model_called", "turn_started", "turn_resumed"),
+    *("user_message_received", "stop_requested", "turn_stopped"),
+)
+
 Event = dict[str, Any]  # the envelope
 
 TABLES = """
@@ -32,7 +40,7 @@ CREATE TABLE IF NOT EXISTS message (session_id, seq, role, content);
 
 
 class Conversations:
-    """What the events come to: for each session its last seq, open model calls and messages."""
+    """What the events come to: for each session its last seq, open calls and messages."""
 
     def __init__(self, path: str) -> None:
         self.database = sqlite3.connect(path)
@@ -46,17 +54,20 @@ class Conversations:
         if row is not None and seq <= row[0]:
             say(f"again {session_id} {seq}: processed before")
             return ""
-        calls: dict[str, str] = json.loads(row[1]) if row else {}  # purpose by call_id
+        calls: dict[str, str] = json.loads(row[1]) if row else {}  # purpose, or "tool"
         if row is None and event["type"] != "session_created":
             calls["?"] = "turn"  # which calls are open is not known, so no hole is judged
             say(f"late  {session_id} begins at {seq}: NATS keeps nothing from before")
-        # Text in the making takes numbers too, and is on `navi.deltas`: only while a call is open.
-        elif row is not None and seq > row[0] + 1 and "turn" not in calls.values():
+        elif row is None or seq == row[0] + 1:
+            pass
+        elif MAKING_TEXT.isdisjoint(calls.values()) and event["type"] not in AFTER_WAITING:
             say(f"gap   {session_id} {row[0] + 1} to {seq - 1} are not there (erased, or too old)")
         if event["type"] == "model_called":
             calls[data["call_id"]] = data["purpose"]
+        if event["type"] == "tool_started":
+            calls[data["call_id"]] = "tool"
         purpose = calls.get(data.get("call_id", ""))
-        if event["type"] in ("model_replied", "model_call_failed"):
+        if event["type"] in ("model_replied", "model_call_failed", "tool_finished"):
             calls.pop(data["call_id"], None)
         message = None if event["subagent_id"] else message_of(event, purpose)
         with self.database:  # all that one event changes, or nothing

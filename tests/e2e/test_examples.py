@@ -12,6 +12,7 @@ import nats
 import pytest
 import pytest_asyncio
 
+from navi.domain.vocabulary.events import DELTA_TYPES
 from tests.adapters.nats.own_server import OwnServer
 from tests.support.event_consumer import EventConsumer, node_consumer, python_consumer
 from tests.support.navi_process import NaviProcess, running_navi
@@ -20,6 +21,10 @@ from tests.support.navi_process import NaviProcess, running_navi
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WAIT_SECONDS = 60.0
+PRINTING = (
+    '!sleep 1\n!tool code_exec {"language": "bash", "code": "echo one; sleep 0.3; echo two"}\n'
+    "!then\n!say Done."
+)
 MANY_TOOLS = '!tool todo {"action": "list"}\n' * 30 + "!then\n!say Done."
 
 Json = dict[str, Any]
@@ -39,8 +44,11 @@ async def bus(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[OwnSer
 async def navi(
     tmp_path_factory: pytest.TempPathFactory, bus: OwnServer
 ) -> AsyncGenerator[NaviProcess, None]:
-    """A navi that publishes there."""
-    async with running_navi(tmp_path_factory.mktemp("navi") / "data", NATS_URL=bus.url) as running:
+    """A navi that publishes there; of three turns at once one waits for a slot and one for its turn."""
+    settings = {"NAVI_CODE_EXEC": "auto", "NAVI_MODEL_SLOTS": "1", "NAVI_USER_TURNS": "2"}
+    data_dir = tmp_path_factory.mktemp("navi") / "data"
+    async with running_navi(data_dir, NATS_URL=bus.url, **settings) as running:
+        await running.has_logged("sandbox_holds")
         yield running
 
 
@@ -130,6 +138,30 @@ async def test_what_is_missing_is_told(
     ]
 
 
+async def test_nothing_is_missing_where_text_is_in_the_making_or_somebody_waits(
+    navi: NaviProcess, bus: OwnServer, command: list[str], tmp_path: Path
+) -> None:
+    consumer = EventConsumer(command, tmp_path, "--url", bus.url, "--durable", tmp_path.name)
+    sessions = [await navi.new_session() for _ in range(3)]
+    await asyncio.gather(*(navi.say(session_id, PRINTING) for session_id in sessions))
+    events = [
+        event
+        for session_id in sessions
+        for event in (await navi.get(f"/sessions/{session_id}/events"))["events"]
+    ]
+    assert {e["data"]["reason"] for e in events if e["type"] == "model_waiting"} == {
+        "slot",
+        "turns",
+    }
+    assert len([e for e in events if e["type"] == "tool_output_delta"]) >= len(sessions)
+
+    async with consumer.running():
+        await caught_up(consumer, navi)
+
+    odd = [*consumer.said("gap"), *consumer.said("late")]
+    assert [line for line in odd if any(session_id in line for session_id in sessions)] == []
+
+
 async def test_erased_words_leave_the_consumer_too(
     navi: NaviProcess, bus: OwnServer, command: list[str], tmp_path: Path
 ) -> None:
@@ -168,7 +200,7 @@ async def test_what_is_published_is_what_asyncapi_says(navi: NaviProcess, bus: O
         fits("PublishedHeaders", headers)
         assert headers["Nats-Msg-Id"] == f"{event['session_id']}:{event['seq']}"
         assert headers["Navi-Position"] == f"0-{nth}"
-        channel = "deltas" if event["type"].endswith("_delta") else "events"
+        channel = "deltas" if event["type"] in DELTA_TYPES else "events"
         address = document["channels"][channel]["address"].format(owner="local", **event)
         assert subject == address
 
@@ -213,7 +245,7 @@ async def positions(bus: OwnServer, places: Sequence[Place]) -> dict[Place, int]
 async def facts(navi: NaviProcess, session_id: str) -> list[int]:
     """The seqs of the facts of a session."""
     events = (await navi.get(f"/sessions/{session_id}/events"))["events"]
-    return [event["seq"] for event in events if not event["type"].endswith("_delta")]
+    return [event["seq"] for event in events if event["type"] not in DELTA_TYPES]
 
 
 async def conversation(navi: NaviProcess, session_id: str) -> list[tuple[int, str, str]]:
