@@ -10,6 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from navi.client.connection import Connection
 from navi.client.errors import NotSignedIn, Refused
 from navi.client.events import Event
+from navi.client.open_turn import before_open_turn
 from navi.client.retry import Retry
 
 MAX_FRAME_BYTES = 2 * 1024 * 1024  # an envelope has at most 768 KiB
@@ -32,7 +33,10 @@ async def watch(
     retry = Retry(navi.retry_seconds)
     address = navi.url.replace("http", "ws", 1) + f"/ws/sessions/{session_id}"
     navi.check()
+    open_at: int | None = None  # the head when a turn was found open, of which nothing has come yet
     while True:
+        if after is None and open_at is not None:
+            after = await before_open_turn(navi, session_id, head=open_at)
         seconds: float | None = None
         try:
             async with connect(
@@ -54,7 +58,9 @@ async def watch(
                             retry.connected()
                             # Without an open turn only what is new was asked for: nothing before it
                             # comes, also where the connection ends before the first event.
-                            if after is None and not frame["running"]:
+                            if after is None and frame["running"]:
+                                open_at = frame["seq"]
+                            elif after is None:
                                 after = frame["seq"]
                         elif "data" in frame and (after is None or frame["seq"] > after):
                             after = frame["seq"]

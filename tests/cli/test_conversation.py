@@ -236,6 +236,29 @@ async def test_a_frame_that_no_connection_takes_is_sent_once() -> None:
     assert len(server.asked) == 1
 
 
+async def test_an_open_turn_whose_connection_ends_before_its_first_event_is_shown() -> None:
+    server = LeavingServer((), (6, 7, 8), code=1001, open_turn=6)
+    seen: list[int] = []
+
+    def is_last(update: Update) -> bool:
+        if isinstance(update, EventReceived):
+            seen.append(update.envelope.seq)
+        return len(seen) == 3
+
+    async with server.running() as url:
+
+        async def locate() -> str | None:
+            return url
+
+        async with aclosing(
+            Conversation(SESSION, locate, token=None, after=None).updates()
+        ) as updates:
+            await next_of(updates, is_last)
+
+    asked = f"/sessions/{SESSION}/events?type=turn_started&before=10&limit=1"
+    assert (seen, server.asked[:3]) == ([6, 7, 8], ["", asked, "5"])
+
+
 async def test_a_chat_trusts_whom_http_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

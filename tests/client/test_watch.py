@@ -53,3 +53,16 @@ async def test_a_connection_that_has_lasted_is_an_answer(monkeypatch: pytest.Mon
 
     assert event["seq"] == 2
     assert len(server.asked) == 10
+
+
+async def test_an_open_turn_whose_connection_ends_before_its_first_event_is_not_lost() -> None:
+    server = LeavingServer((), (6, 7, 8), code=1001, open_turn=6)
+
+    async with server.running() as url, Navi(url, patience=2) as navi:
+        events = navi.session(SESSION).follow()
+        async with asyncio.timeout(DEADLINE):
+            seen = [(await anext(events))["seq"] for _ in range(3)]
+        await events.aclose()
+
+    asked = f"/sessions/{SESSION}/events?type=turn_started&before=10&limit=1"
+    assert (seen, server.asked[:3]) == ([6, 7, 8], ["", asked, "5"])

@@ -14,8 +14,9 @@ from websockets.protocol import State
 from navi.adapters.tls import trust_over_tls
 from navi.cli.shared.command import CommandFailed
 from navi.cli.shared.remote import bearer
-from navi.client.connection import LIMITED
-from navi.client.errors import Unavailable
+from navi.client.connection import LIMITED, Connection
+from navi.client.errors import NaviError, Unavailable
+from navi.client.open_turn import before_open_turn
 from navi.client.retry import Retry
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.event_codec import decode_data
@@ -125,8 +126,10 @@ class Conversation:
         """
         self.session_id = session_id
         self._locate = locate
-        self._headers = bearer(token)
+        self._token = token
         self._after = after
+        # The head when a turn was found open, of which nothing has come yet.
+        self._open_at: int | None = None
         self._socket: ClientConnection | None = None
         self._unconfirmed: dict[MessageId, bytes] = {}
         self._sent: set[MessageId] = set()  # of those: what a socket has taken, once at least
@@ -196,6 +199,7 @@ class Conversation:
             try:
                 url = await self._locate()
                 if url is not None:
+                    await self._find_open_turn(url)
                     async with self._connected(url) as socket:
                         # Raised for all codes but those of a usual end, 4404 too: `_ended` tells them apart.
                         with contextlib.suppress(ConnectionClosed):
@@ -213,6 +217,10 @@ class Conversation:
                 if status < SERVER_ERROR and status != LIMITED:
                     raise CommandFailed(f"navi refuses: HTTP {status}") from error
                 reason = f"navi cannot take the connection now: HTTP {status}"
+            except NaviError as error:
+                if not isinstance(error, Unavailable):
+                    raise CommandFailed(f"navi refuses: {error}") from error
+                reason = str(error)
             except (WebSocketException, OSError) as error:
                 reason = str(error) or type(error).__name__
             if retry.lost():
@@ -221,6 +229,17 @@ class Conversation:
                 await retry.wait(reason)
             except Unavailable as error:
                 raise CommandFailed(f"there is no connection to navi: {reason}") from error
+
+    async def _find_open_turn(self, url: str) -> None:
+        if self._after is not None or self._open_at is None:
+            return
+        # Asked once, as a connection is: whoever waits looks for the address anew.
+        async with contextlib.aclosing(
+            Connection(
+                url, token=self._token, retry_seconds=0.0, trust=trust_over_tls(url), http=None
+            )
+        ) as navi:
+            self._after = await before_open_turn(navi, self.session_id, head=self._open_at)
 
     @contextlib.asynccontextmanager
     async def _connected(self, url: str) -> AsyncGenerator[ClientConnection, None]:
@@ -231,7 +250,7 @@ class Conversation:
             ssl=trust_over_tls(url),
             proxy=None,
             compression=None,
-            additional_headers=self._headers,
+            additional_headers=bearer(self._token),
             open_timeout=OPEN_SECONDS,
             close_timeout=1,
             max_size=MAX_FRAME_BYTES,
@@ -266,7 +285,9 @@ class Conversation:
             return EventReceived(self._envelope(frame))
         match frame.type:
             case "ready":
-                if self._after is None and not frame.running:
+                if self._after is None and frame.running:
+                    self._open_at = frame.seq
+                elif self._after is None:
                     self._after = frame.seq
                 await self._send_again()
                 return Connected(running=frame.running, seq=frame.seq)
