@@ -2,8 +2,10 @@
 
 import logging
 import sys
+import traceback
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TextIO
+from typing import TextIO, cast
 
 import structlog
 
@@ -23,7 +25,7 @@ def configure_logs(*, level: str, colours: bool, secrets: Secrets) -> None:
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
+        _sum_up_error,
         _Mask(secrets),
     ]
     last: list[structlog.typing.Processor] = (
@@ -68,6 +70,49 @@ class Sink(TextIO):
         """Flush what is buffered; what cannot be written now goes out with the next line."""
         with suppress(OSError):
             self._file.flush()
+
+
+def _sum_up_error(
+    logger: object, method: str, entry: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Put the type of an error and where it came from in its place: its own words may quote what people wrote.
+
+    Without the lines themselves: source files would be read for them, in the event loop.
+    """
+    del logger, method
+    match entry.pop("exc_info", None):
+        case BaseException() as error:
+            pass
+        case (_, BaseException() as error, _):
+            pass
+        case True:
+            error = sys.exc_info()[1]
+        case _:
+            error = None
+    return (
+        entry if error is None else {**entry, "reason": _types(error), "where": [*_places(error)]}
+    )
+
+
+def _types(error: BaseException) -> str:
+    """The type of an error, of those in it where it is a group, and of the one that it was raised from."""
+    within = ", ".join(map(_types, _within(error)))
+    cause = "" if error.__cause__ is None else f" from {_types(error.__cause__)}"
+    return f"{type(error).__name__}{f' ({within})' if within else ''}{cause}"
+
+
+def _places(error: BaseException) -> Iterator[str]:
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        yield f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
+    for inner in (*_within(error), error.__cause__):
+        if inner is not None:
+            yield from _places(inner)
+
+
+def _within(error: BaseException) -> tuple[BaseException, ...]:
+    if not isinstance(error, BaseExceptionGroup):
+        return ()
+    return cast("BaseExceptionGroup[BaseException]", error).exceptions
 
 
 class _Mask:
