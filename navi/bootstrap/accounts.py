@@ -1,6 +1,5 @@
 """Users, logins and tokens of a node, and of a command beside it."""
 
-import ipaddress
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -9,10 +8,7 @@ from navi.application.composition.compose_accounts import AccountServices, compo
 from navi.application.composition.compose_log_services import LogServices
 from navi.bootstrap.log_ports import command_services
 from navi.bootstrap.store import Store, attached_store
-from navi.http.server.proxies import Proxies
 from navi.settings import Settings
-
-LOOPBACK = (ipaddress.ip_network("127.0.0.1/32"),)
 
 
 def account_services(settings: Settings, store: Store, services: LogServices) -> AccountServices:
@@ -38,13 +34,3 @@ async def attached_accounts(settings: Settings) -> AsyncGenerator[AccountService
     """
     async with attached_store(settings) as store:
         yield account_services(settings, store, command_services(settings, store))
-
-
-def proxies_of(settings: Settings) -> Proxies:
-    """The proxies that are believed; those on the same machine only where they name the users.
-
-    Else anybody on it could choose the address that wrong passwords are counted for.
-    """
-    default = LOOPBACK if settings.auth == "proxy" else ()
-    peers = default if settings.proxy_peers is None else settings.proxy_peers
-    return Proxies(peers=peers, header=settings.proxy_header)

@@ -30,7 +30,8 @@ from navi.bootstrap.servers import (
     reviving_nats,
     run_of,
 )
-from navi.http.server.serve import Address, bind
+from navi.http.server.address import Address
+from navi.http.server.serve import bind
 from navi.settings import Settings
 
 

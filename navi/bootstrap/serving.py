@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import ipaddress
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -11,17 +12,18 @@ from msgspec import Struct
 from navi import failpoints
 from navi.adapters.embedded.servers import Addresses
 from navi.adapters.postgres.migrate import migrate
-from navi.bootstrap.accounts import proxies_of
 from navi.bootstrap.edge import services_of
 from navi.bootstrap.node import ALONE, Node, NodeSeat, open_node
 from navi.bootstrap.servers import watching_streams
 from navi.http.app import create_app
 from navi.http.requests.services import Draining
 from navi.http.server.authentication import Identified
+from navi.http.server.proxies import Proxies
 from navi.http.server.serve import serving
 from navi.settings import Settings
 
 TELL_SECONDS = 5.0  # between two words that it still migrates
+LOOPBACK = (ipaddress.ip_network("127.0.0.1/32"),)
 MIDDLE_COLLECTIONS = 100  # before a full one, where Python's own default is 10
 
 
@@ -74,7 +76,7 @@ async def served_node(
         node.running(),
         watching_streams(node.relays, nats_stalled),
     ):
-        draining, proxies = Draining(), proxies_of(settings)
+        draining, proxies = Draining(), _proxies_of(settings)
         app = create_app(
             services_of(node, draining),
             host=settings.host,
@@ -117,3 +119,13 @@ def _collect_seldom() -> None:
     gc.freeze()
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, MIDDLE_COLLECTIONS)
+
+
+def _proxies_of(settings: Settings) -> Proxies:
+    """The proxies that are believed; those on the same machine only where they name the users.
+
+    Else anybody on it could choose the address that wrong passwords are counted for.
+    """
+    default = LOOPBACK if settings.auth == "proxy" else ()
+    peers = default if settings.proxy_peers is None else settings.proxy_peers
+    return Proxies(peers=peers, header=settings.proxy_header)

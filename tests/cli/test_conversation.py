@@ -41,7 +41,7 @@ from navi.domain.vocabulary.events import (
     UserMessageReceived,
 )
 from navi.domain.vocabulary.ids import CallId, MessageId, NodeId, SessionId
-from navi.http.api.approvals import DecisionBody
+from navi.http.requests.decisions import DecisionBody
 from tests.support.certificates import self_signed
 from tests.support.leaving_server import LeavingServer
 from tests.support.tls_front import tls_front

@@ -5,7 +5,7 @@ import pytest
 from navi.cli.chat.person import ARGUMENTS, NO_OBJECT, Person, PersonsDecision
 from navi.domain.vocabulary.events import ApprovalRequested
 from navi.domain.vocabulary.ids import CallId
-from navi.http.api.approvals import DecisionBody
+from navi.http.requests.decisions import DecisionBody
 
 REQUESTED = ApprovalRequested(
     call_id=CallId("call_0123456789ab"),

@@ -24,9 +24,10 @@ from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.http.app import create_app
 from navi.http.requests.services import Draining, Readiness, Reads, Services
+from navi.http.server.address import Address
 from navi.http.server.authentication import Identified, Identify
 from navi.http.server.proxies import Proxies
-from navi.http.server.serve import Address, serving
+from navi.http.server.serve import serving
 from navi.ports.accounts import Standing
 from navi.ports.event_log import ALL_TYPES, Append, Recorded, Types
 from navi.ports.log_partitions import Page

@@ -27,7 +27,7 @@ from navi.cli.shared.command import (
     settings_of,
 )
 from navi.cli.shared.owners import note_export
-from navi.http.requests.validation import session_of
+from navi.domain.vocabulary.ids import parse_session_id
 from navi.settings import Settings
 
 
@@ -75,7 +75,7 @@ async def _export(
     as_json: bool,
 ) -> int:
     settings.require_here()  # before a key is made
-    session_ids = None if sessions is None else [session_of(session) for session in sessions]
+    session_ids = None if sessions is None else [parse_session_id(session) for session in sessions]
     signer = await asyncio.to_thread(open_signer, settings.keys_dir)
     async with attached_store(settings) as store:
         exporting = ExportSessions(

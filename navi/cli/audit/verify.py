@@ -32,8 +32,7 @@ from navi.domain.log.check_export import ExportCheck
 from navi.domain.log.heads import HeadsCheck
 from navi.domain.log.verdict import Verdict
 from navi.domain.vocabulary.errors import NotFound
-from navi.domain.vocabulary.ids import is_uuid
-from navi.http.requests.validation import session_of
+from navi.domain.vocabulary.ids import is_uuid, parse_session_id
 from navi.settings import Settings
 
 WORTH_A_BAR = 100_000  # events: a second or two
@@ -104,7 +103,7 @@ async def _verify_stored(settings: Settings, what: str | None, heads: Path | Non
                     err=True,
                 )
             return verdict
-        session_id = session_of(what)
+        session_id = parse_session_id(what)
         if await store.log.head(session_id) == 0 and not signed.knows(session_id):
             raise NotFound(f"no session {session_id}")
         return await verify_session(store.log, session_id, signed, texts=store.texts)

@@ -28,7 +28,8 @@ from navi.cli.shared.running import find_running
 from navi.domain.vocabulary.event_codec import format_at
 from navi.domain.vocabulary.events import Decision, DecisionScope, JsonObject
 from navi.domain.vocabulary.ids import Owner
-from navi.http.api.approvals import ApprovalList, DecisionBody
+from navi.http.api.approvals import ApprovalList
+from navi.http.requests.decisions import DecisionBody
 from navi.settings import Settings
 
 REASON_CHARACTERS = 200

@@ -22,7 +22,7 @@ from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.event_codec import decode_data
 from navi.domain.vocabulary.events import ApprovalDecided, Envelope, UserMessageReceived
 from navi.domain.vocabulary.ids import CallId, EventId, MessageId, SessionId, SubagentId, TurnId
-from navi.http.api.approvals import DecisionBody
+from navi.http.requests.decisions import DecisionBody
 from navi.http.requests.validation import validated_message
 
 OPEN_SECONDS = 5.0

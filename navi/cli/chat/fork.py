@@ -19,9 +19,9 @@ from navi.cli.shared.elsewhere import elsewhere
 from navi.cli.shared.model import context_windows
 from navi.cli.shared.owners import note_reading
 from navi.cli.shared.remote import session_path
-from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId, parse_session_id
 from navi.http.api.forks import Fork, ForkAnswer, fork_answer
-from navi.http.requests.validation import check_session_name, session_of
+from navi.http.requests.validation import check_session_name
 from navi.settings import Settings
 
 
@@ -53,7 +53,7 @@ def fork(
 async def _fork(
     settings: Settings, session: str, *, at: int | None, name: str | None, as_json: bool
 ) -> int:
-    origin = session_of(session)
+    origin = parse_session_id(session)
     if name is not None:
         check_session_name("--name", name)
     made = await _made(settings, origin, at=at, name=name)

@@ -11,7 +11,7 @@ import msgspec
 from navi.cli.shared.printable import as_utf8
 from navi.domain.agent.approvals import as_json
 from navi.domain.vocabulary.events import ApprovalRequested, JsonObject
-from navi.http.api.approvals import DecisionBody
+from navi.http.requests.decisions import DecisionBody
 
 # Reads a line, with a text that stands there already; raises EOFError or KeyboardInterrupt.
 ReadLine = Callable[[str, str], Awaitable[str]]

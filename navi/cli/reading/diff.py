@@ -26,7 +26,7 @@ from navi.domain.reading.comparison import Differences, EventDifference, essence
 from navi.domain.reading.difference_words import event_line, field_lines
 from navi.domain.vocabulary.event_codec import type_of
 from navi.domain.vocabulary.events import Envelope, TodoItem
-from navi.http.requests.validation import session_of
+from navi.domain.vocabulary.ids import parse_session_id
 from navi.settings import Settings
 
 
@@ -93,8 +93,8 @@ def diff(
 async def _diff(
     settings: Settings, session: str, a: int, other: str, b: int, *, as_json: bool
 ) -> int:
-    before = Moment(session_id=session_of(session), seq=a)
-    after = Moment(session_id=session_of(other), seq=b)
+    before = Moment(session_id=parse_session_id(session), seq=a)
+    after = Moment(session_id=parse_session_id(other), seq=b)
     async with opened_history(settings, *{session, other}) as log:
         comparison = await compare_moments(log, before, after)
     if as_json:

@@ -3,8 +3,7 @@
 import click
 
 from navi.domain.vocabulary.errors import NotFound
-from navi.domain.vocabulary.ids import SessionId
-from navi.http.requests.validation import session_of
+from navi.domain.vocabulary.ids import SessionId, parse_session_id
 from navi.ports.event_log import SessionHistory
 
 seq_type = click.IntRange(min=0, max=2**53)
@@ -16,7 +15,7 @@ async def find_session(log: SessionHistory, session: str) -> tuple[SessionId, in
     Raises:
         NotFound: there is none.
     """
-    session_id = session_of(session)
+    session_id = parse_session_id(session)
     head = await log.head(session_id)
     if head == 0:
         raise NotFound(f"no session {session_id}")

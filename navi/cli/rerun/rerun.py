@@ -33,8 +33,7 @@ from navi.cli.shared.owners import note_reading
 from navi.cli.shared.printable import printable
 from navi.domain.vocabulary.event_codec import encode_data, encode_envelope, type_of, version_of
 from navi.domain.vocabulary.events import AgentEvent, Envelope
-from navi.domain.vocabulary.ids import SessionId, SubagentId
-from navi.http.requests.validation import session_of
+from navi.domain.vocabulary.ids import SessionId, SubagentId, parse_session_id
 from navi.settings import Settings
 
 LINE = 2_000  # characters of a line where there is no terminal
@@ -145,7 +144,7 @@ def rerun(
 async def _rerun(
     settings: Settings, session: str, *, until: int | None, place: Path | None, as_json: bool
 ) -> int:
-    session_id = session_of(session)
+    session_id = parse_session_id(session)
     saved: Saved | None = None
     async with attached_store(settings) as store:
         await note_reading(settings, store, (session_id,))
@@ -164,7 +163,7 @@ async def _rerun(
 
 
 async def _try(settings: Settings, session: str, *, profile_id: str | None, as_json: bool) -> int:
-    session_id = session_of(session)
+    session_id = parse_session_id(session)
     async with attached_store(settings) as store:
         await note_reading(settings, store, (session_id,))
         loaded = await load_recording(store.log, store.texts, session_id, until=None)

@@ -23,8 +23,7 @@ from navi.cli.shared.command import (
     print_json,
 )
 from navi.cli.shared.owners import note_reading
-from navi.domain.vocabulary.ids import SessionId
-from navi.http.requests.validation import session_of
+from navi.domain.vocabulary.ids import SessionId, parse_session_id
 from navi.settings import Settings
 
 
@@ -80,7 +79,7 @@ async def rerun_live(settings: Settings, session: str, changed: Changed, *, as_j
         StoreRefused: such a database lacks a migration.
         CommandFailed: the turn takes longer than it may.
     """
-    session_id = session_of(session)
+    session_id = parse_session_id(session)
     failpoints.arm(settings.failpoints)
     async with attached_servers(settings, nats=True) as servers:
         await require_migrated(servers)

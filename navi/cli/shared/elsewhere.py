@@ -21,8 +21,14 @@ from navi.cli.shared.remote import RemoteNavi, bearer, open_remote, session_path
 from navi.client.connection import LIMITED
 from navi.client.retry import Retry
 from navi.domain.vocabulary.errors import NotFound
-from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, SessionId, SubagentId, TurnId
-from navi.http.requests.validation import session_of
+from navi.domain.vocabulary.ids import (
+    LOCAL_OWNER,
+    EventId,
+    SessionId,
+    SubagentId,
+    TurnId,
+    parse_session_id,
+)
 from navi.ports.event_log import ALL_TYPES, Recorded, SessionHistory, Types
 from navi.settings import Settings
 
@@ -168,7 +174,7 @@ async def opened_history(
         EmbeddedServerError: the embedded Postgres cannot be had.
     """
     if settings.navi_url is None:
-        wanted = [session_of(each) for each in sessions]
+        wanted = [parse_session_id(each) for each in sessions]
         async with attached_store(settings) as store:
             await note_reading(settings, store, wanted)
             yield store.log

@@ -14,7 +14,7 @@ from navi.adapters.tls import trust_of
 from navi.cli.shared.command import CommandFailed
 from navi.domain.vocabulary.errors import NotFound
 from navi.domain.vocabulary.ids import SessionId
-from navi.http.api.approvals import DecisionAnswer, DecisionBody
+from navi.http.requests.decisions import DecisionAnswer, DecisionBody
 
 ANSWER_SECONDS = 15.0
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from navi.adapters.embedded.run_record import RunRecord, read_run
 from navi.adapters.tls import trust_of
-from navi.http.server.serve import Address
+from navi.http.server.address import Address
 from navi.settings import Settings
 
 ANSWER_SECONDS = 2.0

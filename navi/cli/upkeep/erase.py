@@ -31,9 +31,8 @@ from navi.cli.shared.printable import one_line
 from navi.cli.shared.progress import Progress
 from navi.domain.vocabulary.errors import BusUnavailable, LogUnavailable, StreamRefused
 from navi.domain.vocabulary.events import SessionErased
-from navi.domain.vocabulary.ids import Owner
+from navi.domain.vocabulary.ids import Owner, parse_session_id
 from navi.domain.vocabulary.principal import CLI_ACTOR
-from navi.http.requests.validation import session_of
 from navi.ports.event_stream import EventStream
 from navi.ports.log_partitions import PartitionedLog
 from navi.settings import Settings
@@ -82,7 +81,7 @@ async def _erase(
         chosen = (
             await erase_sessions.of_owner(Owner(user))
             if session is None and user is not None
-            else (session_of(session or ""),)
+            else (parse_session_id(session or ""),)
         )
         found = [await erase_sessions.survey(session_id) for session_id in chosen]
         if not yes and not await asyncio.to_thread(_agreed, found):

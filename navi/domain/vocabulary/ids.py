@@ -4,6 +4,8 @@ import re
 from hashlib import sha256
 from typing import NewType
 
+from navi.domain.vocabulary.errors import NotFound
+
 SessionId = NewType("SessionId", str)  # UUIDv7, canonical lower case: also a NATS subject token
 EventId = NewType("EventId", str)  # UUIDv7
 TurnId = NewType("TurnId", str)  # UUIDv7
@@ -41,6 +43,17 @@ def thread_session(thread_id: str) -> SessionId:
 def is_uuid(text: str) -> bool:
     """Whether ``text`` is a UUID in canonical lower case."""
     return _UUID.fullmatch(text) is not None
+
+
+def parse_session_id(text: str) -> SessionId:
+    """The session id that somebody has written, in an address or on a command line.
+
+    Raises:
+        NotFound: it cannot be one.
+    """
+    if not is_uuid(text):
+        raise NotFound(f"no session {text[:100]!r}")
+    return SessionId(text)
 
 
 def is_message_id(text: str) -> bool:

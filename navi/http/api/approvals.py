@@ -4,35 +4,14 @@ from litestar import Response, get, post
 from msgspec import Struct
 
 from navi.application.reading.list_approvals import WaitingApproval, waiting_approvals
-from navi.domain.vocabulary.events import Decision, DecisionScope, JsonObject
 from navi.domain.vocabulary.ids import CallId
 from navi.http.requests.access import Caller, OwnSession
 from navi.http.requests.bodies import answer, read_json
+from navi.http.requests.decisions import DecisionAnswer, DecisionBody
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, PathText
-from navi.http.requests.validation import NoteText, validated_decision
-
-
-class DecisionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /sessions/{id}/approvals/{call_id}``.
-
-    Attributes:
-        scope: ``session`` also for every later call that the same rule asks about.
-        arguments: what the tool gets in place of the model's.
-        note: what the model reads of a denial.
-    """
-
-    decision: Decision
-    scope: DecisionScope = "once"
-    arguments: JsonObject | None = None
-    note: NoteText | None = None
-
-
-class DecisionAnswer(Struct, frozen=True, kw_only=True):
-    """The seq of the decision."""
-
-    seq: int
+from navi.http.requests.validation import validated_decision
 
 
 class ApprovalList(Struct, frozen=True, kw_only=True):

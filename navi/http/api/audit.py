@@ -8,8 +8,8 @@ from navi.domain.vocabulary.ids import AUDIT_STREAM
 from navi.http.api.events import EventList, stored_events
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AFTER, LIMIT, operation
+from navi.http.requests.query import limit_in, seq_in
 from navi.http.requests.services import Given
-from navi.http.requests.validation import limit_in, seq_in
 from navi.ports.event_log import Selection, Types
 
 

@@ -9,8 +9,9 @@ from navi.http.requests.access import OwnSession, ReadableSession
 from navi.http.requests.bodies import answer, read_body, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AT, operation
+from navi.http.requests.query import seq_in
 from navi.http.requests.services import Given
-from navi.http.requests.validation import SeqNumber, seq_in
+from navi.http.requests.validation import SeqNumber
 from navi.projections.planning_log import PlanningLog, PlanningPhase
 
 

@@ -15,8 +15,8 @@ from navi.http.requests.access import ReadableSession
 from navi.http.requests.bodies import answer, body_part
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AFTER, BEFORE, LIMIT, operation
+from navi.http.requests.query import Query, limit_in, seq_in, text_in
 from navi.http.requests.services import Given, PathText
-from navi.http.requests.validation import Query, limit_in, seq_in, text_in
 from navi.ports.event_log import FACTS, EventLog, Selection, Types
 
 MAX_TYPES = 100

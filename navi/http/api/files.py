@@ -13,6 +13,7 @@ from navi.application.reading.read_session import read_session
 from navi.application.uploads.manage_uploads import StoredFile
 from navi.domain.uploads import Upload, refused_suffix, too_much
 from navi.domain.vocabulary.errors import NaviError
+from navi.domain.vocabulary.ids import parse_session_id
 from navi.http.api.form_files import FRAME_BYTES, FileBegins, FileData, FileEnds, FormBody
 from navi.http.api.sent_files import (
     ANY_BYTES,
@@ -26,8 +27,8 @@ from navi.http.requests.access import Caller, ReadableSession
 from navi.http.requests.bodies import answer
 from navi.http.requests.errors import Edge, RequestRefused
 from navi.http.requests.operation import AT, operation
+from navi.http.requests.query import seq_in, yes_or_no_in
 from navi.http.requests.services import Given, PathText
-from navi.http.requests.validation import seq_in, session_of, yes_or_no_in
 from navi.projections.sessions import Sessions
 
 _FORM = {
@@ -80,7 +81,7 @@ async def upload_files(
     """Upload the files of a form, all or none; a name that is taken gets a number."""
     body = FormBody(request)
     try:
-        own = await services.sessions.own(principal, session_of(session_id))
+        own = await services.sessions.own(principal, parse_session_id(session_id))
         most = services.uploads.max_bytes
         if body.declared_size is not None and body.declared_size > most + FRAME_BYTES:
             raise too_much(most)

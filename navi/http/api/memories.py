@@ -12,8 +12,9 @@ from navi.http.requests.access import Caller
 from navi.http.requests.bodies import answer, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import operation
+from navi.http.requests.query import text_in
 from navi.http.requests.services import Given, PathText
-from navi.http.requests.validation import MemoryWords, check_words, text_in
+from navi.http.requests.validation import MemoryWords, check_words
 
 
 class MemoryText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -27,17 +27,9 @@ from navi.http.requests.access import Caller, OwnSession, ReadableSession, nobod
 from navi.http.requests.bodies import answer, client_gone, read_json
 from navi.http.requests.errors import RETRY_SECONDS, Edge, RequestRefused
 from navi.http.requests.operation import AFTER, AT, LIMIT, operation
+from navi.http.requests.query import limit_in, seq_in, text_in, yes_or_no_in
 from navi.http.requests.services import Given, Services
-from navi.http.requests.validation import (
-    ContentText,
-    FileNames,
-    MessageIdText,
-    limit_in,
-    seq_in,
-    text_in,
-    validated_message,
-    yes_or_no_in,
-)
+from navi.http.requests.validation import ContentText, FileNames, MessageIdText, validated_message
 from navi.projections.context import Context, ContextState
 from navi.projections.messages import Messages
 from navi.projections.todo import Todo

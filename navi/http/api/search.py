@@ -14,8 +14,9 @@ from navi.http.requests.access import Caller
 from navi.http.requests.bodies import answer
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import operation
+from navi.http.requests.query import limit_in, text_in
 from navi.http.requests.services import Given
-from navi.http.requests.validation import MAX_LIMIT, check_words, limit_in, text_in
+from navi.http.requests.validation import MAX_LIMIT, check_words
 
 DEFAULT_LIMIT = 20
 

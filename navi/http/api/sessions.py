@@ -19,13 +19,9 @@ from navi.http.requests.access import Caller, OwnSession, ReadableSession, note_
 from navi.http.requests.bodies import answer, answer_if_changed, read_body, read_json
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import IF_NONE_MATCH, LIMIT, operation
+from navi.http.requests.query import limit_in, text_in
 from navi.http.requests.services import Given, Services
-from navi.http.requests.validation import (
-    NameText,
-    check_session_name,
-    limit_in,
-    text_in,
-)
+from navi.http.requests.validation import NameText, check_session_name
 
 
 class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,8 +16,8 @@ from navi.http.requests.access import Caller
 from navi.http.requests.bodies import answer
 from navi.http.requests.errors import Edge, RequestRefused
 from navi.http.requests.operation import operation
+from navi.http.requests.query import Query, text_in
 from navi.http.requests.services import Given
-from navi.http.requests.validation import Query, text_in
 
 KEYS: tuple[By, ...] = get_args(By)
 DAY = {"type": "string", "format": "date"}

@@ -12,8 +12,8 @@ from navi.http.live.outbox import Outbox
 from navi.http.requests.access import Caller, ReadableSession
 from navi.http.requests.errors import Edge
 from navi.http.requests.operation import AFTER, EVENT_STREAM, SEQ, operation
+from navi.http.requests.query import seq_in, seq_in_header
 from navi.http.requests.services import Given
-from navi.http.requests.validation import seq_in, seq_in_header
 from navi.ports.event_log import Recorded
 
 LAST_EVENT_ID = "Last-Event-ID"

@@ -18,7 +18,7 @@ from litestar.types import Receive, Send
 from navi.domain.session.session import Session
 from navi.domain.vocabulary.errors import BadInput, NaviError, NotFound, NotSignedIn, Unavailable
 from navi.domain.vocabulary.events import TurnStarted
-from navi.domain.vocabulary.ids import CallId, SessionId
+from navi.domain.vocabulary.ids import CallId, SessionId, parse_session_id
 from navi.domain.vocabulary.principal import Principal
 from navi.http.live.follow_session import (
     follow,
@@ -48,13 +48,9 @@ from navi.http.live.frames import (
 from navi.http.live.outbox import Outbox
 from navi.http.requests.access import Caller, access, check_scope, nobody, note_reading
 from navi.http.requests.errors import send_problem
+from navi.http.requests.query import seq_in
 from navi.http.requests.services import Given, PathText, Services
-from navi.http.requests.validation import (
-    seq_in,
-    session_of,
-    validated_decision,
-    validated_message,
-)
+from navi.http.requests.validation import validated_decision, validated_message
 from navi.http.server.websocket_protocol import FRAMES_EXTENSION, join_frames
 from navi.ports.event_log import FACTS, EventLog
 from navi.race import race
@@ -113,7 +109,7 @@ async def _serve(
     after: int | None,
 ) -> Close | None:
     """Serve a connection until it ends; None where the client has closed it."""
-    session = await services.sessions.readable(principal, session_of(session_id))
+    session = await services.sessions.readable(principal, parse_session_id(session_id))
     await note_reading(services, socket.scope, principal, session)
     if after is None:
         after = await _before_open_turn(services.event_log, session)

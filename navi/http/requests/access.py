@@ -18,11 +18,10 @@ from msgspec import Struct
 from navi.domain.session.session import Session
 from navi.domain.vocabulary.errors import Forbidden, NaviError, NotSignedIn
 from navi.domain.vocabulary.events import SessionRead
-from navi.domain.vocabulary.ids import SessionId
+from navi.domain.vocabulary.ids import SessionId, parse_session_id
 from navi.domain.vocabulary.principal import Actor, Principal
 from navi.domain.vocabulary.principal import Scope as PrincipalScope
 from navi.http.requests.services import Given, PathText, Services
-from navi.http.requests.validation import session_of
 
 # "open": whoever it is; "login": a person and no token; "admin": the role as well; "admin_read": the
 # role, by a token that only reads.
@@ -126,7 +125,7 @@ def _actor(scope: Scope) -> Actor:
 async def _readable(
     scope: Scope, session_id: PathText, services: Given, principal: "Caller"
 ) -> Session:
-    session = await services.sessions.readable(principal, session_of(session_id))
+    session = await services.sessions.readable(principal, parse_session_id(session_id))
     await note_reading(services, scope, principal, session)
     return session
 
@@ -148,7 +147,7 @@ async def note_reading(
 
 
 async def _own(session_id: PathText, services: Given, principal: "Caller") -> SessionId:
-    return await services.sessions.own(principal, session_of(session_id))
+    return await services.sessions.own(principal, parse_session_id(session_id))
 
 
 Caller = NamedDependency[SkipValidation[Principal]]

@@ -1,18 +1,16 @@
 """Validate values from clients; each error names the field."""
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, cast
 
-from litestar.datastructures import Headers, MultiDict
 from msgspec import Meta, Struct
 
 from navi.domain import uploads
 from navi.domain.memory.memory import MAX_TEXT
 from navi.domain.session.commands import DecideApproval
-from navi.domain.vocabulary.errors import BadInput, NotFound
+from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import Decision, DecisionScope, Json, JsonObject, Mode
-from navi.domain.vocabulary.ids import CallId, MessageId, SessionId, is_message_id, is_uuid
+from navi.domain.vocabulary.ids import CallId, MessageId, is_message_id
 
 MAX_CONTENT_BYTES = 256 * 1024  # UTF-8
 MAX_NAME = 200  # characters
@@ -21,8 +19,6 @@ MAX_NESTING = 64  # of a value that is kept as it came
 MAX_FILES = 100
 MAX_SEQ = 2**53  # the largest whole number that every JSON reader has exactly
 MAX_LIMIT = 10_000
-
-_WHOLE = re.compile(r"[0-9]{1,16}")
 
 
 # What OpenAPI says of these; the checks below name the field and the cause in words.
@@ -60,17 +56,6 @@ class ValidatedMessage(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     mode: Mode
     message_id: MessageId | None
-
-
-def session_of(text: str) -> SessionId:
-    """The session id in a path.
-
-    Raises:
-        NotFound: it cannot be one.
-    """
-    if not is_uuid(text):
-        raise NotFound(f"no session {text[:100]!r}")
-    return SessionId(text)
 
 
 def validated_message(
@@ -196,80 +181,3 @@ def _require_clean(field: str, text: str) -> None:
     # Postgres stores no NUL in text; halves of surrogate pairs never get through the JSON decoder.
     if "\0" in text:
         raise BadInput(field, "contains a NUL character")
-
-
-# --- query parameters ---------------------------------------------------------------------------
-
-Query = MultiDict[str]
-
-
-def seq_in(query: Query, name: str) -> int | None:
-    """A parameter that is a seq; None where it is not given.
-
-    Raises:
-        BadInput: it is malformed or given twice.
-    """
-    return _whole_in(query, name, lowest=0, highest=MAX_SEQ)
-
-
-def seq_in_header(headers: Headers, name: str) -> int | None:
-    """A header that is a seq; None where it is not sent, or empty.
-
-    Raises:
-        BadInput: it is malformed or sent twice.
-    """
-    values: list[str] = headers.getall(name, [])
-    if len(values) > 1:
-        raise BadInput(name, "is sent more than once")
-    text = values[0].strip() if values else ""
-    return _whole(name, text, lowest=0, highest=MAX_SEQ) if text else None
-
-
-def limit_in(query: Query) -> int | None:
-    """The parameter ``limit``; None for all.
-
-    Raises:
-        BadInput: it is malformed or given twice.
-    """
-    return _whole_in(query, "limit", lowest=1, highest=MAX_LIMIT)
-
-
-def yes_or_no_in(query: Query, name: str, *, default: bool) -> bool:
-    """A parameter that is ``true`` or ``false``.
-
-    Raises:
-        BadInput: it is neither, or given twice.
-    """
-    text = text_in(query, name)
-    match None if text is None else text.lower():  # Python's clients write `True`
-        case None:
-            return default
-        case "true":
-            return True
-        case "false":
-            return False
-        case _:
-            raise BadInput(name, "is neither true nor false")
-
-
-def text_in(query: Query, name: str) -> str | None:
-    """A parameter as it stands; None where it is not given.
-
-    Raises:
-        BadInput: it is given twice.
-    """
-    values: list[str] = query.getall(name, [])
-    if len(values) > 1:
-        raise BadInput(name, "is given more than once")
-    return values[0] if values else None
-
-
-def _whole_in(query: Query, name: str, *, lowest: int, highest: int) -> int | None:
-    text = text_in(query, name)
-    return None if text is None else _whole(name, text, lowest=lowest, highest=highest)
-
-
-def _whole(name: str, text: str, *, lowest: int, highest: int) -> int:
-    if _WHOLE.fullmatch(text) is None or not lowest <= int(text) <= highest:
-        raise BadInput(name, f"has to be a whole number from {lowest} to {highest}")
-    return int(text)

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import uvicorn
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
-from msgspec import Struct
 
 from navi.domain.vocabulary.errors import BadInput, NaviError
+from navi.http.server.address import Address
 from navi.http.server.request_protocol import DeadlineH11Protocol
 from navi.http.server.websocket_protocol import BurstWebSocketProtocol
 
@@ -32,20 +32,6 @@ class CannotListen(NaviError):
 
 class NotOurAddress(BadInput):
     """The host is no address of this machine."""
-
-
-class Address(Struct, frozen=True, kw_only=True):
-    """Where the server listens; ``port`` is the real one, also where 0 was asked for."""
-
-    host: str
-    port: int
-
-    @property
-    def url(self) -> str:
-        """How a browser on this machine gets there."""
-        reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - told apart, not listened on
-        name = f"[{reachable}]" if ":" in reachable else reachable
-        return f"http://{name}:{self.port}"
 
 
 class _Server(uvicorn.Server):

@@ -16,7 +16,8 @@ from navi.domain.vocabulary.principal import Principal
 from navi.http.api.health import state_of
 from navi.http.requests.services import Readiness
 from navi.http.server import request_protocol
-from navi.http.server.serve import Address, CannotListen, NotOurAddress, serving
+from navi.http.server.address import Address
+from navi.http.server.serve import CannotListen, NotOurAddress, serving
 from tests.support.app import RunningApp, next_frame, running_app
 from tests.support.http_client import http_client
 

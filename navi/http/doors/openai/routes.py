@@ -15,7 +15,7 @@ from navi.application.doors.take_message import Asked, Taken
 from navi.domain.session.turn import turn_waits
 from navi.domain.vocabulary.errors import NotFound, ReceiptUnknown, Unavailable
 from navi.domain.vocabulary.events import MessageDelivered, MessageWithdrawn, SessionDeleted
-from navi.domain.vocabulary.ids import TurnId, seconds_of
+from navi.domain.vocabulary.ids import TurnId, parse_session_id, seconds_of
 from navi.domain.vocabulary.principal import Principal
 from navi.http.api.tools_and_profiles import require_log
 from navi.http.doors.openai.answering import (
@@ -32,7 +32,6 @@ from navi.http.requests.bodies import NO_STORE, answer, body_part, client_gone, 
 from navi.http.requests.errors import Edge, RequestRefused
 from navi.http.requests.operation import operation
 from navi.http.requests.services import Given, PathText, Services
-from navi.http.requests.validation import session_of
 from navi.race import race
 
 MAX_CONVERSATION_BYTES = 8 * 1024 * 1024  # programs repeat all of it, with its pictures
@@ -105,7 +104,7 @@ async def complete_chat(
     if await services.profiles.get(asked.profile_id) is None:
         raise NoSuchModel(asked.profile_id)
     named = request.headers.get(SESSION_HEADER)
-    session_id = None if named is None else session_of(named)
+    session_id = None if named is None else parse_session_id(named)
     try:
         taken = await services.take_message(principal, asked, session_id=session_id)
     except ReceiptUnknown as error:
