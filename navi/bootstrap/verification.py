@@ -17,6 +17,7 @@ from navi.application.audit.verify_log import (
     Sought,
     Stretch,
     StretchFindings,
+    look_here,
     look_through,
 )
 
@@ -37,19 +38,15 @@ def looking(database_url: str, log: PostgresEventLog, progress: Progress) -> Loo
         stretches: Sequence[Stretch], sought: Sought
     ) -> AsyncGenerator[StretchFindings, None]:
         sizes = [stretch.until - stretch.after for stretch in stretches]
-        at_work = (here if len(stretches) < WORTH_STRETCHES else in_processes)(stretches, sought)
+        at_work = (look_here(log) if len(stretches) < WORTH_STRETCHES else in_processes)(
+            stretches, sought
+        )
         with progress(sum(sizes)) as advance:
             async with aclosing(at_work) as all_found:
                 for size in sizes:
                     found = await anext(all_found)
                     advance(size)
                     yield found
-
-    async def here(
-        stretches: Sequence[Stretch], sought: Sought
-    ) -> AsyncGenerator[StretchFindings, None]:
-        for stretch in stretches:
-            yield await look_through(log, stretch, sought)
 
     async def in_processes(
         stretches: Sequence[Stretch], sought: Sought

@@ -162,7 +162,7 @@ async def verify_log(
         for partition in range(log.partitions)
     }
     marked = {} if signed is None else signed.marked()
-    looking = (look or _here(log))(stretches_of(heads), Sought(marked=marked, damaged=damaged))
+    looking = (look or look_here(log))(stretches_of(heads), Sought(marked=marked, damaged=damaged))
     events = 0
     async with aclosing(looking) as all_found:
         async for found in all_found:
@@ -252,7 +252,9 @@ def _look_at(found: StretchFindings, rows: Sequence[Recorded], sought: Sought) -
     found.events += len(rows)
 
 
-def _here(log: PartitionedLog) -> LookThrough:
+def look_here(log: PartitionedLog) -> LookThrough:
+    """A look at all stretches in this process, one after the other."""
+
     async def look(
         stretches: Sequence[Stretch], sought: Sought
     ) -> AsyncGenerator[StretchFindings, None]:

@@ -159,9 +159,8 @@ def decide(session: Session, command: Command) -> tuple[Decided, ...]:
         return _create(session, command)
     if isinstance(command, ForkSession):
         return _fork(session, command)
-    if isinstance(command, RecordErasure) and session.created_at is not None:
-        return _one(command.event)
-    if not session.exists:
+    erases = isinstance(command, RecordErasure)  # also what was deleted
+    if session.created_at is None or (session.deleted and not erases):
         if isinstance(command, TurnCommand):  # the deletion has ended the turn
             raise _fenced(command.runner)
         raise NotFound(f"no session {session.id}")
