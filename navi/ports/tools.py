@@ -54,7 +54,12 @@ class AgentActions(Protocol):
     """What a tool may do to the agent that runs it; each is recorded as events."""
 
     async def spawn(self, task: str, profile_id: str | None) -> ToolResult:
-        """Run a subagent on a task and wait for it; the same call again resumes it."""
+        """Run a subagent on a task and wait for it; the same call again resumes it.
+
+        Raises:
+            Exception: of the agent's own, to be let through: the subagent waits for a person, and the
+                tool call stays open (``WaitsForApproval``).
+        """
         ...
 
     async def switch_profile(self, profile_id: str, reason: str) -> ToolResult:

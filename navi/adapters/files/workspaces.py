@@ -1,4 +1,4 @@
-"""The port ``FolderWorkspaces``: one directory a session, ``<files>/<session id>/``."""
+"""The port ``Workspaces``: one directory a session, ``<files>/<session id>/``."""
 
 import asyncio
 from pathlib import Path

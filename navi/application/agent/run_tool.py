@@ -224,7 +224,7 @@ class RunToolOnce:
 
 
 class _Running(Struct, frozen=True):
-    """A tool call under way: its recorder and its actions on the agent."""
+    """A tool call under way: its recorder, how far it is, its actions on the agent, the profile it runs under."""
 
     recorder: InTurn
     run: ToolRun

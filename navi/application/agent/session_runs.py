@@ -21,7 +21,7 @@ UNAVAILABLE_PAUSE = 1.0  # seconds before what Postgres interrupted is tried aga
 
 
 class SessionRuns:
-    """Owns the task of each running session; an async context manager that awaits them."""
+    """Owns the task of each running session; ``drain`` waits for them."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ class Pages:
     async def find(
         self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]
     ) -> Page:
-        """As ``EventLog.find``."""
+        """As ``LogErasure.find``."""
         head = await self.head(partition)
         until = max(after, min(after + limit, head))
         place = (partition, after, until, owner, parts)
@@ -104,7 +104,7 @@ class Pages:
         session_id: SessionId | None,
         dry_run: bool,
     ) -> Pruned:
-        """As ``EventLog.prune``."""
+        """As ``LogErasure.prune``."""
         head = await self.head(partition)
         until = min(after + min(limit, MAX_ROWS), head)
         statement = statements.COUNT_PRUNABLE if dry_run else statements.PRUNE

@@ -65,7 +65,7 @@ async def restore(
     *,
     place: Callable[[SessionId], int],
 ) -> int:
-    """As `EventLog.restore`.
+    """As `LogRestore.restore`.
 
     Args:
         place: the partition of a session that is new.

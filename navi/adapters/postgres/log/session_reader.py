@@ -75,7 +75,7 @@ class SessionReader:
         )
 
     async def sessions(self, session_ids: Sequence[SessionId] | None) -> Sequence[SessionHead]:
-        """As ``EventLog.sessions``."""
+        """As ``LogRegistry.sessions``."""
         rows: Sequence[asyncpg.Record]
         if session_ids is None:
             rows = await self._all_sessions()
@@ -184,12 +184,12 @@ class SessionReader:
         await self.head(session_id)  # which tells of the erasure
 
     async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
-        """As ``EventLog.forks_of``."""
+        """As ``LogRegistry.forks_of``."""
         rows = await fetch(self._pool, statements.FORKS_OF, session_id)
         return tuple(SessionId(row["session_id"]) for row in rows)
 
     async def sessions_of(self, owner: Owner) -> tuple[SessionId, ...]:
-        """As ``EventLog.sessions_of``."""
+        """As ``LogRegistry.sessions_of``."""
         rows = await fetch(self._pool, statements.SESSIONS_OF, owner)
         return tuple(SessionId(row["session_id"]) for row in rows)
 

@@ -24,7 +24,7 @@ class CompressAfter:
         self._node = node
 
     async def __call__(self, record: Record, halt: asyncio.Event) -> None:
-        """Compress if due; cancelled when a turn starts."""
+        """Compress if due and no turn is open; once ``halt`` is set, the model call is closed."""
         profile = await profile_of(record, self._profiles)
         context = await record.context()
         if record.session.turn is not None:
