@@ -1,7 +1,12 @@
-"""Log an error that nobody expected, and where it came from."""
+"""Log an error that nobody expected, and where it came from.
+
+Its own words may quote what people wrote; and with the lines of the source, files would be read in the
+event loop.
+"""
 
 import traceback
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Protocol, cast
 
 
 class Log(Protocol):
@@ -10,11 +15,32 @@ class Log(Protocol):
     def error(self, event: str | None = None, **values: object) -> object: ...
 
 
-def log_error(log: Log, event: str, error: Exception) -> None:
-    """Log the type of an error and where it came from: its own words may quote what people wrote.
+def log_error(log: Log, event: str, error: Exception, **values: object) -> None:
+    """Log what an error is, with values of the place that has caught it."""
+    log.error(event, reason=reason_of(error), where=places_of(error), **values)
 
-    Without the lines themselves: source files would be read for them, in the event loop.
-    """
-    frames = traceback.walk_tb(error.__traceback__)
-    where = [f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}" for frame, line in frames]
-    log.error(event, reason=type(error).__name__, where=where)
+
+def reason_of(error: BaseException) -> str:
+    """The type of an error, of those in it where it is a group, and of the one that it was raised from."""
+    within = ", ".join(map(reason_of, _within(error)))
+    cause = "" if error.__cause__ is None else f" from {reason_of(error.__cause__)}"
+    return f"{type(error).__name__}{f' ({within})' if within else ''}{cause}"
+
+
+def places_of(error: BaseException) -> list[str]:
+    """File, line and function of all that they came through."""
+    return [*_places(error)]
+
+
+def _places(error: BaseException) -> Iterator[str]:
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        yield f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
+    for inner in (*_within(error), error.__cause__):
+        if inner is not None:
+            yield from _places(inner)
+
+
+def _within(error: BaseException) -> tuple[BaseException, ...]:
+    if not isinstance(error, BaseExceptionGroup):
+        return ()
+    return cast("BaseExceptionGroup[BaseException]", error).exceptions

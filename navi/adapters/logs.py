@@ -2,14 +2,13 @@
 
 import logging
 import sys
-import traceback
-from collections.abc import Iterator
 from contextlib import suppress
-from typing import TextIO, cast
+from typing import TextIO
 
 import structlog
 
 from navi.domain.log.secrets import Secrets
+from navi.log_error import places_of, reason_of
 
 
 def configure_logs(*, level: str, colours: bool, secrets: Secrets) -> None:
@@ -75,10 +74,7 @@ class Sink(TextIO):
 def _sum_up_error(
     logger: object, method: str, entry: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Put the type of an error and where it came from in its place: its own words may quote what people wrote.
-
-    Without the lines themselves: source files would be read for them, in the event loop.
-    """
+    """Put in the place of an error that a library logs what ``log_error`` says of ours."""
     del logger, method
     match entry.pop("exc_info", None):
         case BaseException() as error:
@@ -90,29 +86,8 @@ def _sum_up_error(
         case _:
             error = None
     return (
-        entry if error is None else {**entry, "reason": _types(error), "where": [*_places(error)]}
+        entry if error is None else {**entry, "reason": reason_of(error), "where": places_of(error)}
     )
-
-
-def _types(error: BaseException) -> str:
-    """The type of an error, of those in it where it is a group, and of the one that it was raised from."""
-    within = ", ".join(map(_types, _within(error)))
-    cause = "" if error.__cause__ is None else f" from {_types(error.__cause__)}"
-    return f"{type(error).__name__}{f' ({within})' if within else ''}{cause}"
-
-
-def _places(error: BaseException) -> Iterator[str]:
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        yield f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
-    for inner in (*_within(error), error.__cause__):
-        if inner is not None:
-            yield from _places(inner)
-
-
-def _within(error: BaseException) -> tuple[BaseException, ...]:
-    if not isinstance(error, BaseExceptionGroup):
-        return ()
-    return cast("BaseExceptionGroup[BaseException]", error).exceptions
 
 
 class _Mask:

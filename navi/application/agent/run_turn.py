@@ -30,6 +30,7 @@ from navi.domain.session.turn import CONTEXT_OVERFLOW, WaitForApproval
 from navi.domain.vocabulary.errors import Fenced, NothingToDeliver, NoTurn, TurnUnderway
 from navi.domain.vocabulary.ids import TurnId
 from navi.failpoints import failpoint
+from navi.log_error import log_error
 
 log = structlog.get_logger()
 
@@ -132,7 +133,7 @@ async def _run_turn(record: Record, runner: Runner, agent: Agent) -> bool:
         await _end(run, Failed(kind=CONTEXT_OVERFLOW, error=error.error))
         return False
     except Exception as error:  # noqa: BLE001 - a border: a turn must end, whatever went wrong in it
-        bound.exception("turn_broke")
+        log_error(bound, "turn_broke", error)
         run.partial_replies.update(await with_retry(record.partial_replies))
         await _end(run, Failed(kind="internal", error=f"{type(error).__name__}: {error}"))
         return False

@@ -13,6 +13,7 @@ from navi.application.session.record import Record, Records
 from navi.domain.vocabulary.errors import Unavailable
 from navi.domain.vocabulary.events import TEXT_DELTA_TYPES
 from navi.domain.vocabulary.ids import SessionId
+from navi.log_error import log_error
 from navi.ports.event_log import EventLog
 
 log = structlog.get_logger()
@@ -103,8 +104,8 @@ class SessionRuns:
             except Unavailable as error:
                 log.warning("session_waits", session_id=session_id, error=str(error))
                 await asyncio.sleep(UNAVAILABLE_PAUSE)
-            except Exception:  # a border: one session's trouble is not another's
-                log.exception("session_broke", session_id=session_id)
+            except Exception as error:  # noqa: BLE001 - a border: one session's trouble is not another's
+                log_error(log, "session_broke", error, session_id=session_id)
                 return
             else:
                 return

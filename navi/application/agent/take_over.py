@@ -92,8 +92,8 @@ class TakeOver:
                 certain = await self.poll()
             except Unavailable as error:
                 log.warning("take_over_waits", error=str(error))
-            except Exception:  # a border: a follower goes on
-                log.exception("take_over_broke")
+            except Exception as error:  # noqa: BLE001 - a border: a follower goes on
+                log_error(log, "take_over_broke", error)
             await asyncio.sleep(LOOK_EVERY if certain else LOOK_AGAIN)
 
     async def poll(self) -> bool:
@@ -197,8 +197,8 @@ class TakeOver:
                 continue  # whose the turn is, and what it has shown, may be different now
             except (NoTurn, TurnUnderway, NotFound, Fenced) as refused:
                 log.info("turn_not_taken_over", session_id=session_id, reason=str(refused))
-            except RuleBroken:
-                log.exception("turn_not_taken_over", session_id=session_id)
+            except RuleBroken as error:
+                log_error(log, "turn_not_taken_over", error, session_id=session_id)
             else:
                 log.info("turn_taken_over", session_id=session_id, turn_id=turn.id, from_node=node)
                 self._runs.wake(session_id)

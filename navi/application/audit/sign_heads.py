@@ -16,6 +16,7 @@ from navi.domain.log.heads import FIRST, MAX_SESSIONS, SignedHead, encode_head, 
 from navi.domain.vocabulary.errors import BusUnavailable, NaviError, Unavailable
 from navi.domain.vocabulary.event_codec import format_at
 from navi.domain.vocabulary.ids import SessionId
+from navi.log_error import log_error
 from navi.ports.clock import Clock
 from navi.ports.leader_lock import LeaderLock
 from navi.ports.log_admin import LogBackend
@@ -68,9 +69,9 @@ class SignHeads:
                 await self.sign()
             except Unavailable as error:
                 log.debug("heads_wait", reason=str(error))
-            except Exception:  # a border: a follower goes on
+            except Exception as error:  # noqa: BLE001 - a border: a follower goes on
                 self._prev = self._published = None
-                log.exception("heads_broke")
+                log_error(log, "heads_broke", error)
             await asyncio.sleep(EVERY_SECONDS)
 
     async def finish(self) -> None:

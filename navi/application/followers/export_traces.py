@@ -15,6 +15,7 @@ from msgspec import Struct
 from navi.application.reading.trace_session import completes_traces, traces_of
 from navi.domain.reading.spans import Span
 from navi.domain.vocabulary.errors import Unavailable
+from navi.log_error import log_error
 from navi.ports.event_log import Recorded
 from navi.ports.leader_lock import LeaderLock
 from navi.ports.log_partitions import PartitionedLog
@@ -79,8 +80,8 @@ class ExportTraces:
                     await self._step()
                 except Unavailable:
                     await self._start_over(NO_LOG)
-                except Exception as error:  # the border of a follower: it goes on
-                    log.exception("traces_broke")
+                except Exception as error:  # noqa: BLE001 - the border of a follower: it goes on
+                    log_error(log, "traces_broke", error)
                     await self._start_over(type(error).__name__)
         finally:
             self._lock.release()
@@ -133,8 +134,8 @@ class ExportTraces:
             return await traces_of(self._log, row)
         except Unavailable:
             raise
-        except Exception:  # the border of one trace: the others must not suffer for it
-            log.exception("trace_broke", session_id=row.session_id, seq=row.seq)
+        except Exception as error:  # noqa: BLE001 - the border of one trace: the others must not suffer for it
+            log_error(log, "trace_broke", error, session_id=row.session_id, seq=row.seq)
             return ()
 
     async def _send(self, partition: int, spans: Sequence[Span], *, reached: int) -> bool:

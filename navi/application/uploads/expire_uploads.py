@@ -11,6 +11,7 @@ from navi.domain.uploads import due
 from navi.domain.vocabulary.errors import NotFound, RuleBroken, Unavailable
 from navi.domain.vocabulary.ids import SessionId
 from navi.failpoints import failpoint
+from navi.log_error import log_error
 from navi.ports.clock import Clock
 from navi.ports.uploads import SessionUploads, UploadStore
 
@@ -46,8 +47,8 @@ class ExpireUploads:
                         await self.poll()
             except Unavailable as error:
                 log.warning("uploads_wait", error=str(error))
-            except Exception:  # a border: a follower goes on
-                log.exception("uploads_broke")
+            except Exception as error:  # noqa: BLE001 - a border: a follower goes on
+                log_error(log, "uploads_broke", error)
             await asyncio.sleep(self._pause)
 
     async def poll(self) -> None:

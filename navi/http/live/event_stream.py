@@ -19,6 +19,7 @@ from navi.http.requests.access import principal_of
 from navi.http.requests.bodies import NO_STORE, body_part, client_gone
 from navi.http.requests.head_only import is_head_only
 from navi.http.requests.services import Services
+from navi.log_error import log_error
 from navi.race import race
 
 log = structlog.get_logger()
@@ -59,8 +60,9 @@ def event_stream(
                     _comment(outbox),
                     wait_for_end_of_access(services, principal_of(scope)),
                 )
-            except NaviError:  # the status is sent: all that is left is to end, and be asked again
-                log.exception("event_stream_broke", path=scope["path"])
+            except NaviError as error:
+                # The status is sent: all that is left is to end, and be asked again.
+                log_error(log, "event_stream_broke", error, path=scope["path"])
         await send(body_part(last_word(), more=False))
 
     return respond

@@ -52,6 +52,7 @@ from navi.http.requests.query import seq_in
 from navi.http.requests.services import Given, PathText, Services
 from navi.http.requests.validation import validated_decision, validated_message
 from navi.http.server.websocket_protocol import FRAMES_EXTENSION, join_frames
+from navi.log_error import log_error
 from navi.ports.event_log import FACTS, EventLog
 from navi.race import race
 
@@ -93,8 +94,8 @@ async def watch_session(
         ending = SIGNED_OUT
     except Unavailable:
         ending = NO_LOG
-    except NaviError:
-        log.exception("socket_broke", session_id=session_id)
+    except NaviError as error:
+        log_error(log, "socket_broke", error, session_id=session_id)
         ending = BROKEN
     if ending is not None:
         await socket.close(ending.code, ending.reason)

@@ -33,6 +33,7 @@ from navi.domain.vocabulary.errors import (
     UploadsFull,
 )
 from navi.http.requests import openai_form
+from navi.log_error import log_error
 
 log = structlog.get_logger()
 
@@ -236,7 +237,7 @@ def _later() -> dict[str, str]:
 def _answer(request: Edge, error: Exception) -> Response[bytes]:
     answer = answer_of(error)
     if answer.problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        log.error("request_broke", method=request.method, path=request.url.path, exc_info=error)
+        log_error(log, "request_broke", error, method=request.method, path=request.url.path)
     body, media_type = _encoded(answer.problem, request.scope["path"])
     return Response(
         body,
@@ -269,7 +270,7 @@ EXCEPTION_HANDLERS: dict[int | type[Exception], Callable[[Edge, Exception], Resp
 async def log_broken_socket(error: Exception, scope: Scope) -> None:
     """Log the exception that ended a WebSocket: Litestar closes it (4500), without a handler."""
     if scope["type"] == "websocket" and not isinstance(error, HTTPException):
-        log.error("socket_broke", path=scope["path"], exc_info=error)
+        log_error(log, "socket_broke", error, path=scope["path"])
 
 
 async def send_problem(scope: Scope, send: Send, error: NaviError) -> None:

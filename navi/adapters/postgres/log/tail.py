@@ -14,6 +14,7 @@ from navi.adapters.postgres.log.pages import Pages
 from navi.adapters.postgres.log.ring import Ring
 from navi.adapters.postgres.log.watchers import Watchers
 from navi.domain.vocabulary.errors import LogDamaged, LogUnavailable
+from navi.log_error import log_error
 from navi.ports.event_log import Recorded
 
 log = structlog.get_logger()
@@ -111,8 +112,8 @@ class Tail:
                         error=str(error),
                     )
                     pause = LONGEST_PAUSE
-                except Exception:  # the border of a follower: without its tail a node hears nothing
-                    log.exception("log_tail_broke", partition=self._partition)
+                except Exception as error:  # noqa: BLE001 - the border of a follower: without its tail a node hears nothing
+                    log_error(log, "log_tail_broke", error, partition=self._partition)
                     pause = LONGEST_PAUSE
                 else:
                     pause = FIRST_PAUSE if found else min(2 * pause, LONGEST_PAUSE)

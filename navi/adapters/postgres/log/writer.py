@@ -19,6 +19,7 @@ from navi.adapters.postgres.log import statements
 from navi.domain.vocabulary.errors import BadInput, LogUnavailable
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.failpoints import FailpointRaised, committed, failpoint
+from navi.log_error import log_error
 from navi.ports.event_log import Recorded
 
 log = structlog.get_logger()
@@ -150,8 +151,8 @@ class Writer:
     async def _commit_or_fail(self, batch: list[Slice]) -> None:
         try:
             await self._commit(batch)
-        except Exception:  # the border of a follower: the next batch must not suffer for this one
-            log.exception("append_broke")
+        except Exception as error:  # noqa: BLE001 - the border of a follower: the next batch must not suffer for this one
+            log_error(log, "append_broke", error)
             self._drop_connection()
             _fail(batch, LogUnavailable("the log failed"))
 

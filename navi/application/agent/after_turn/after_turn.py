@@ -116,8 +116,8 @@ class AfterTurn:
                 self._try_again(session_id, after=LATER_SECONDS)
             except (ModelFailure, NaviError) as error:
                 bound.warning("follower_failed", reason=str(error))
-            except Exception:  # noqa: BLE001 - a border: what follows a turn never breaks a session
-                bound.exception("follower_broke")
+            except Exception as error:  # noqa: BLE001 - a border: what follows a turn never breaks a session
+                log_error(bound, "follower_broke", error)
 
     async def _run(self, follower: Follower, session_id: SessionId) -> None:
         """Run it to its end; from its beginning again each time that it gave way to a person."""
