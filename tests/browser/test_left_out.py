@@ -44,7 +44,7 @@ async def test_markdown_whose_modules_did_not_come_is_read_with_the_next_answer(
     await page.goto("/")
     await say(page, "!say **First**")
     log = page.get_by_role("log", name="Conversation")
-    await expect(log.get_by_text("**First**")).to_be_visible()
+    await expect(log.get_by_text("**First**", exact=True)).to_be_visible()
     alert = page.get_by_role("alert")
     await expect(alert.get_by_role("button", name=AGAIN)).to_be_visible()
 

@@ -81,7 +81,7 @@ class Pages:
     async def texts_in_use(
         self, hashes: Collection[str], *, besides: Collection[SessionId]
     ) -> frozenset[str]:
-        """As ``EventLog.texts_in_use``."""
+        """As ``LogErasure.texts_in_use``."""
         if not hashes:
             return frozenset()
         used: set[str] = set()
