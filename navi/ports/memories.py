@@ -1,6 +1,6 @@
 """What is remembered about each user."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -61,8 +61,12 @@ class Memories(Protocol):
         """
         ...
 
-    async def unerased(self, *, limit: int) -> tuple[Forgotten, ...]:
-        """Memories of all owners that were forgotten and not erased from the log so far."""
+    async def unerased(self, *, limit: int, but: Collection[str] = ()) -> tuple[Forgotten, ...]:
+        """Memories of all owners that were forgotten and not erased from the log so far.
+
+        Args:
+            but: the marks of those that are not wanted.
+        """
         ...
 
     async def note_unerased(self, owner: Owner, memories: Sequence[Memory]) -> None:

@@ -148,6 +148,7 @@ class MemoriesContract:
 
         tea = Memory(id=TEA, text="Likes tea", session_id=A, source_seq=7, at=NOON)
         assert (left.owner, left.memory) == (LOCAL_OWNER, tea)
+        assert await memories.unerased(limit=5, but=[left.mark]) == ()
         await memories.erased(left)
         await memories.erased(left)
         assert await memories.unerased(limit=5) == ()

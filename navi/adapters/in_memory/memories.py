@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
 
 from navi.adapters.memory_embeddings import BATCH_TEXTS, embed_question, embed_texts
@@ -85,8 +85,8 @@ class InMemoryMemories:
             rankings.append(sorted(wanted, key=lambda id_: (-near[id_], id_)))
         return tuple(self._kept[owner, id_].memory for id_ in fuse(rankings, limit=limit))
 
-    async def unerased(self, *, limit: int) -> tuple[Forgotten, ...]:
-        return tuple(self._unerased.values())[:limit]
+    async def unerased(self, *, limit: int, but: Collection[str] = ()) -> tuple[Forgotten, ...]:
+        return tuple(one for one in self._unerased.values() if one.mark not in but)[:limit]
 
     async def note_unerased(self, owner: Owner, memories: Sequence[Memory]) -> None:
         for memory in memories:

@@ -71,7 +71,7 @@ def compose_log_services(ports: LogPorts) -> LogServices:
         metrics=ports.metrics,
     )
     erase_memory = EraseMemory(log, texts, records, read_models)
-    keep_memories = KeepMemories(log, ports.memories, erase_memory)
+    keep_memories = KeepMemories(log, ports.memories, erase_memory, read_models)
     memories = ManageMemories(
         records,
         ports.memories,

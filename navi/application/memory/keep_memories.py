@@ -6,16 +6,36 @@ from contextlib import suppress
 import structlog
 
 from navi.application.memory.erase_memory import EraseMemory
+from navi.application.reading.catalogue import open_work_of
 from navi.domain.vocabulary.errors import Unavailable
-from navi.domain.vocabulary.events import MemoryForgotten, MemorySaved
+from navi.domain.vocabulary.events import (
+    MemoryForgotten,
+    MemorySaved,
+    ModelCallFailed,
+    ModelReplied,
+    TurnCompleted,
+    TurnFailed,
+    TurnStopped,
+)
+from navi.domain.vocabulary.ids import CallId, TurnId
 from navi.log_error import log_error
-from navi.ports.log_partitions import LogPartitions
-from navi.ports.memories import Memories
+from navi.ports.log_partitions import PartitionedLog
+from navi.ports.memories import Forgotten, Memories
+from navi.ports.read_models import ReadModels
 
 log = structlog.get_logger()
 
 PAGE = 500  # events
 ERASED_AT_ONCE = 20  # memories, read from Postgres together
+_FORGETS = frozenset({MemoryForgotten.TYPE})
+# What ends a turn or a call, for whoever waits for the end of one.
+_ENDS = frozenset(
+    {
+        *_FORGETS,
+        *(TurnCompleted.TYPE, TurnStopped.TYPE, TurnFailed.TYPE),
+        *(ModelReplied.TYPE, ModelCallFailed.TYPE),
+    }
+)
 LOOK_EVERY = (
     30.0  # seconds between two looks for memories without an embedding, where none is saved
 )
@@ -25,11 +45,21 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds after trouble
 class KeepMemories:
     """A follower of the log; any number of processes may run it."""
 
-    def __init__(self, event_log: LogPartitions, memories: Memories, erase: EraseMemory) -> None:
+    def __init__(
+        self,
+        event_log: PartitionedLog,
+        memories: Memories,
+        erase: EraseMemory,
+        read_models: ReadModels,
+    ) -> None:
         self._log = event_log
         self._memories = memories
         self._erase = erase
+        self._read_models = read_models
         self._erasing = asyncio.Lock()
+        # By the mark of a forgotten memory: what may write its words still. Another process, or this one begun
+        # anew, finds that out itself: what has ended by then has written all that it wrote.
+        self._awaited: dict[str, frozenset[TurnId | CallId]] = {}
         self._forgot = asyncio.Event()  # something came that may want to be erased
         self._saved = asyncio.Event()  # something came that may want an embedding
 
@@ -55,16 +85,44 @@ class KeepMemories:
     async def erase_forgotten(self) -> None:
         """Erase what forgotten memories have left in the log, also those whose erasing was cut off.
 
-        Until the read model knows a memory as forgotten, a turn may recall it.
+        Until the read model knows a memory as forgotten, a turn may recall it; and an answer or a summary
+        that is being written may quote it when it ends. So what is open is waited for, and the memory is
+        erased once more then, by whoever looks next.
 
         Raises:
             LogUnavailable: Postgres does not answer; what is left is erased later.
         """
         async with self._erasing:
-            while forgotten := await self._memories.unerased(limit=ERASED_AT_ONCE):
+            seen: list[str] = []
+            while forgotten := await self._memories.unerased(limit=ERASED_AT_ONCE, but=seen):
+                seen.extend(one.mark for one in forgotten)
+                owners = {one.owner for one in forgotten}
+                # Looked at behind the notes: what begins from here on does not know these memories.
+                open_work = {
+                    owner: await open_work_of(self._log, self._read_models, owner)
+                    for owner in owners
+                }
                 for one in forgotten:
-                    await self._erase(one.owner, one.memory, kept=None, new=None)
-                    await self._memories.erased(one)
+                    await self._erase_unless_awaited(one, open_work[one.owner])
+            self._awaited = {mark: self._awaited[mark] for mark in seen if mark in self._awaited}
+
+    async def _erase_unless_awaited(
+        self, one: Forgotten, open_work: frozenset[TurnId | CallId]
+    ) -> None:
+        """Erase a forgotten memory, unless that was done and what was open then is open still.
+
+        Args:
+            open_work: turns and calls of the owner that are open now.
+        """
+        awaited = self._awaited.get(one.mark)
+        left = open_work if awaited is None else awaited & open_work
+        if awaited is None or not left:
+            await self._erase(one.owner, one.memory, kept=None, new=None)
+        if left:
+            self._awaited[one.mark] = left
+        else:
+            await self._memories.erased(one)
+            self._awaited.pop(one.mark, None)
 
     async def _follow(self, partition: int) -> None:
         pause = FIRST_PAUSE
@@ -88,7 +146,8 @@ class KeepMemories:
             await self._memories.apply(partition, page.rows, after=position, position=page.reached)
             if any(row.type == MemorySaved.TYPE for row in page.rows):
                 self._saved.set()
-            if any(row.type == MemoryForgotten.TYPE for row in page.rows):
+            wanted = _ENDS if self._awaited else _FORGETS
+            if any(row.type in wanted for row in page.rows):
                 self._forgot.set()
         return position < page.reached < page.head
 

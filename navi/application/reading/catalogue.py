@@ -14,7 +14,7 @@ from navi.application.reading.read_session import open_fold
 from navi.domain.reading.fold import Fold
 from navi.domain.reading.projection import UNREADABLE, Projection, State
 from navi.domain.session.session import Session
-from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.ids import CallId, Owner, SessionId, TurnId
 from navi.ports.event_log import Recorded
 from navi.ports.log_partitions import Page, PartitionedLog
 from navi.ports.read_models import ReadModels, StoredState
@@ -183,6 +183,28 @@ async def unfinished_sessions(log: PartitionedLog, read_models: ReadModels) -> F
         async for page in pages:
             unread.update((row.session_id, None) for row in page.rows)
     return FoundSessions(sessions={}, unread=tuple(unread))
+
+
+async def open_work_of(
+    log: PartitionedLog, read_models: ReadModels, owner: Owner
+) -> frozenset[TurnId | CallId]:
+    """The open turns, and open calls beside turns, of an owner's sessions, at the head of the log.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    base = await stored_list(read_models)
+    stored = await read_models.unfinished(Sessions.name, base.version)
+    # What the list does not tell the log does, as with all that is behind it.
+    unread = [id_ for id_, state in stored if not base.is_own or session_in(id_, state) is None]
+    sessions = {
+        **(_decoded(stored).sessions if base.is_own else {}),
+        **{id_: await session_now(log, read_models, id_) for id_ in unread},
+        **await changed_since(log, read_models, base, owner=owner),
+    }
+    own = [session for session in sessions.values() if session.owner == owner]
+    turns = {session.turn.id for session in own if session.turn is not None}
+    return frozenset({*turns, *(call.id for session in own for call in session.asides)})
 
 
 async def owing_sessions(

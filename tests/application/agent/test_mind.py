@@ -21,6 +21,8 @@ from navi.application.agent.compose_request import compose_request
 from navi.application.agent.model_calls.model_queue import GaveWay
 from navi.application.agent.model_calls.recorders import BesideTurns
 from navi.application.commands.manage_sessions import Change
+from navi.application.memory.erase_memory import EraseMemory
+from navi.application.memory.keep_memories import KeepMemories
 from navi.application.reading.list_sessions import list_sessions
 from navi.application.reading.read_session import replay_session
 from navi.application.reading.render_call import render_call
@@ -857,6 +859,35 @@ async def test_what_is_remembered_is_recalled_in_another_session_and_can_be_forg
             await render_call(
                 node.world.log, node.world.texts, KnownRenderers(), session_id, called.call_id
             )
+
+
+@pytest.mark.parametrize("begun_anew", [False, True], ids=["the same", "begun anew"])
+async def test_what_is_forgotten_while_an_answer_quotes_it_is_erased_when_the_turn_has_ended(
+    server: ModelServer, tmp_path: Path, begun_anew: bool
+) -> None:
+    async with agent_node(World(), tmp_path, [server.url]) as node:
+        tea = await node.memories.add(LOCAL_OWNER, "The user drinks green tea")
+        session_id = await node.session()
+        held = asyncio.Event()
+        server.answer(Say("As I know: The user "), Stall(held), Say("drinks green tea"), Done())
+        asked = asyncio.create_task(node.ask(session_id, "which tea do I drink?"))
+        await node.world.seen(session_id, "text_delta")
+
+        await node.memories.forget(LOCAL_OWNER, tea.id)
+        held.set()
+        await asked
+        world, keeper = node.world, node.keep_memories
+        if begun_anew:
+            erase = EraseMemory(world.log, world.texts, node.records, world.read_models)
+            keeper = KeepMemories(world.log, world.memories, erase, world.read_models)
+        await keeper.erase_forgotten()
+
+        rows = await world.events(session_id)
+        written = [row for row in rows if row.type in ("text_delta", "model_replied")]
+        assert [row.salt for row in written] == [None] * len(written)
+        assert [row.seq for row in rows if b"green tea" in row.data] == []
+        assert list(verify_chain(rows)) == []
+        assert await world.memories.unerased(limit=1) == ()
 
 
 class ForgottenMeanwhile(InMemoryMemories):

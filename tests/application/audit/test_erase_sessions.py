@@ -54,7 +54,7 @@ class Scene:
         )
         kept = InMemoryMemories(NoEmbedders())
         erase = EraseMemory(self.log, texts, self.records, read_models)
-        keeper = KeepMemories(self.log, kept, erase)
+        keeper = KeepMemories(self.log, kept, erase, read_models)
         self.memories = BusyMemories(self.records, kept, keeper, erase, RandomIds())
         self._erasing = EraseSessions(
             self.log,

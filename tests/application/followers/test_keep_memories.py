@@ -70,7 +70,8 @@ def keeping(log: InMemoryEventLog, memories: InMemoryMemories) -> KeepMemories:
     records = Records(
         *(log, read_models, SystemClock(), RandomIds()), *(NodeId(uuid(9)), Secrets())
     )
-    return KeepMemories(log, memories, EraseMemory(log, InMemoryTextStore(), records, read_models))
+    erase = EraseMemory(log, InMemoryTextStore(), records, read_models)
+    return KeepMemories(log, memories, erase, read_models)
 
 
 @asynccontextmanager

@@ -22,13 +22,30 @@ from navi.application.session.own_stream import open_own_stream
 from navi.application.session.record import Records
 from navi.domain.log.secrets import Secrets
 from navi.domain.memory.memory import HEADING, recall_line
-from navi.domain.session.commands import CreateSession, ReceiveMessage, RecordAside
+from navi.domain.session.commands import (
+    Completed,
+    CreateSession,
+    EndTurn,
+    ReceiveMessage,
+    RecordAside,
+    RecordOutcome,
+    Runner,
+    StartTurn,
+    TurnStart,
+)
 from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.events import ContentErased, MemoryForgotten
-from navi.domain.vocabulary.ids import LOCAL_OWNER, MessageId, NodeId, SessionId, owner_stream
+from navi.domain.vocabulary.ids import (
+    LOCAL_OWNER,
+    MessageId,
+    NodeId,
+    SessionId,
+    TurnId,
+    owner_stream,
+)
 from navi.projections.messages import Messages
 from navi.projections.registry import PROJECTIONS
-from tests.application.sample import session, uuid
+from tests.application.sample import compressed, session, uuid
 
 A = session(1)
 TEA = "I drink tea"
@@ -63,7 +80,7 @@ class Scene:
         self._kept = kept = InMemoryMemories(NoEmbedders())
         self.texts = InMemoryTextStore()
         erase = EraseMemory(self.log, self.texts, self._records, self.read_models)
-        self.keeper = KeepMemories(self.log, kept, erase)
+        self.keeper = KeepMemories(self.log, kept, erase, self.read_models)
         self.memories = ManageMemories(self._records, kept, self.keeper, erase, RandomIds())
 
     async def log_forgotten(self, memory_id: str) -> None:
@@ -78,6 +95,24 @@ class Scene:
         message_id = MessageId(f"m{record.seq}")
         await record.execute(ReceiveMessage(message_id=message_id, content=text, start=None))
         await Projector(self.log, self.read_models, PROJECTIONS, self._clock).caught_up()
+
+    async def begin_turn(self) -> Runner:
+        await self.say("hello")
+        record = await self._records.open(A)
+        start = TurnStart(turn_id=TurnId(uuid(8)), node=NodeId(uuid(9)))
+        await record.execute(StartTurn(start=start))
+        return Runner(turn_id=start.turn_id, attempt=1)
+
+    async def end_turn(self, runner: Runner, *, summary: str) -> None:
+        record = await self._records.open(A)
+        await record.execute(RecordOutcome(runner=runner, events=(compressed(1, summary),)))
+        ending = Completed(limit_reached=False)
+        await record.execute(EndTurn(runner=runner, ending=ending, partial_replies={}))
+
+    async def quoting(self, text: str) -> list[int]:
+        """The seqs of the events that quote a text."""
+        rows = [row async for rows in self.log.read(A) for row in rows]
+        return [row.seq for row in rows if text.encode() in row.data]
 
     async def said(self) -> list[str]:
         view = await read_session(self.log, self.read_models, Messages(), A)
@@ -207,4 +242,26 @@ async def test_a_forgetting_that_was_cut_off_is_completed_by_who_follows_the_log
 
     assert (await scene.kept(), await scene.said()) == ([], ["[erased]"])
     assert [erased.seqs for erased in await scene.erasures()] == [(2,)]
+    assert await scene.problems() == []
+
+
+async def test_who_follows_the_log_erases_once_more_as_soon_as_an_open_turn_has_ended(
+    scene: Scene,
+) -> None:
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+    runner = await scene.begin_turn()
+
+    following = asyncio.create_task(scene.keeper.run())
+    try:
+        await scene.memories.forget(LOCAL_OWNER, memory.id)
+        assert not await scene.erased()
+        await scene.end_turn(runner, summary=f"So it is: {TEA}")
+        async with asyncio.timeout(keep_memories.LOOK_EVERY / 2):
+            while not await scene.erased():  # noqa: ASYNC110 - as somebody else looks
+                await asyncio.sleep(0.01)
+    finally:
+        following.cancel()
+        await asyncio.wait({following})
+
+    assert await scene.quoting(TEA) == []
     assert await scene.problems() == []

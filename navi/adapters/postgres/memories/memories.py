@@ -1,6 +1,6 @@
 """Memories in Postgres: full text, and vectors beside it, compared exactly."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import asyncpg
 
@@ -75,7 +75,7 @@ _NOTE_UNERASED = """
 
 _UNERASED = """
     select owner, mark::text, memory_id::text, session_id::text, source_seq, text, at
-    from navi.memory_forgotten where mark is not null
+    from navi.memory_forgotten where mark is not null and mark <> all($2::uuid[])
     limit $1"""
 
 _ERASED = """
@@ -183,10 +183,10 @@ class PostgresMemories:
         # One may have been forgotten between the two reads.
         return tuple(_memory(found[id_]) for id_ in ids if id_ in found)
 
-    async def unerased(self, *, limit: int) -> tuple[Forgotten, ...]:
+    async def unerased(self, *, limit: int, but: Collection[str] = ()) -> tuple[Forgotten, ...]:
         return tuple(
             Forgotten(owner=Owner(row["owner"]), memory=_memory(row), mark=row["mark"])
-            for row in await fetch(self._pool, _UNERASED, limit)
+            for row in await fetch(self._pool, _UNERASED, limit, list(but))
         )
 
     async def note_unerased(self, owner: Owner, memories: Sequence[Memory]) -> None:
