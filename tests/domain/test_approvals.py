@@ -79,6 +79,7 @@ from tests.domain.specification import (
     envelope,
     fold,
     given,
+    perform,
 )
 
 SUBAGENT = SubagentId("subagent_0123456789ab")
@@ -297,7 +298,7 @@ def test_a_decision_for_the_session_is_one_on_all_that_wait_for_the_same_rule() 
     assert [run.call.id for run in undecided_calls(after)] == ["t3", "t4"]
 
 
-def test_a_session_can_be_denied_a_rule_and_a_later_decision_counts() -> None:
+def test_a_session_can_be_denied_a_rule() -> None:
     after = (
         given(*opened(call("t1"), call("t2")), requested("t1"))
         .when(deny("t1", scope="session", note="never"))
@@ -305,10 +306,14 @@ def test_a_session_can_be_denied_a_rule_and_a_later_decision_counts() -> None:
     )
     assert after.decided == {"r": "deny"}
 
-    again = Specification(after).when(record(requested("t2"))).then(requested("t2"))
 
-    allowed = Specification(again).when(allow("t2", scope="session"))
-    assert allowed.then(decided("t2", scope="session")).decided == {"r": "allow"}
+def test_what_was_decided_for_the_session_while_a_question_was_made_is_not_asked() -> None:
+    """Its call is judged again, by what was decided."""
+    other = requested("t2", rule="another")
+    for command in (allow("t1", scope="session"), deny("t1", scope="session")):
+        after, _ = perform(fold([*opened(call("t1"), call("t2")), requested("t1")]), command)
+        Specification(after).when(record(requested("t2"))).then()
+        Specification(after).when(record(other)).then(other)
 
 
 # --- subagents ----------------------------------------------------------------------------------

@@ -490,6 +490,8 @@ def _record(session: Session, turn: Turn, command: RecordOutcome) -> tuple[Decid
         _check(turn, event, command.subagent_id)
     if turn.budget is not None and all(isinstance(e, BudgetReached) for e in command.events):
         return ()  # subagents side by side may find out at the same time: it is said once
+    if any(isinstance(e, ApprovalRequested) and e.rule in session.decided for e in command.events):
+        return ()  # a person has decided while the question was made: the call is judged again
     if command.subagent_id is not None:
         return (Decided(events=command.events, subagent_id=command.subagent_id),)
     return (Decided(events=tuple(_timely(session, event) for event in command.events)),)

@@ -394,6 +394,46 @@ async def test_a_tool_that_asks_by_itself_is_asked_about_once_a_session(
         assert [(one.call_id, one.scope) for one in decided] == [(id_, "session") for id_ in asked]
 
 
+class SlowPreview(Remote):
+    """Takes its time to show what the second call would do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._previews = 0
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def preview(self, arguments: JsonObject, workspace: Path) -> str:
+        self._previews += 1
+        if self._previews == 2:
+            self.begun.set()
+            await self.go_on.wait()
+        return await super().preview(arguments, workspace)
+
+
+async def test_what_is_allowed_for_the_session_while_a_question_is_made_runs_without_it(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    tool = SlowPreview()
+    async with agent_node(World(), tmp_path, [server.url], tools=[tool]) as node:
+        spawns = [("spawn_agent", {"task": f"part {n}"}) for n in (1, 2)]
+        server.answer(calls(*spawns), Done())
+        for answer in (calls(remote("ls")), calls(remote("ls")), Say("part"), Say("part")):
+            server.answer(answer, Done())
+        server.answer(Say("whole"), Done())
+        session_id = await node.session()
+        receipt = await node.say(session_id, "look")
+        await node.world.seen(session_id, "approval_requested")
+        await tool.begun.wait()
+        [asked] = undecided_calls(await node.sessions.find(session_id))
+
+        await decide(node, session_id, asked.call.id, scope="session")
+        tool.go_on.set()
+
+        assert (await node.outcome(session_id, receipt)).content == "whole"
+        assert tool.ran == [{"command": "ls"}] * 2
+        assert len(await events_of(node, session_id, ApprovalRequested)) == 1
+
+
 @pytest.mark.parametrize("scope", ["once", "session"])
 @pytest.mark.parametrize("edited", [None, {"command": "ls -l", "room": "2"}])
 async def test_what_has_changed_since_it_was_asked_about_is_not_run_and_asked_about_anew(
