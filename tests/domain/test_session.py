@@ -229,6 +229,16 @@ def test_a_stop_withdraws_the_oldest_message_that_waits_for_its_turn() -> None:
     )
 
 
+def test_a_stop_right_behind_the_end_of_a_turn_withdraws_no_message_that_was_queued() -> None:
+    told = ModelWaiting(place=3, reason="turns")
+    past = (*OPEN, MORE, COMPLETED)
+
+    given(*past).when(RequestStop(by="user")).then()
+    given(*past, told).when(RequestStop(by="user")).then(
+        StopRequested(by="user"), MessageWithdrawn(message_seq=5)
+    )
+
+
 def test_a_stop_of_one_turn_stops_no_other_and_withdraws_nothing() -> None:
     of_one = RequestStop(by="client", turn_id=TURN)
     of_another = RequestStop(by="client", turn_id=TURN_2)

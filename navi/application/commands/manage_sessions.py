@@ -337,7 +337,7 @@ class ManageSessions:
         await self._runs.ended(session_id)
 
     async def stop(self, session_id: SessionId, *, by: str, turn_id: TurnId | None = None) -> bool:
-        """Stop the open turn on whichever node runs it, or withdraw the message whose turn waits.
+        """Stop the open turn on whichever node runs it, or withdraw the message that waits for its place.
 
         Gives whether there was something to stop.
 
@@ -349,15 +349,12 @@ class ManageSessions:
         """
         record = await conversation(self._records, session_id)
         turn = record.session.turn
-        if turn_id is None:
-            running = turn is not None or bool(record.session.waiting)
-        else:
-            running = turn is not None and turn.id == turn_id
-        await record.execute(RequestStop(by=by, turn_id=turn_id))
+        running = turn is not None and turn_id in (None, turn.id)
+        appended = await record.execute(RequestStop(by=by, turn_id=turn_id))
         turn = record.session.turn
         if turn.parked if turn is not None else self._runs.places.waits(session_id):
             self._runs.wake(session_id)  # it waited, for a person or for its place: nobody runs it
-        return running
+        return running or bool(appended)
 
     async def change(self, session_id: SessionId, change: Change) -> Session:
         """Rename, pin, switch the profile.

@@ -118,7 +118,7 @@ class ReceiveMessage(Struct, frozen=True, kw_only=True):
 
 
 class RequestStop(Struct, frozen=True, kw_only=True):
-    """Stop the open turn, or the one that the oldest waiting message would open; else nothing happens.
+    """Stop the open turn, or withdraw the message that waits for its place; else nothing happens.
 
     Attributes:
         turn_id: the only turn that is meant; None for whichever it is.

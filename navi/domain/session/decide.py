@@ -277,15 +277,20 @@ def _fork(session: Session, command: ForkSession) -> tuple[Decided, ...]:
 
 
 def _stop(session: Session, command: RequestStop) -> tuple[Decided, ...]:
-    """A stop ends one turn: that which is open, else that which waits for its place among the user's."""
+    """A stop ends one turn: that which is open, else that which waits for its place among the user's.
+
+    A message that was queued behind a turn begins its own as soon as that has ended, unless it is told a
+    place: whoever stops in between meant the turn that has ended.
+    """
     stop, turn = StopRequested(by=command.by), session.turn
     if command.turn_id is not None and (turn is None or turn.id != command.turn_id):
         return ()
     if turn is not None:
         return _one(stop) if turn.stop_by is None else ()
-    if not session.waiting:
+    first = next(iter(session.waiting), None)
+    if first is None or (first.behind_turn and first.place is None):
         return ()
-    return _one(stop, MessageWithdrawn(message_seq=session.waiting[0].seq))
+    return _one(stop, MessageWithdrawn(message_seq=first.seq))
 
 
 def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:

@@ -74,6 +74,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     Attributes:
         seq: of its receipt.
         place: among the turns of its user, as it was told last.
+        behind_turn: it was received while a turn was open, and begins its own when that has ended.
     """
 
     seq: int
@@ -81,6 +82,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     mode: Mode
     planning: bool = True
     place: int | None = None
+    behind_turn: bool = False
 
 
 class AsideCall(Struct, frozen=True, kw_only=True):
@@ -301,6 +303,7 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
                 message_id=message_id,
                 mode=mode,
                 planning=planning is not False,
+                behind_turn=session.turn is not None,
             )
             return replace(session, waiting=(*session.waiting, waiting), last_active=envelope.at)
         case ModelWaiting(place=place, reason="turns") if session.waiting:
