@@ -13,9 +13,9 @@ from navi.domain.vocabulary.ids import NodeId
 class SharedLog:
     """A log and its texts, without nodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: InMemoryEventLog | None = None) -> None:
         self.texts = InMemoryTextStore()
-        self._log = InMemoryEventLog()
+        self._log = log or InMemoryEventLog()
         self._read_models = InMemoryReadModels()
 
     def node(self) -> AllowedInLog:

@@ -34,4 +34,4 @@ class AllowedInLog:
         record = await with_retry(lambda: open_own_stream(self._records, owner))
         if record.session.allowed_tools.get(tool) != sha256:
             allowed = ToolAllowed(name=tool, description_sha256=sha256)
-            await record.execute(RecordAside(events=(allowed,)))
+            await record.execute(RecordAside(events=(allowed,)), retry=True)
