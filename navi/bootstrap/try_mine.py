@@ -17,7 +17,7 @@ from navi.application.rerun.try_mine import Trial, trial_lines, try_mine
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import Envelope, JsonObject, TodoItem
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId
-from navi.ports.tools import ToolContext, ToolResult
+from navi.ports.tools import TodoChange, ToolContext, ToolResult
 
 ALSO_RUN = (
     "filesystem",
@@ -127,11 +127,10 @@ def _context(first: Envelope, call_id: CallId, workspace: Path) -> ToolContext:
 class _Nothing:
     """A todo list that is empty and stays so."""
 
-    def items(self) -> tuple[TodoItem, ...]:
-        return ()
-
-    async def replace(self, items: tuple[TodoItem, ...]) -> None:
+    async def change(self, changed: TodoChange) -> tuple[TodoItem, ...]:
         """Nothing is kept: own tools have no part in it."""
+        del changed
+        return ()
 
 
 class _Nobody:

@@ -22,18 +22,19 @@ class StopSignal(Protocol):
     async def wait(self) -> object: ...
 
 
+# From the list as it is the one to come; None where it stays.
+TodoChange = Callable[[tuple[TodoItem, ...]], tuple[TodoItem, ...] | None]
+
+
 class TodoList(Protocol):
     """The session's todo list as a tool sees it; each change is an event."""
 
-    def items(self) -> tuple[TodoItem, ...]:
-        """The list now."""
-        ...
-
-    async def replace(self, items: tuple[TodoItem, ...]) -> None:
-        """Replace the list.
+    async def change(self, changed: TodoChange) -> tuple[TodoItem, ...]:
+        """Change the list, one change at a time; gives the list behind it.
 
         Raises:
-            BadInput: the profile asks for more than that, such as a validation of what is done.
+            BadInput: the profile asks for more than that, such as a validation of what is done; or
+                ``changed`` has raised it.
         """
         ...
 

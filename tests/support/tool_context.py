@@ -6,7 +6,7 @@ from pathlib import Path
 
 from navi.domain.vocabulary.events import TodoItem
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, SessionId
-from navi.ports.tools import ToolContext, ToolResult
+from navi.ports.tools import TodoChange, ToolContext, ToolResult
 
 SESSION = SessionId("0199c0de-0000-7000-8000-000000000001")
 
@@ -17,13 +17,11 @@ class ListInMemory:
     def __init__(self, items: tuple[TodoItem, ...] = ()) -> None:
         self._items = items
 
-    def items(self) -> tuple[TodoItem, ...]:
-        """The list now."""
-        return self._items
-
-    async def replace(self, items: tuple[TodoItem, ...]) -> None:
+    async def change(self, changed: TodoChange) -> tuple[TodoItem, ...]:
         """Another list from now on."""
-        self._items = items
+        after = changed(self._items)
+        self._items = self._items if after is None else after
+        return self._items
 
 
 class LoneAgent:

@@ -3,7 +3,9 @@
 import asyncio
 import os
 from pathlib import Path
+from threading import Lock
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -16,6 +18,7 @@ from navi.adapters.tools.workspace import (
     WorkspaceLimits,
 )
 from navi.domain.tools.tool_output import clean_text
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.tools import ToolContext, ToolResult
 
 PATH = f"{OWN_DIRECTORY}/scratchpad.md"
@@ -42,10 +45,13 @@ class ScratchpadTool(TypedTool[ScratchpadArguments]):
             safe_to_repeat=False,  # a second append would write twice
             missing=_missing,
         )
+        # Of a thread, since that goes on where its call is cancelled.
+        self._locks = WeakValueDictionary[SessionId, Lock]()
 
     async def perform(self, arguments: ScratchpadArguments, context: ToolContext) -> ToolResult:
         """Perform the action."""
-        return await asyncio.to_thread(_answer, arguments, context.workspace)
+        alone = self._locks.setdefault(context.session_id, Lock())
+        return await asyncio.to_thread(_answer, arguments, context.workspace, alone)
 
 
 def _missing(args: ScratchpadArguments) -> str | None:
@@ -54,9 +60,9 @@ def _missing(args: ScratchpadArguments) -> str | None:
     return None
 
 
-def _answer(args: ScratchpadArguments, workspace: Path) -> ToolResult:
+def _answer(args: ScratchpadArguments, workspace: Path, alone: Lock) -> ToolResult:
     try:
-        with Workspace(workspace) as session:
+        with alone, Workspace(workspace) as session:
             return ToolResult(outcome="ok", output=_do(args, session))
     except PathForbidden as error:
         return ToolResult(outcome="denied", output=str(error))

@@ -62,16 +62,11 @@ class TodoTool(TypedTool[TodoArguments]):
 
     async def perform(self, arguments: TodoArguments, context: ToolContext) -> ToolResult:
         """Perform the action; the answer is the whole list."""
-        before = context.todo.items()
-        after = _changed(before, arguments)
-        if isinstance(after, str):
-            return ToolResult(outcome="error", output=after)
-        if after != before:
-            try:
-                await context.todo.replace(after)
-            except BadInput as refused:
-                return ToolResult(outcome="error", output=refused.cause)
-        return ToolResult(outcome="ok", output=_shown(after))
+        try:
+            items = await context.todo.change(lambda before: _change(before, arguments))
+        except BadInput as refused:
+            return ToolResult(outcome="error", output=refused.cause)
+        return ToolResult(outcome="ok", output=_shown(items))
 
 
 def _missing(args: TodoArguments) -> str | None:
@@ -88,8 +83,17 @@ def _missing(args: TodoArguments) -> str | None:
             return None
 
 
-def _changed(items: tuple[TodoItem, ...], args: TodoArguments) -> tuple[TodoItem, ...] | str:
-    """The list after the action, or why it cannot be done."""
+def _change(items: tuple[TodoItem, ...], args: TodoArguments) -> tuple[TodoItem, ...] | None:
+    after = _changed(items, args)
+    return None if after == items else after
+
+
+def _changed(items: tuple[TodoItem, ...], args: TodoArguments) -> tuple[TodoItem, ...]:
+    """The list after the action.
+
+    Raises:
+        BadInput: it cannot be done.
+    """
     match args.action:
         case "list":
             return items
@@ -105,7 +109,7 @@ def _changed(items: tuple[TodoItem, ...], args: TodoArguments) -> tuple[TodoItem
             )
         case "add":
             if len(items) >= MAX_ITEMS:
-                return f"the list has {MAX_ITEMS} items already; set a shorter one"
+                raise BadInput("text", f"the list has {MAX_ITEMS} items already; set a shorter one")
             added = TodoItem(
                 id=_free_id(items),
                 text=clean_text(args.text or ""),
@@ -116,7 +120,7 @@ def _changed(items: tuple[TodoItem, ...], args: TodoArguments) -> tuple[TodoItem
         case "update":
             if args.id not in {item.id for item in items}:
                 there_are = ", ".join(item.id for item in items) or "none"
-                return f"there is no item {args.id!r}; there are: {there_are}"
+                raise BadInput("id", f"there is no item {args.id!r}; there are: {there_are}")
             return tuple(
                 replace(
                     item,

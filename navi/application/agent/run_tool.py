@@ -16,7 +16,6 @@ from navi.domain.agent.approvals import Ask, Deny, edit_mark
 from navi.domain.agent.guidance import check_todo
 from navi.domain.agent.profile import Profile
 from navi.domain.log.secrets import Secrets
-from navi.domain.reading.fold import Fold
 from navi.domain.session.turn import (
     INVALID_ARGUMENTS,
     ToolRun,
@@ -38,6 +37,7 @@ from navi.ports.clock import Clock
 from navi.ports.tools import (
     AgentActions,
     Outputs,
+    TodoChange,
     Tool,
     ToolBox,
     ToolContext,
@@ -45,7 +45,6 @@ from navi.ports.tools import (
     ToolUser,
 )
 from navi.ports.workspaces import Workspaces
-from navi.projections.todo import TodoState
 
 log = structlog.get_logger()
 
@@ -167,11 +166,7 @@ class RunToolOnce:
             call_id=call.id,
             workspace=workspace,
             stop=halt,
-            todo=_Todo(
-                running.recorder,
-                await with_retry(record.todo),
-                validated=running.profile.step_validation_enabled,
-            ),
+            todo=_Todo(running.recorder, validated=running.profile.step_validation_enabled),
             agent=running.actions,
             show=shown.add,
         )
@@ -235,19 +230,23 @@ class _Running(Struct, frozen=True):
 class _Todo:
     """The session's todo list as a tool sees it; each change is an event."""
 
-    def __init__(self, recorder: InTurn, fold: Fold[TodoState], *, validated: bool) -> None:
+    def __init__(self, recorder: InTurn, *, validated: bool) -> None:
         self._recorder = recorder
-        self._fold = fold
         self._validated = validated
 
-    def items(self) -> tuple[TodoItem, ...]:
-        return self._fold.state.items
-
-    async def replace(self, items: tuple[TodoItem, ...]) -> None:
-        refusal = check_todo(self.items(), items, validation_required=self._validated)
-        if refusal is not None:
-            raise BadInput("status", refusal)
-        await self._recorder(TodoUpdated(items=items))
+    async def change(self, changed: TodoChange) -> tuple[TodoItem, ...]:
+        record = self._recorder.record
+        # Until the change is in the list: subagents side by side have one list.
+        async with record.changing_todo:
+            before = (await with_retry(record.todo)).state.items
+            after = changed(before)
+            if after is None:
+                return before
+            refusal = check_todo(before, after, validation_required=self._validated)
+            if refusal is not None:
+                raise BadInput("status", refusal)
+            await self._recorder(TodoUpdated(items=after))
+            return after
 
 
 def _started(call: ToolCall) -> ToolStarted:

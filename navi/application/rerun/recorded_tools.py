@@ -2,6 +2,7 @@
 
 import asyncio
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from navi.domain.session.turn import SPAWN_AGENT, ToolRun
 from navi.domain.vocabulary.events import (
     JsonObject,
     ProfileSwitched,
+    TodoItem,
     TodoUpdated,
     ToolCall,
     ToolFinished,
@@ -215,7 +217,7 @@ class _RecordedTool:
             match effect.event:
                 case TodoUpdated(items=items):
                     await gate.reached(effect.seq - 1)
-                    await context.todo.replace(items)
+                    await context.todo.change(partial(_as_recorded, items))
                 case ProfileSwitched(to_profile=profile_id, by="tool", reason=reason):
                     await gate.reached(effect.seq - 1)
                     await context.agent.switch_profile(profile_id, reason or "")
@@ -229,6 +231,11 @@ class _RecordedTool:
         await gate.reached(seq - 1)
         output = answer.output.removeprefix(edit_mark(arguments))  # which is put before it again
         return ToolResult(outcome=answer.outcome, output=output, truncated=answer.truncated)
+
+
+def _as_recorded(items: tuple[TodoItem, ...], before: tuple[TodoItem, ...]) -> tuple[TodoItem, ...]:
+    del before
+    return items
 
 
 class RecordedPolicy:

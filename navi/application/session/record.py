@@ -58,6 +58,7 @@ class Record:
     Attributes:
         halt: set when whoever runs the open turn here has to stop at once: a stop was requested, the
             turn has ended, or another process took it over.
+        changing_todo: held by whoever changes the todo list, from reading it until that is in it.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Record:
         self._cut_off = False  # whoever has the lock waits for Postgres
         self._grown = asyncio.Event()
         self.halt = asyncio.Event()
+        self.changing_todo = asyncio.Lock()
 
     @property
     def session(self) -> Session:

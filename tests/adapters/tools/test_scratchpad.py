@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,18 @@ async def test_notes_are_kept_until_they_are_cleared(tmp_path: Path) -> None:
     assert await run(tmp_path, action="read") == ToolResult(
         outcome="ok", output="The scratchpad is empty."
     )
+
+
+async def test_notes_that_are_added_at_once_are_all_there(tmp_path: Path) -> None:
+    tool, context = ScratchpadTool(), context_in(tmp_path)
+    notes = [f"note {number}" for number in range(20)]
+
+    adding = (tool.run({"action": "append", "content": note}, context) for note in notes)
+    results = await asyncio.gather(*adding)
+
+    assert [result.outcome for result in results] == ["ok"] * len(notes)
+    kept = (await run(tmp_path, action="read")).output
+    assert sorted(kept.split("\n")) == sorted(notes)
 
 
 async def test_notes_have_a_largest_size(tmp_path: Path) -> None:

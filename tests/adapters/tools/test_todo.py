@@ -4,12 +4,16 @@ import pytest
 
 from navi.adapters.tools.todo import TodoTool
 from navi.domain.vocabulary.events import JsonObject, TodoItem
-from navi.ports.tools import ToolResult
+from navi.ports.tools import ToolContext, ToolResult
 from tests.contracts.tool import ToolContract
 from tests.support.tool_context import context_in
 
 READ = TodoItem(id="1", text="read", status="done", validation="it is read")
 WRITE = TodoItem(id="2", text="write")
+
+
+async def list_of(context: ToolContext) -> tuple[TodoItem, ...]:
+    return await context.todo.change(lambda _: None)
 
 
 class TestAsATool(ToolContract):
@@ -49,7 +53,7 @@ async def test_the_list_is_changed(
 
     result = await TodoTool().run(arguments, context)
 
-    assert (result.outcome, context.todo.items()) == ("ok", after)
+    assert (result.outcome, await list_of(context)) == ("ok", after)
 
 
 async def test_the_answer_is_the_whole_list(tmp_path: Path) -> None:
@@ -82,4 +86,4 @@ async def test_what_cannot_be_done_is_said_and_changes_nothing(
     result = await TodoTool().run(arguments, context)
 
     assert result == ToolResult(outcome="error", output=problem)
-    assert context.todo.items() == (READ, WRITE)
+    assert await list_of(context) == (READ, WRITE)
