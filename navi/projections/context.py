@@ -41,9 +41,14 @@ from navi.projections.message_rows import (
 
 
 class Compression(Struct, frozen=True, kw_only=True):
-    """A compression that is in force; ``token_count`` is the count that it took the place of."""
+    """A compression that is in force; ``token_count`` is the count that it took the place of.
+
+    Attributes:
+        kept_from_seq: it hides the rows with a key below.
+    """
 
     seq: int
+    kept_from_seq: int
     token_count: int | None
 
 
@@ -97,7 +102,7 @@ class Context(JsonForm[ContextState]):
     """
 
     name = "context"
-    version = 3
+    version = 4
 
     def __init__(self, subagent_id: SubagentId | None = None) -> None:
         super().__init__(ContextState, Message)
@@ -162,12 +167,17 @@ class Context(JsonForm[ContextState]):
                 if place is None or place.turn_id != envelope.turn_id:
                     place = RecallPlace(turn_id=envelope.turn_id, key=envelope.seq)
                 after = replace(after, recall=place)
-                if not content:
+                # What a compression has taken out of the context stays out.
+                if not content or any(c.kept_from_seq > place.key for c in after.compressions):
                     return after, ()
                 row = _as_user(envelope, content, is_guidance=True)
                 return after, (Put(key=place.key, row=row),)
             case ContextCompressed() as event:
-                compression = Compression(seq=envelope.seq, token_count=after.token_count)
+                compression = Compression(
+                    seq=envelope.seq,
+                    kept_from_seq=event.kept_from_seq,
+                    token_count=after.token_count,
+                )
                 after = replace(
                     after,
                     token_count=event.tokens_after,

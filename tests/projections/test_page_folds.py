@@ -10,13 +10,20 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
+from navi.adapters.in_memory.event_log import InMemoryEventLog
 from navi.application.reading.read_session import replay_session
 from navi.domain.context.messages import Message, one_by_one
 from navi.domain.vocabulary.event_codec import encode_data, format_at
-from navi.domain.vocabulary.events import ConversationTakenIn, Said
+from navi.domain.vocabulary.events import (
+    CompressionUndone,
+    ConversationTakenIn,
+    MemoryRecalled,
+    Said,
+)
 from navi.domain.vocabulary.ids import SessionId
 from navi.projections.context import Context
 from navi.projections.messages import Messages
+from tests.application.sample import CREATED, append, compressed, session
 from tests.domain.specification import envelope
 from tests.projections.test_buffers import fold, rows
 from tests.released.fold import Taken, imported, logs
@@ -102,3 +109,32 @@ async def test_a_conversation_that_was_taken_in_stands_in_the_buffers_of_the_ser
             assert [row["content"] for row in state[shown]] == (
                 ["\n\n".join(texts)] if texts else []
             ), fact
+
+
+async def test_a_recall_that_was_compressed_away_is_not_told_again() -> None:
+    """Of a memory that is changed meanwhile; what takes the compression back brings it back."""
+    log, session_id = InMemoryEventLog(), session(1)
+    tea, coffee, milk = (
+        MemoryRecalled(memory_ids=("m",), content=f"- {text}", beside=True)
+        for text in ("tea", "coffee", "milk")
+    )
+    away, back = compressed(3), CompressionUndone(compression_seq=4)
+    await append(log, session_id, CREATED, tea, coffee, away, milk, back, milk)
+    events = [json.loads(row.wire) async for rows in log.read(session_id) for row in rows]
+
+    page = await folded("context", [events[:until] for until in range(2, 8)])
+    server = [
+        (await replay_session(log, Context(), session_id, until=until)).rows
+        for until in range(2, 8)
+    ]
+
+    contents = [[row.content for row in rows] for rows in server]
+    assert contents == [
+        ["- tea"],
+        ["- coffee"],
+        ["summary"],
+        ["summary"],
+        ["- coffee"],
+        ["- milk"],
+    ]
+    assert [[row["content"] for row in state["context"]] for state in page] == contents

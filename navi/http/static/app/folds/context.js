@@ -102,17 +102,20 @@ const STEPS = {
     if (!data.beside) return state;
     const place = state.recall?.turnId === event.turn_id ? state.recall : { turnId: event.turn_id, key: event.seq };
     const after = { ...state, recall: place };
-    return data.content ? seen(after, place.key, said(event, "user", data.content, "memory")) : after;
+    // What a compression has taken out of the context stays out.
+    const told = data.content && !state.compressions.some((one) => one.keptFrom > place.key);
+    return told ? seen(after, place.key, said(event, "user", data.content, "memory")) : after;
   },
   context_compressed(state, event, data) {
     const summary = said(event, "user", data.summary, "summary");
+    const made = { seq: event.seq, keptFrom: data.kept_from_seq, tokenCount: state.tokenCount };
     const hidden = state.rows.map((row) =>
       row.hiddenBy === null && row.key < data.kept_from_seq ? { ...row, hiddenBy: event.seq } : row,
     );
     return {
       ...state,
       tokenCount: data.tokens_after,
-      compressions: [...state.compressions, { seq: event.seq, tokenCount: state.tokenCount }],
+      compressions: [...state.compressions, made],
       messages: [...state.messages, { ...summary, role: "assistant" }],
       rows: put(hidden, -event.seq, summary),
     };
@@ -140,7 +143,7 @@ function put(rows, key, row) {
   const made = { ...row, key, hiddenBy: null };
   if (!rows.length || rows.at(-1).key < key) return [...rows, made]; // nearly always: the buffer grows at its end
   const index = rows.findIndex((other) => other.key >= key);
-  return rows[index].key === key ? rows.with(index, { ...made, hiddenBy: rows[index].hiddenBy }) : rows.toSpliced(index, 0, made);
+  return rows[index].key === key ? rows.with(index, made) : rows.toSpliced(index, 0, made);
 }
 
 function answered(state, callId) {
