@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import structlog
 from msgspec import Struct
 
+from navi.domain.log.erasure import same_words
 from navi.domain.memory.memory import MEMORY_TYPES, Keep, memory_change, memory_version
 from navi.domain.vocabulary.errors import LogDamaged
 from navi.domain.vocabulary.ids import Owner
@@ -21,11 +22,13 @@ class MemoryChanges(Struct, frozen=True, kw_only=True):
     Attributes:
         kept: of those that the batch does not forget.
         unerased: of those that it forgets: saved with words that stand in the log still.
+        replaced: earlier versions of those that it keeps, with other words.
     """
 
     kept: tuple[Keep, ...]
     forgotten: tuple[MemoryKey, ...]
     unerased: tuple[Keep, ...]
+    replaced: tuple[Keep, ...]
 
 
 def memory_changes(rows: Sequence[Recorded]) -> MemoryChanges:
@@ -34,6 +37,7 @@ def memory_changes(rows: Sequence[Recorded]) -> MemoryChanges:
     An erased event has lost its text, and a damaged one must not hold up all memories.
     """
     kept: dict[MemoryKey, Keep] = {}
+    replaced: list[Keep] = []
     forgotten: dict[MemoryKey, None] = {}
     for row in rows:
         if row.type not in MEMORY_TYPES:
@@ -51,8 +55,19 @@ def memory_changes(rows: Sequence[Recorded]) -> MemoryChanges:
                 before = kept.get(key)
                 if before is None or memory_version(before) < memory_version(change):
                     kept[key] = change
+                    if before is not None:
+                        replaced.append(before)
             case _:
                 forgotten[row.owner, change.memory_id] = None
     left = tuple(keep for key, keep in kept.items() if key not in forgotten)
     unerased = tuple(keep for key, keep in kept.items() if key in forgotten)
-    return MemoryChanges(kept=left, forgotten=tuple(forgotten), unerased=unerased)
+    return MemoryChanges(
+        kept=left,
+        forgotten=tuple(forgotten),
+        unerased=unerased,
+        replaced=tuple(
+            before
+            for before in replaced
+            if not same_words(before.memory.text, kept[before.owner, before.memory.id].memory.text)
+        ),
+    )

@@ -10,8 +10,8 @@ from navi.domain.vocabulary.ids import Owner
 from navi.ports.event_log import Recorded
 
 
-class Forgotten(Struct, frozen=True, kw_only=True):
-    """A memory that was forgotten, as it was, whose words may stand in the log still.
+class Unerased(Struct, frozen=True, kw_only=True):
+    """A memory as it was before it was forgotten or changed, whose words may stand in the log still.
 
     Attributes:
         mark: of the moment at which that was noted.
@@ -61,8 +61,10 @@ class Memories(Protocol):
         """
         ...
 
-    async def unerased(self, *, limit: int, but: Collection[str] = ()) -> tuple[Forgotten, ...]:
-        """Memories of all owners that were forgotten and not erased from the log so far.
+    async def unerased(self, *, limit: int, but: Collection[str] = ()) -> tuple[Unerased, ...]:
+        """Memories of all owners as they were, not erased from the log since they were forgotten or changed.
+
+        One that was changed to the same words is not among them.
 
         Args:
             but: the marks of those that are not wanted.
@@ -70,11 +72,11 @@ class Memories(Protocol):
         ...
 
     async def note_unerased(self, owner: Owner, memories: Sequence[Memory]) -> None:
-        """Note those among the memories that are forgotten: their words have come into the log again."""
+        """Note those that are forgotten or have another text by now: their words have come into the log again."""
         ...
 
-    async def erased(self, forgotten: Forgotten) -> None:
-        """Delete what is left of a forgotten memory, unless it was noted anew since."""
+    async def erased(self, unerased: Unerased) -> None:
+        """Delete what is left of a memory as it was, unless it was noted anew since."""
         ...
 
     async def embed_missing(self) -> int:

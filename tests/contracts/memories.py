@@ -185,6 +185,36 @@ class MemoriesContract:
         assert [one.memory for one in await memories.unerased(limit=5)] == [first.memory]
         assert await memories.unerased(limit=0) == ()
 
+    async def test_a_text_that_was_replaced_is_to_be_erased_until_that_is_done(
+        self, memories: Memories
+    ) -> None:
+        await keep(memories, "Likes tea")
+        before = await memories.all(LOCAL_OWNER)
+        await apply(memories, await rows_of(saved(TEA, "likes  TEA"), session_id=B, minute=1))
+        assert await memories.unerased(limit=5) == ()
+
+        await apply(memories, await rows_of(saved(TEA, "Likes milk"), session_id=B, minute=2))
+        [left] = await memories.unerased(limit=5)
+
+        assert (left.owner, left.memory.id, left.memory.text) == (LOCAL_OWNER, TEA, "likes  TEA")
+        assert await memories.unerased(limit=5, but=[left.mark]) == ()
+        await memories.note_unerased(LOCAL_OWNER, [*before, *await memories.all(LOCAL_OWNER)])
+        await memories.note_unerased(ANNA, before)
+        [*_, again] = await memories.unerased(limit=5)
+        await memories.erased(left)
+        assert await memories.unerased(limit=5) == (again,)
+        assert again.memory == before[0]
+        await memories.erased(again)
+        assert await memories.unerased(limit=5) == ()
+
+    async def test_a_text_that_was_replaced_is_to_be_erased_also_where_all_is_read_at_once(
+        self, memories: Memories
+    ) -> None:
+        texts = ("Likes tea", "Likes milk", "likes milk")
+        await apply(memories, await rows_of(*(saved(TEA, text) for text in texts)))
+
+        assert [one.memory.text for one in await memories.unerased(limit=5)] == ["Likes tea"]
+
     async def test_it_does_not_come_back_whatever_is_read_first(self, memories: Memories) -> None:
         await apply(memories, await rows_of(forgotten(TEA), session_id=B, minute=1), partition=1)
         await apply(memories, await rows_of(saved(TEA, "Likes tea")), partition=0)

@@ -7,6 +7,7 @@ from itertools import count
 
 from navi.adapters.memory_embeddings import BATCH_TEXTS, embed_question, embed_texts
 from navi.adapters.memory_rows import MemoryKey, memory_changes
+from navi.domain.log.erasure import same_words
 from navi.domain.memory.memory import (
     MIN_SIMILARITY,
     Keep,
@@ -19,7 +20,7 @@ from navi.domain.memory.memory import (
 from navi.domain.vocabulary.ids import Owner
 from navi.ports.embedding import Embedders
 from navi.ports.event_log import Recorded
-from navi.ports.memories import Forgotten
+from navi.ports.memories import Unerased
 
 _WORD = re.compile(r"\w+")
 
@@ -32,7 +33,8 @@ class InMemoryMemories:
         self._positions: dict[int, int] = {}
         self._kept: dict[MemoryKey, Keep] = {}
         self._forgotten: set[MemoryKey] = set()
-        self._unerased: dict[MemoryKey, Forgotten] = {}
+        self._unerased: dict[MemoryKey, Unerased] = {}
+        self._replaced: list[Unerased] = []
         self._marks = count()
         self._vectors: dict[tuple[MemoryKey, str], tuple[int, Vector | None]] = {}
 
@@ -61,6 +63,10 @@ class InMemoryMemories:
                 continue
             self._drop(key)
             self._kept[key] = keep
+            if before:
+                await self.note_unerased(keep.owner, [before.memory])
+        for keep in changes.replaced:
+            await self.note_unerased(keep.owner, [keep.memory])
         return True
 
     async def all(self, owner: Owner, *, limit: int | None = None) -> tuple[Memory, ...]:
@@ -85,19 +91,24 @@ class InMemoryMemories:
             rankings.append(sorted(wanted, key=lambda id_: (-near[id_], id_)))
         return tuple(self._kept[owner, id_].memory for id_ in fuse(rankings, limit=limit))
 
-    async def unerased(self, *, limit: int, but: Collection[str] = ()) -> tuple[Forgotten, ...]:
-        return tuple(one for one in self._unerased.values() if one.mark not in but)[:limit]
+    async def unerased(self, *, limit: int, but: Collection[str] = ()) -> tuple[Unerased, ...]:
+        noted = (*self._unerased.values(), *self._replaced)
+        return tuple(one for one in noted if one.mark not in but)[:limit]
 
     async def note_unerased(self, owner: Owner, memories: Sequence[Memory]) -> None:
         for memory in memories:
+            noted = Unerased(owner=owner, memory=memory, mark=str(next(self._marks)))
+            keep = self._kept.get((owner, memory.id))
             if (owner, memory.id) in self._forgotten:
-                noted = Forgotten(owner=owner, memory=memory, mark=str(next(self._marks)))
                 self._unerased[owner, memory.id] = noted
+            elif keep is not None and not same_words(keep.memory.text, memory.text):
+                self._replaced.append(noted)
 
-    async def erased(self, forgotten: Forgotten) -> None:
-        key = (forgotten.owner, forgotten.memory.id)
-        if self._unerased.get(key) == forgotten:
+    async def erased(self, unerased: Unerased) -> None:
+        key = (unerased.owner, unerased.memory.id)
+        if self._unerased.get(key) == unerased:
             del self._unerased[key]
+        self._replaced = [one for one in self._replaced if one != unerased]
 
     async def embed_missing(self) -> int:
         embedder = await self._embedders.current()
@@ -123,6 +134,7 @@ class InMemoryMemories:
         self._kept.clear()
         self._forgotten.clear()
         self._unerased.clear()
+        self._replaced.clear()
         self._vectors.clear()
 
     def _of(self, owner: Owner) -> list[Memory]:

@@ -16,7 +16,7 @@ from navi.domain.log.erasure import (
     tells_a_short_text,
     without_words,
 )
-from navi.domain.memory.memory import Memory
+from navi.domain.memory.memory import Memory, recall_line
 from navi.domain.session.commands import RecordErasure, ReviseRecall
 from navi.domain.vocabulary.errors import NotFound
 from navi.domain.vocabulary.events import (
@@ -31,7 +31,7 @@ from navi.domain.vocabulary.events import (
     ToolFinished,
     ToolOutputDelta,
 )
-from navi.domain.vocabulary.ids import EventId, Owner, SessionId
+from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.event_log import Recorded
 from navi.ports.log_admin import LogErasure
 from navi.ports.read_model_admin import ReadModelAdmin
@@ -52,29 +52,24 @@ class EraseMemory:
         self._records = records
         self._read_models = read_models
 
-    async def __call__(
-        self, owner: Owner, memory: Memory, *, kept: EventId | None, new: str | None
-    ) -> None:
+    async def __call__(self, owner: Owner, memory: Memory, *, new: str | None) -> None:
         """Erase the events that saved, recalled or quoted the memory, and kept texts that do.
 
         A turn that recalled it goes on without it. Whoever follows a session is told which of its
         events have changed, also of those that an erasure which was cut off has left untold.
 
         Args:
-            kept: the event that holds its present text, which stays.
-            new: its present text; None where it was forgotten.
+            new: its present text, whose event stays; None where it was forgotten.
 
         Raises:
             LogUnavailable: Postgres does not answer; again.
         """
         revise = ReviseRecall(memory_id=memory.id, old=memory.text, new=new)
-        found = await self._find(owner, memory)
+        found = await self._find(owner, memory, new)
         for session_id, seqs in found.untold.items():
             await self._tell(session_id, tuple(sorted(seqs)))
         for session_id, rows in found.telling.items():
-            chosen = [row for row in rows if row.id != kept]
-            if not chosen:
-                continue
+            chosen = list(rows)
             if any(row.type == MemoryRecalled.TYPE for row in chosen):
                 with suppress(NotFound):  # deleted meanwhile
                     await (await self._records.open(session_id)).execute(revise)
@@ -87,16 +82,18 @@ class EraseMemory:
             for marks in marks_of_memory(spelling):
                 await self._texts.forget(*marks)
 
-    async def _find(self, owner: Owner, memory: Memory) -> "_Found":
+    async def _find(self, owner: Owner, memory: Memory, new: str | None) -> "_Found":
         """What quotes the memory, however it was spelled, and what was erased without a word."""
         spellings = (memory.text,)
         while True:
-            found = await self._search(owner, memory, spellings)
+            found = await self._search(owner, memory, new, spellings)
             if found.spellings == spellings:
                 return found
             spellings = found.spellings
 
-    async def _search(self, owner: Owner, memory: Memory, spellings: tuple[str, ...]) -> "_Found":
+    async def _search(
+        self, owner: Owner, memory: Memory, new: str | None, spellings: tuple[str, ...]
+    ) -> "_Found":
         """What says one of the spellings; with those that its own events have besides.
 
         The log is searched where it is, stretch by stretch: people forget seldom, and an index
@@ -121,7 +118,9 @@ class EraseMemory:
                 if page.reached == reached:
                     break
                 reached, head = page.reached, page.head
-        saves = [row.readable for rows in telling.values() for row in rows if _saves(row, memory)]
+        saves = [
+            row.readable for rows in telling.values() for row in rows if _saves(row, memory, new)
+        ]
         others = [
             event.text
             for event in saves
@@ -130,7 +129,9 @@ class EraseMemory:
         return _Found(
             spellings=tuple(dict.fromkeys((*spellings, *others))),
             telling={
-                id_: kept for id_, rows in telling.items() if (kept := _of_memory(rows, memory))
+                id_: kept
+                for id_, rows in telling.items()
+                if (kept := _of_memory(rows, memory, new))
             },
             untold={id_: seqs for id_, seqs in untold.items() if seqs},
         )
@@ -189,24 +190,31 @@ def _note_told(untold: dict[SessionId, set[int]], row: Recorded) -> None:
         told.difference_update(set(told) if isinstance(event.seqs, UnsetType) else event.seqs)
 
 
-def _of_memory(rows: list[Recorded], memory: Memory) -> list[Recorded]:
+def _of_memory(rows: list[Recorded], memory: Memory, new: str | None) -> list[Recorded]:
     """Of the events in which the text was found, those that quote the memory."""
-    saved = [row.seq for row in rows if _saves(row, memory)]
+    saved = [row.seq for row in rows if _saves(row, memory, new)]
     return [
         row
         for row in rows
-        if _saves(row, memory) or _recalls(row, memory) or _quotes(row, memory, saved)
+        if _saves(row, memory, new) or _recalls(row, memory, new) or _quotes(row, memory, saved)
     ]
 
 
-def _saves(row: Recorded, memory: Memory) -> bool:
+def _saves(row: Recorded, memory: Memory, new: str | None) -> bool:
+    """Whether it has saved the memory: as it was, where that has another text by now."""
     event = row.readable
-    return isinstance(event, MemorySaved) and event.memory_id == memory.id
+    if not isinstance(event, MemorySaved) or event.memory_id != memory.id:
+        return False
+    return new is None or same_words(event.text, memory.text)
 
 
-def _recalls(row: Recorded, memory: Memory) -> bool:
+def _recalls(row: Recorded, memory: Memory, new: str | None) -> bool:
+    """Likewise, whether it was told in a turn."""
     event = row.readable
-    return isinstance(event, MemoryRecalled) and memory.id in event.memory_ids
+    if not isinstance(event, MemoryRecalled) or memory.id not in event.memory_ids:
+        return False
+    told = recall_line(memory.text)
+    return new is None or any(same_words(line, told) for line in event.content.split("\n"))
 
 
 def _quotes(row: Recorded, memory: Memory, saved: list[int]) -> bool:

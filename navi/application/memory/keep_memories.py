@@ -7,6 +7,7 @@ import structlog
 
 from navi.application.memory.erase_memory import EraseMemory
 from navi.application.reading.catalogue import open_work_of
+from navi.domain.log.erasure import same_words
 from navi.domain.vocabulary.errors import Unavailable
 from navi.domain.vocabulary.events import (
     MemoryForgotten,
@@ -20,18 +21,18 @@ from navi.domain.vocabulary.events import (
 from navi.domain.vocabulary.ids import CallId, TurnId
 from navi.log_error import log_error
 from navi.ports.log_partitions import PartitionedLog
-from navi.ports.memories import Forgotten, Memories
+from navi.ports.memories import Memories, Unerased
 from navi.ports.read_models import ReadModels
 
 log = structlog.get_logger()
 
 PAGE = 500  # events
 ERASED_AT_ONCE = 20  # memories, read from Postgres together
-_FORGETS = frozenset({MemoryForgotten.TYPE})
+_CHANGES = frozenset({MemorySaved.TYPE, MemoryForgotten.TYPE})
 # What ends a turn or a call, for whoever waits for the end of one.
 _ENDS = frozenset(
     {
-        *_FORGETS,
+        *_CHANGES,
         *(TurnCompleted.TYPE, TurnStopped.TYPE, TurnFailed.TYPE),
         *(ModelReplied.TYPE, ModelCallFailed.TYPE),
     }
@@ -57,7 +58,7 @@ class KeepMemories:
         self._erase = erase
         self._read_models = read_models
         self._erasing = asyncio.Lock()
-        # By the mark of a forgotten memory: what may write its words still. Another process, or this one begun
+        # By the mark of a memory as it was: what may write its words still. Another process, or this one begun
         # anew, finds that out itself: what has ended by then has written all that it wrote.
         self._awaited: dict[str, frozenset[TurnId | CallId]] = {}
         self._forgot = asyncio.Event()  # something came that may want to be erased
@@ -83,9 +84,9 @@ class KeepMemories:
                 await self._advance(partition)
 
     async def erase_forgotten(self) -> None:
-        """Erase what forgotten memories have left in the log, also those whose erasing was cut off.
+        """Erase what forgotten and changed memories have left in the log, also where that was cut off.
 
-        Until the read model knows a memory as forgotten, a turn may recall it; and an answer or a summary
+        Until the read model knows a memory as forgotten or changed, a turn may recall it; and an answer or a summary
         that is being written may quote it when it ends. So what is open is waited for, and the memory is
         erased once more then, by whoever looks next.
 
@@ -107,9 +108,9 @@ class KeepMemories:
             self._awaited = {mark: self._awaited[mark] for mark in seen if mark in self._awaited}
 
     async def _erase_unless_awaited(
-        self, one: Forgotten, open_work: frozenset[TurnId | CallId]
+        self, one: Unerased, open_work: frozenset[TurnId | CallId]
     ) -> None:
-        """Erase a forgotten memory, unless that was done and what was open then is open still.
+        """Erase a memory as it was, unless that was done and what was open then is open still.
 
         Args:
             open_work: turns and calls of the owner that are open now.
@@ -117,7 +118,10 @@ class KeepMemories:
         awaited = self._awaited.get(one.mark)
         left = open_work if awaited is None else awaited & open_work
         if awaited is None or not left:
-            await self._erase(one.owner, one.memory, kept=None, new=None)
+            present = await self._memories.find(one.owner, one.memory.id)
+            new = None if present is None else present.text
+            if new is None or not same_words(new, one.memory.text):
+                await self._erase(one.owner, one.memory, new=new)
         if left:
             self._awaited[one.mark] = left
         else:
@@ -146,7 +150,7 @@ class KeepMemories:
             await self._memories.apply(partition, page.rows, after=position, position=page.reached)
             if any(row.type == MemorySaved.TYPE for row in page.rows):
                 self._saved.set()
-            wanted = _ENDS if self._awaited else _FORGETS
+            wanted = _ENDS if self._awaited else _CHANGES
             if any(row.type in wanted for row in page.rows):
                 self._forgot.set()
         return position < page.reached < page.head

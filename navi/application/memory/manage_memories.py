@@ -68,15 +68,15 @@ class ManageMemories:
         is_other = not same_words(memory.text, text)
         if is_other:
             # First: where this is cut off, the old text is still listed, and the same again completes it.
-            await self._erase(owner, memory, kept=None, new=text)
+            await self._erase(owner, memory, new=text)
         record = await self._record_of(memory, owner)
         source_seq = memory.source_seq if record.id == memory.session_id else None
         event = MemorySaved(memory_id=memory_id, text=text, source_seq=source_seq)
-        [row] = await record.execute(RecordAside(events=(event,)))
+        await record.execute(RecordAside(events=(event,)))
         await self._keeper.caught_up()
         if is_other:
             # From here on no turn can recall the old text; one may have meanwhile.
-            await self._erase(owner, memory, kept=row.id, new=text)
+            await self._keeper.erase_forgotten()
         return await self._find(owner, memory_id)
 
     async def forget(self, owner: Owner, memory_id: str) -> None:
@@ -87,7 +87,7 @@ class ManageMemories:
         """
         memory = await self._find(owner, memory_id)
         # First: where this is cut off, the memory is still listed, and the same again completes it.
-        await self._erase(owner, memory, kept=None, new=None)
+        await self._erase(owner, memory, new=None)
         record = await self._record_of(memory, owner)
         await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory_id),)))
         await self._keeper.caught_up()

@@ -30,7 +30,7 @@ from tests.support.servers import PostgresServer
 
 C = SessionId(uuid(3))
 _CLEAR = """
-    truncate navi.memory, navi.memory_embedding, navi.memory_forgotten, navi.checkpoint"""
+    truncate navi.memory, navi.memory_embedding, navi.memory_forgotten, navi.memory_replaced, navi.checkpoint"""
 
 
 @pytest.fixture(scope="module")

@@ -862,8 +862,9 @@ async def test_what_is_remembered_is_recalled_in_another_session_and_can_be_forg
 
 
 @pytest.mark.parametrize("begun_anew", [False, True], ids=["the same", "begun anew"])
+@pytest.mark.parametrize("new", [None, "The user drinks coffee"], ids=["forgotten", "changed"])
 async def test_what_is_forgotten_while_an_answer_quotes_it_is_erased_when_the_turn_has_ended(
-    server: ModelServer, tmp_path: Path, begun_anew: bool
+    server: ModelServer, tmp_path: Path, new: str | None, begun_anew: bool
 ) -> None:
     async with agent_node(World(), tmp_path, [server.url]) as node:
         tea = await node.memories.add(LOCAL_OWNER, "The user drinks green tea")
@@ -873,7 +874,10 @@ async def test_what_is_forgotten_while_an_answer_quotes_it_is_erased_when_the_tu
         asked = asyncio.create_task(node.ask(session_id, "which tea do I drink?"))
         await node.world.seen(session_id, "text_delta")
 
-        await node.memories.forget(LOCAL_OWNER, tea.id)
+        if new is None:
+            await node.memories.forget(LOCAL_OWNER, tea.id)
+        else:
+            await node.memories.change(LOCAL_OWNER, tea.id, new)
         held.set()
         await asked
         world, keeper = node.world, node.keep_memories
@@ -888,6 +892,13 @@ async def test_what_is_forgotten_while_an_answer_quotes_it_is_erased_when_the_tu
         assert [row.seq for row in rows if b"green tea" in row.data] == []
         assert list(verify_chain(rows)) == []
         assert await world.memories.unerased(limit=1) == ()
+        kept = [memory.text for memory in await node.memories.list(LOCAL_OWNER)]
+        assert kept == ([] if new is None else [new])
+        recalls = [row.readable for row in rows if row.type == "memory_recalled"]
+        told = [event.content for event in recalls if isinstance(event, MemoryRecalled)]
+        assert [new in content for content in told if new is not None] == (
+            [] if new is None else [False, True]
+        )
 
 
 class ForgottenMeanwhile(InMemoryMemories):

@@ -34,7 +34,7 @@ from navi.domain.session.commands import (
     TurnStart,
 )
 from navi.domain.vocabulary.errors import LogUnavailable
-from navi.domain.vocabulary.events import ContentErased, MemoryForgotten
+from navi.domain.vocabulary.events import ContentErased, MemoryForgotten, MemorySaved
 from navi.domain.vocabulary.ids import (
     LOCAL_OWNER,
     MessageId,
@@ -87,6 +87,12 @@ class Scene:
         """What a forgetting appends, and nothing that it does besides."""
         record = await open_own_stream(self._records, LOCAL_OWNER)
         await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory_id),)))
+
+    async def log_changed(self, memory_id: str, text: str) -> None:
+        """What a change appends, likewise."""
+        record = await open_own_stream(self._records, LOCAL_OWNER)
+        event = MemorySaved(memory_id=memory_id, text=text, source_seq=None)
+        await record.execute(RecordAside(events=(event,)))
 
     async def say(self, text: str) -> None:
         record = await self._records.open(A)
@@ -241,6 +247,27 @@ async def test_a_forgetting_that_was_cut_off_is_completed_by_who_follows_the_log
         await asyncio.wait({following})
 
     assert (await scene.kept(), await scene.said()) == ([], ["[erased]"])
+    assert [erased.seqs for erased in await scene.erasures()] == [(2,)]
+    assert await scene.problems() == []
+
+
+async def test_a_change_that_was_cut_off_is_completed_by_who_follows_the_log(
+    scene: Scene,
+) -> None:
+    await scene.say(f"Remember: {TEA}")
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+    await scene.log_changed(memory.id, COFFEE)
+
+    following = asyncio.create_task(scene.keeper.run())
+    try:
+        async with asyncio.timeout(keep_memories.LOOK_EVERY / 2):
+            while await scene.said() != ["[erased]"] or not await scene.erased():  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+    finally:
+        following.cancel()
+        await asyncio.wait({following})
+
+    assert await scene.kept() == [COFFEE]
     assert [erased.seqs for erased in await scene.erasures()] == [(2,)]
     assert await scene.problems() == []
 

@@ -1,6 +1,7 @@
 """Memories in Postgres: full text, and vectors beside it, compared exactly."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import asyncpg
 
@@ -10,12 +11,13 @@ from navi.adapters.postgres.connect import Pool, fetch
 from navi.adapters.postgres.memories.memory_search import as_literal, by_words, nearest
 from navi.adapters.postgres.reader_role import PoolsOfOwners
 from navi.adapters.postgres.transaction import LentConnection, answering, transaction
+from navi.domain.log.erasure import same_words
 from navi.domain.memory.memory import MAX_QUERY, Memory, fuse
 from navi.domain.tools.tool_output import clean_text
 from navi.domain.vocabulary.ids import Owner, SessionId, is_uuid
 from navi.ports.embedding import Embedders
 from navi.ports.event_log import Recorded
-from navi.ports.memories import Forgotten
+from navi.ports.memories import Unerased
 
 PROJECTION = ("memories", 1)  # name and version in navi.checkpoint
 
@@ -55,7 +57,8 @@ _DROP_OLDER = """
     using unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::timestamptz[])
       as n (owner, memory_id, session_id, seq, at)
     where m.owner = n.owner and m.memory_id = n.memory_id
-      and (m.at, m.session_id, m.seq) < (n.at, n.session_id, n.seq)"""
+      and (m.at, m.session_id, m.seq) < (n.at, n.session_id, n.seq)
+    returning m.owner, m.memory_id::text, m.session_id::text, m.source_seq, m.at, m.text"""
 
 _KEEP = """
     insert into navi.memory (owner, memory_id, session_id, seq, at, source_seq, text)
@@ -73,10 +76,26 @@ _NOTE_UNERASED = """
       as n (owner, memory_id, session_id, source_seq, at, text)
     where f.owner = n.owner and f.memory_id = n.memory_id"""
 
+# Of the same, those that have another text now.
+_REPLACED = """
+    select n.owner, n.memory_id::text, n.session_id::text, n.source_seq, n.at, n.text, m.text as present
+    from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::timestamptz[], $6::text[])
+      as n (owner, memory_id, session_id, source_seq, at, text)
+    join navi.memory m on m.owner = n.owner and m.memory_id = n.memory_id and m.text <> n.text"""
+
+_NOTE_REPLACED = """
+    insert into navi.memory_replaced (owner, memory_id, session_id, source_seq, at, text)
+    select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::timestamptz[], $6::text[])"""
+
 _UNERASED = """
     select owner, mark::text, memory_id::text, session_id::text, source_seq, text, at
     from navi.memory_forgotten where mark is not null and mark <> all($2::uuid[])
+    union all
+    select owner, mark::text, memory_id::text, session_id::text, source_seq, text, at
+    from navi.memory_replaced where mark <> all($2::uuid[])
     limit $1"""
+
+_ERASED_REPLACED = "delete from navi.memory_replaced where mark = $1"
 
 _ERASED = """
     update navi.memory_forgotten
@@ -117,6 +136,7 @@ _RESET = (
     _LOCK,
     "delete from navi.memory",
     "delete from navi.memory_forgotten",
+    "delete from navi.memory_replaced",
 )
 
 
@@ -183,9 +203,9 @@ class PostgresMemories:
         # One may have been forgotten between the two reads.
         return tuple(_memory(found[id_]) for id_ in ids if id_ in found)
 
-    async def unerased(self, *, limit: int, but: Collection[str] = ()) -> tuple[Forgotten, ...]:
+    async def unerased(self, *, limit: int, but: Collection[str] = ()) -> tuple[Unerased, ...]:
         return tuple(
-            Forgotten(owner=Owner(row["owner"]), memory=_memory(row), mark=row["mark"])
+            Unerased(owner=Owner(row["owner"]), memory=_memory(row), mark=row["mark"])
             for row in await fetch(self._pool, _UNERASED, limit, list(but))
         )
 
@@ -194,11 +214,12 @@ class PostgresMemories:
             with answering():
                 await _note_unerased(connection, [(owner, memory) for memory in memories])
 
-    async def erased(self, forgotten: Forgotten) -> None:
-        key = (forgotten.owner, forgotten.memory.id, forgotten.mark)
+    async def erased(self, unerased: Unerased) -> None:
+        key = (unerased.owner, unerased.memory.id, unerased.mark)
         async with transaction(self._pool) as connection:
             with answering():
                 await connection.execute(_ERASED, *key)
+                await connection.execute(_ERASED_REPLACED, unerased.mark)
 
     async def embed_missing(self) -> int:
         embedder = await self._embedders.current()
@@ -237,6 +258,7 @@ async def _store(connection: LentConnection, changes: MemoryChanges) -> None:
         owners, ids = zip(*changes.forgotten, strict=True)
         await connection.execute(_NOTE_FORGOTTEN, owners, ids)
         await connection.execute(_DROP_FORGOTTEN, owners, ids)
+    dropped: Sequence[asyncpg.Record] = ()
     if changes.kept:
         versions = (
             [keep.owner for keep in changes.kept],
@@ -245,23 +267,34 @@ async def _store(connection: LentConnection, changes: MemoryChanges) -> None:
             [keep.seq for keep in changes.kept],
             [keep.memory.at for keep in changes.kept],
         )
-        await connection.execute(_DROP_OLDER, *versions)
+        dropped = await connection.fetch(_DROP_OLDER, *versions)
         await connection.execute(
             _KEEP,
             *versions,
             [keep.memory.source_seq for keep in changes.kept],
             [keep.memory.text for keep in changes.kept],
         )
-    saved = (*changes.kept, *changes.unerased)
-    await _note_unerased(connection, [(keep.owner, keep.memory) for keep in saved])
+    saved = (*changes.kept, *changes.unerased, *changes.replaced)
+    before = [(Owner(row["owner"]), _memory(row)) for row in dropped]
+    await _note_unerased(connection, [*((keep.owner, keep.memory) for keep in saved), *before])
 
 
 async def _note_unerased(
     connection: LentConnection, memories: Sequence[tuple[Owner, Memory]]
 ) -> None:
-    """Note those that are forgotten; a memory may be read as saved behind its forgetting."""
-    await connection.execute(
-        _NOTE_UNERASED,
+    """Note those that are forgotten or changed; a memory may be read as saved behind its forgetting."""
+    await connection.execute(_NOTE_UNERASED, *_columns(memories))
+    others = [
+        (Owner(row["owner"]), _memory(row))
+        for row in await connection.fetch(_REPLACED, *_columns(memories))
+        if not same_words(row["text"], row["present"])
+    ]
+    if others:
+        await connection.execute(_NOTE_REPLACED, *_columns(others))
+
+
+def _columns(memories: Sequence[tuple[Owner, Memory]]) -> tuple[list[Any], ...]:
+    return (
         [owner for owner, _ in memories],
         [memory.id for _, memory in memories],
         [memory.session_id for _, memory in memories],
