@@ -40,6 +40,7 @@ _ENDS = frozenset(
 LOOK_EVERY = (
     30.0  # seconds between two looks for memories without an embedding, where none is saved
 )
+LOOK_AGAIN = 5.0  # seconds, while the end of a turn is waited for, which another process may read
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds after trouble
 
 
@@ -163,7 +164,7 @@ class KeepMemories:
             except Exception as error:  # noqa: BLE001 - likewise
                 _report(error, "forgotten_memories_wait")
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_EVERY):
+                async with asyncio.timeout(LOOK_AGAIN if self._awaited else LOOK_EVERY):
                     await self._forgot.wait()
 
     async def _embed(self) -> None:

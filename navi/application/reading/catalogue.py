@@ -196,7 +196,11 @@ async def open_work_of(
     base = await stored_list(read_models)
     stored = await read_models.unfinished(Sessions.name, base.version)
     # What the list does not tell the log does, as with all that is behind it.
-    unread = [id_ for id_, state in stored if not base.is_own or session_in(id_, state) is None]
+    unread = [
+        id_
+        for id_, state in stored
+        if not (base.is_own and session_in(id_, state)) and await log.owner_of(id_) == owner
+    ]
     sessions = {
         **(_decoded(stored).sessions if base.is_own else {}),
         **{id_: await session_now(log, read_models, id_) for id_ in unread},
