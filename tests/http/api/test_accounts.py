@@ -1,6 +1,7 @@
 """Signing in and out, passwords, tokens, users: what the routes answer and what the log keeps."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from ipaddress import ip_network
@@ -570,8 +571,15 @@ async def test_who_waits_for_an_answer_is_shown_no_more_of_it_once_the_token_is_
     go_on.set()
 
     assert (message.status_code, whole.status_code, stream.status_code) == (401, 401, 200)
-    assert "unauthorized" in stream.text
     assert "and more" not in stream.text
+    [refused, done] = stream.text.strip().split("\n\n")[-2:]
+    assert json.loads(refused.removeprefix("data: "))["error"] == {
+        "message": whole.json()["error"]["message"],
+        "type": "authentication_error",
+        "param": None,
+        "code": "unauthorized",
+    }
+    assert done == "data: [DONE]"
 
 
 # --- behind a proxy -----------------------------------------------------------------------------

@@ -647,6 +647,68 @@ async def test_silence_is_filled_with_comments(
     assert lines[-2:] == ["data: [DONE]", ""]
 
 
+async def test_a_stream_is_its_pieces_and_nothing_else(app: RunningApp) -> None:
+    response = await ask(app, [user("!say Plain")], stream=True)
+
+    lines = [line for line in response.text.splitlines() if line]
+    deltas = [frame["choices"][0]["delta"] for frame in frames_of(response.text)[:-1]]
+    assert all(line.startswith("data: ") for line in lines)
+    assert deltas[0] == {"role": "assistant", "content": ""}
+    assert "".join(delta.get("content", "") for delta in deltas) == "Plain"
+    assert lines[-1] == "data: [DONE]"
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["x-accel-buffering"] == "no"
+    await get(app, response.headers[HEADER])
+
+
+# --- a node that goes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_turn_that_goes_on_elsewhere_is_an_error_that_nobody_tries_again(
+    own_app: RunningApp, *, stream: bool
+) -> None:
+    session_id = await own_app.session()
+    own_app.models.answer(Say("Begun"), Stall(asyncio.Event()))
+    asking = asyncio.create_task(ask(own_app, [user("Go.")], {HEADER: session_id}, stream=stream))
+    await own_app.world.seen(session_id, "text_delta")
+
+    own_app.switches.draining.over.set()
+    response = await asking
+
+    if stream:
+        [*said, error, done] = frames_of(response.text)
+        assert said[-1]["choices"][0]["delta"] == {"content": "Begun"}
+        assert done == "[DONE]"
+    else:
+        error = response.json()
+        assert (response.status_code, response.headers["x-should-retry"]) == (503, "false")
+    assert (error["error"]["code"], error["error"]["type"]) == ("node_going", "server_error")
+    assert "turn_stopped" not in await own_app.world.types(session_id)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_turn_that_ends_in_the_last_moment_of_its_grace_is_answered(
+    own_app: RunningApp, monkeypatch: pytest.MonkeyPatch, *, stream: bool
+) -> None:
+    monkeypatch.setattr(answering, "LAST_LOOK_SECONDS", TIMEOUT)
+    session_id, go_on = await own_app.session(), asyncio.Event()
+    own_app.models.answer(Say("In "), Stall(go_on), Say("time"), Done())
+    asking = asyncio.create_task(ask(own_app, [user("Go.")], {HEADER: session_id}, stream=stream))
+    await own_app.world.seen(session_id, "text_delta")
+
+    own_app.switches.draining.over.set()
+    go_on.set()
+    response = await asking
+
+    if stream:
+        deltas = [frame["choices"][0]["delta"] for frame in frames_of(response.text)[:-1]]
+        assert "".join(delta.get("content", "") for delta in deltas) == "In time"
+    else:
+        assert response.json()["choices"][0]["message"]["content"] == "In time"
+
+
 # --- waiting for a person -----------------------------------------------------------------------
 
 
@@ -828,6 +890,17 @@ async def test_a_store_that_goes_away_behind_the_receipt_is_nothing_to_try_again
     assert response.json()["error"]["code"] == "unavailable"
     assert response.headers["x-should-retry"] == "false"
     assert "retry-after" not in response.headers
+
+
+async def test_a_store_that_goes_away_within_a_stream_is_an_error_in_it(tmp_path: Path) -> None:
+    async with running_app(tmp_path, world=World(LogThatLeaves())) as own:
+        response = await ask(own, [user("!say Once")], stream=True)
+
+    [begun, error, done] = frames_of(response.text)
+    assert begun["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert (error["error"]["code"], error["error"]["type"]) == ("unavailable", "server_error")
+    assert "secret" not in response.text
+    assert done == "[DONE]"
 
 
 async def test_a_message_of_which_nobody_knows_whether_it_was_taken_in_is_not_sent_again(
