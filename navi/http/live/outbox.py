@@ -40,7 +40,7 @@ class Outbox:
 
     @property
     def ending(self) -> Close | None:
-        """The close frame to send when all is written; None while the connection stays open."""
+        """How the connection ends when all is written; None while it stays open."""
         return self._ending
 
     def put(self, frame: bytes, *, seq: int = 0) -> None:

@@ -5,7 +5,7 @@ import asyncio
 from litestar import get
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from navi.http.live.event_stream import data_frame, event_stream
+from navi.http.live.event_stream import comments, data_frame, event_stream
 from navi.http.live.follow_session import follow_through_outages, wait_for_drain
 from navi.http.live.frames import Close
 from navi.http.live.outbox import Outbox
@@ -46,7 +46,7 @@ async def stream_events(
     async def drain() -> Close:
         return await wait_for_drain(services, readable.id, outbox, asyncio.Lock())
 
-    stream = event_stream(services, outbox, fill, drain)
+    stream = event_stream(services, outbox, comments(outbox), fill, drain)
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         with services.rates.socket(principal):  # it is held open like one

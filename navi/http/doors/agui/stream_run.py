@@ -19,7 +19,7 @@ from navi.domain.vocabulary.ids import SessionId
 from navi.http.doors.agui.events import Custom, Event, StateSnapshot, encode
 from navi.http.doors.agui.run_input import RunAgentInput, object_in
 from navi.http.doors.agui.translate import AskedCall, Translation
-from navi.http.live.event_stream import data_frame, event_stream
+from navi.http.live.event_stream import comments, data_frame, event_stream
 from navi.http.live.follow_session import OUTAGE_SECONDS, follow_through_outages, wait_for_drain
 from navi.http.live.frames import Close
 from navi.http.live.outbox import Outbox
@@ -80,7 +80,7 @@ async def stream_turn(
     def last_word() -> bytes:
         return b"" if run.ended else _frames(run.fail(CUT_OFF, "cut_off"))
 
-    return event_stream(services, outbox, follow, ask, drain, last_word=last_word)
+    return event_stream(services, outbox, comments(outbox), follow, ask, drain, last_word=last_word)
 
 
 async def nothing_to_stream(
@@ -102,7 +102,7 @@ async def nothing_to_stream(
         await _begin(outbox, wanted, services, session, run, first)
     outbox.put(_frames([run.finish()]))
     outbox.finish(OVER)
-    return event_stream(services, outbox)
+    return event_stream(services, outbox, comments(outbox))
 
 
 async def _begin(

@@ -1,19 +1,18 @@
 """Answer with a chat completion: as a whole, or in pieces as they come."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 import structlog
-from litestar.types import Send
+from litestar.types import ASGIApp
 from msgspec import UNSET, Struct
 
 from navi.application.doors.answer_pieces import Ended, Piece, Text, Thinking
 from navi.domain.reading.conversation import BETWEEN_REPLIES, notice_of_waiting
-from navi.domain.vocabulary.errors import NaviError, NotSignedIn
+from navi.domain.vocabulary.errors import NaviError
 from navi.domain.vocabulary.events import Usage
 from navi.http.doors.openai.wire import (
     AnswerMessage,
@@ -26,14 +25,16 @@ from navi.http.doors.openai.wire import (
     completion_usage,
     thinking_delta,
 )
+from navi.http.live.event_stream import data_frame, event_stream
+from navi.http.live.follow_session import LAST_WORD_SECONDS
+from navi.http.live.frames import DRAINING, SIGNED_OUT, Close
+from navi.http.live.outbox import Outbox
 from navi.http.requests.access import nobody
-from navi.http.requests.bodies import NO_STORE, body_part
 from navi.http.requests.errors import RequestRefused, answer_of
 from navi.http.requests.openai_form import OpenAIError, openai_error
+from navi.http.requests.services import Services
 
 log = structlog.get_logger()
-
-Lost = Callable[[], Coroutine[Any, Any, None]]
 
 KEEP_ALIVE = b": keep-alive\n\n"
 KEEP_ALIVE_SECONDS = 10.0  # of silence: chat pages and proxies cut what is silent for long
@@ -43,6 +44,7 @@ NODE_GOING = Ended(
     kind="node_going",
     error="this node is shutting down; another one goes on with the turn, in the same session",
 )
+ANSWERED = Close(code=1000, reason="the answer is over")
 DONE = b"data: [DONE]\n\n"
 # The message is in the log or may be, and a turn that has failed, too: the clients would send it
 # again by themselves.
@@ -73,26 +75,18 @@ class Reply(Struct, frozen=True, kw_only=True):
     include_usage: bool = False
 
 
-async def whole_answer(
-    pieces: AsyncGenerator[Piece, None], reply: Reply, over: asyncio.Event, lost: Lost
-) -> ChatCompletion:
+async def whole_answer(pieces: AsyncGenerator[Piece, None], reply: Reply) -> ChatCompletion:
     """The answer as a whole.
 
-    Args:
-        over: set when this process ends.
-        lost: see `_with_silences`.
-
     Raises:
-        RequestRefused: its turn has failed, or goes on in another process.
-        NotSignedIn: whoever asked may not any more.
+        RequestRefused: its turn has failed.
+        Unavailable: the log does not answer.
     """
     text: list[str] = []
     thinking: list[str] = []
-    async with aclosing(pieces), aclosing(_with_silences(pieces, over, lost)) as steady:
-        async for piece in steady:
+    async with aclosing(pieces):
+        async for piece in pieces:
             match piece:
-                case None:
-                    continue
                 case Text(text=more):
                     text.append(more)
                 case Thinking(text=more):
@@ -116,49 +110,82 @@ async def whole_answer(
     raise AssertionError("an answer has an end")
 
 
-async def write_stream(
-    pieces: AsyncGenerator[Piece, None], reply: Reply, over: asyncio.Event, lost: Lost, send: Send
-) -> None:
-    """Send an answer as server-sent events, from the head to ``[DONE]``.
+def answer_stream(
+    services: Services, pieces: AsyncGenerator[Piece, None], reply: Reply, outbox: Outbox
+) -> ASGIApp:
+    """The answer as server-sent events, from the role to ``[DONE]``.
 
     Args:
-        over: set when this process ends.
-        lost: see `_with_silences`.
+        outbox: says afterwards what has ended it, as of every ``event_stream``.
     """
-    headers = {
-        "content-type": "text/event-stream; charset=utf-8",
-        "cache-control": NO_STORE,
-        "x-accel-buffering": "no",
-        **reply.headers,
-    }
-    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    start: Any = {"type": "http.response.start", "status": 200, "headers": raw}
-    await send(start)
-    await send(body_part(_chunk(reply, Delta(role="assistant", content=""))))
-    ended: Ended | None = None
-    begun = False
-    async with aclosing(pieces), aclosing(_with_silences(pieces, over, lost)) as steady:
+    heard = asyncio.Event()
+    outbox.put(_chunk(reply, Delta(role="assistant", content="")))
+
+    async def follow() -> Close:
+        begun = False
         try:
-            async for piece in steady:
-                match piece:
-                    case None:
-                        await send(body_part(KEEP_ALIVE))
-                    case Text(text=text):
-                        begun = True
-                        await send(body_part(_chunk(reply, Delta(content=text))))
-                    case Thinking(text=text):
-                        await send(body_part(_chunk(reply, thinking_delta(text))))
-                    case Ended():
-                        ended = piece
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    heard.set()
+                    match piece:
+                        case Text(text=text):
+                            begun = True
+                            outbox.put(_chunk(reply, Delta(content=text)))
+                        case Thinking(text=text):
+                            outbox.put(_chunk(reply, thinking_delta(text)))
+                        case Ended():
+                            outbox.put(_end(piece, reply, begun=begun))
+                    await outbox.room()
         except NaviError as error:  # the status is sent: all that is left is to say so
             log.warning("completion_broke", error=type(error).__name__)
             problem = answer_of(error).problem
-            code = "unauthorized" if isinstance(error, NotSignedIn) else "unavailable"
-            frame = _error(HTTPStatus(problem.status), problem.detail, code)
-            await send(body_part(frame))
-    if ended is not None:
-        await send(body_part(_end(ended, reply, begun=begun)))
-    await send(body_part(DONE, more=False))
+            outbox.put(_error(HTTPStatus(problem.status), problem.detail, "unavailable"))
+        outbox.finish(ANSWERED)
+        await asyncio.Event().wait()  # until all of it is written
+        return ANSWERED
+
+    async def fill_silences() -> Close:
+        while True:
+            heard.clear()
+            try:
+                async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                    await heard.wait()
+            except TimeoutError:
+                if not outbox.full:  # a client that takes nothing needs none
+                    outbox.put(KEEP_ALIVE)
+
+    async def drain() -> Close:
+        await wait_for_end_of_node(services)
+        if outbox.ending is None:
+            outbox.finish(DRAINING)
+        await asyncio.sleep(LAST_WORD_SECONDS)
+        return DRAINING
+
+    def last_word() -> bytes:
+        if outbox.ending is None:  # nobody is there to read it
+            return b""
+        frames = b""
+        if outbox.ending == DRAINING:
+            frames = _failure(NODE_GOING)
+        elif outbox.ending == SIGNED_OUT:
+            frames = _error(HTTPStatus.UNAUTHORIZED, str(nobody()), "unauthorized")
+        return frames + DONE
+
+    return event_stream(
+        services,
+        outbox,
+        follow,
+        fill_silences,
+        drain,
+        headers=reply.headers,
+        last_word=last_word,
+    )
+
+
+async def wait_for_end_of_node(services: Services) -> None:
+    """Wait until this process ends, and a moment more: the turn may have ended in its last one."""
+    await services.draining.over.wait()
+    await asyncio.sleep(LAST_LOOK_SECONDS)
 
 
 def failure_of(ended: Ended) -> RequestRefused:
@@ -191,8 +218,7 @@ def _not_again(detail: str) -> RequestRefused:
 
 def _end(ended: Ended, reply: Reply, *, begun: bool) -> bytes:
     if ended.how == "failed":
-        failure = failure_of(ended)
-        return _error(failure.status, str(failure), failure.slug)
+        return _failure(ended)
     frames = b""
     if words := _last_words(ended, reply, begun=begun):
         frames += _chunk(reply, Delta(content=words))
@@ -232,50 +258,14 @@ def _chunk(
     return _frame(chunk)
 
 
+def _failure(ended: Ended) -> bytes:
+    failure = failure_of(ended)
+    return _error(failure.status, str(failure), failure.slug)
+
+
 def _error(status: HTTPStatus, message: str, code: str) -> bytes:
     return _frame(openai_error(status, message, code=code))
 
 
 def _frame(content: ChatChunk | OpenAIError) -> bytes:
-    return b"data: %b\n\n" % msgspec.json.encode(content)
-
-
-async def _with_silences(
-    pieces: AsyncGenerator[Piece, None], over: asyncio.Event, lost: Lost
-) -> AsyncGenerator[Piece | None, None]:
-    """The pieces, and None wherever nothing has come for a while; ended where this process ends.
-
-    Args:
-        lost: waits until whoever asked may not see more of it.
-
-    Raises:
-        NotSignedIn: they may not any more.
-    """
-    coming = asyncio.ensure_future(anext(pieces, None))
-    going = asyncio.ensure_future(over.wait())
-    losing = asyncio.ensure_future(lost())
-    try:
-        while True:
-            # The turn may have ended in the last moment of its grace.
-            is_over = over.is_set()
-            seconds = LAST_LOOK_SECONDS if is_over else KEEP_ALIVE_SECONDS
-            wanted = {coming, losing} if is_over else {coming, losing, going}
-            await asyncio.wait(wanted, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if losing.done():
-                raise nobody()
-            if not coming.done():
-                if is_over:
-                    yield NODE_GOING
-                    return
-                if not going.done():
-                    yield None
-                continue
-            piece = coming.result()
-            if piece is None:
-                return
-            yield piece
-            coming = asyncio.ensure_future(anext(pieces, None))
-    finally:
-        for each in (coming, going, losing):
-            each.cancel()
-        await asyncio.wait({coming, going, losing})
+    return data_frame(msgspec.json.encode(content))

@@ -1,16 +1,15 @@
 """Routes as OpenAI has them: models, chat completions."""
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from litestar import Response, get, post
 from litestar.types import ASGIApp, Receive, Scope, Send
-from msgspec import Struct
 
-from navi.application.doors.answer_pieces import answer_pieces
+from navi.application.doors.answer_pieces import Piece, answer_pieces
 from navi.application.doors.take_message import Asked, Taken
 from navi.domain.session.turn import turn_waits
 from navi.domain.vocabulary.errors import NotFound, ReceiptUnknown, Unavailable
@@ -19,15 +18,19 @@ from navi.domain.vocabulary.ids import TurnId, parse_session_id, seconds_of
 from navi.domain.vocabulary.principal import Principal
 from navi.http.api.tools_and_profiles import require_log
 from navi.http.doors.openai.answering import (
+    NODE_GOING,
     Reply,
+    answer_stream,
+    failure_of,
     not_known,
     out_of_sight,
+    wait_for_end_of_node,
     whole_answer,
-    write_stream,
 )
 from navi.http.doors.openai.asked import SESSION_HEADER, asked_by
 from navi.http.doors.openai.wire import ChatCompletion, ChatRequest, ModelAnswer, ModelList
-from navi.http.requests.access import Caller, GivenArrival
+from navi.http.live.outbox import Outbox
+from navi.http.requests.access import Caller, GivenArrival, nobody
 from navi.http.requests.bodies import NO_STORE, answer, body_part, client_gone, read_json
 from navi.http.requests.errors import Edge, RequestRefused
 from navi.http.requests.operation import operation
@@ -35,14 +38,6 @@ from navi.http.requests.services import Given, PathText, Services
 from navi.race import race
 
 MAX_CONVERSATION_BYTES = 8 * 1024 * 1024  # programs repeat all of it, with its pictures
-
-
-class Gone(Struct, frozen=True, kw_only=True):
-    """Nobody waits for the answer any more."""
-
-
-class Written(Struct, frozen=True, kw_only=True):
-    """The whole answer was sent."""
 
 
 class NoSuchModel(RequestRefused):
@@ -139,40 +134,56 @@ def _answer(
     stream: bool,
 ) -> ASGIApp:
     """The answer to a message that was taken in; who leaves before its end stops its turn."""
-    over = services.draining.over
-    lost = partial(services.accounts.access.lost, principal)
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
-        del scope
         pieces = answer_pieces(
             services.event_log, services.sessions.find, taken.session_id, message_seq=taken.seq
         )
-
-        async def written() -> Gone | Written:
-            if stream:
-                await write_stream(pieces, reply, over, lost, send)
-            else:
-                try:
-                    completion = await whole_answer(pieces, reply, over, lost)
-                except Unavailable as error:
-                    raise out_of_sight() from error
-                await _send_whole(completion, reply, send)
-            return Written()
-
-        async def gone() -> Gone | Written:
-            await client_gone(receive)
-            return Gone()
-
         try:
-            ending = await race(written(), gone())
-            if isinstance(ending, Gone) and not asked.plain:
-                await race(_stop_turn(services, taken), over.wait())
+            if stream:
+                outbox = Outbox()
+                await answer_stream(services, pieces, reply, outbox)(scope, receive, send)
+                has_left = outbox.ending is None
+            else:
+                completion = await race(
+                    _completion(pieces, reply),
+                    _client_gone(receive),
+                    _signed_out(services, principal),
+                    _node_going(services),
+                )
+                has_left = completion is None
+                if completion is not None:
+                    await _send_whole(completion, reply, send)
+            if has_left and not asked.plain:
+                await race(_stop_turn(services, taken), services.draining.over.wait())
         finally:
             if asked.plain:
                 with suppress(NotFound, Unavailable):
                     await services.sessions.delete(taken.session_id)
 
     return respond
+
+
+async def _completion(pieces: AsyncGenerator[Piece, None], reply: Reply) -> ChatCompletion | None:
+    try:
+        return await whole_answer(pieces, reply)
+    except Unavailable as error:
+        raise out_of_sight() from error
+
+
+async def _client_gone(receive: Receive) -> ChatCompletion | None:
+    await client_gone(receive)
+    return None
+
+
+async def _signed_out(services: Services, principal: Principal) -> ChatCompletion | None:
+    await services.accounts.access.lost(principal)
+    raise nobody()
+
+
+async def _node_going(services: Services) -> ChatCompletion | None:
+    await wait_for_end_of_node(services)
+    raise failure_of(NODE_GOING)
 
 
 async def _send_whole(completion: ChatCompletion, reply: Reply, send: Send) -> None:
