@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 from litestar import Litestar
 from litestar.di import Provide
@@ -44,6 +44,7 @@ from navi.http.api.usage import get_usage
 from navi.http.api.users import add_user, change_user, get_users, remove_user
 from navi.http.api.workspace import download_workspace_file, get_picture, get_workspace
 from navi.http.doors.agui.run_agent import run_agent
+from navi.http.doors.openai import errors as openai_errors
 from navi.http.doors.openai.routes import complete_chat, get_model, get_models
 from navi.http.live.stream_events import stream_events
 from navi.http.live.watch_session import watch_session
@@ -56,7 +57,7 @@ from navi.http.page.routes import (
 )
 from navi.http.requests.access import DEPENDENCIES, check_access, paths_of
 from navi.http.requests.bodies import MAX_BODY_BYTES
-from navi.http.requests.errors import EXCEPTION_HANDLERS, log_broken_socket
+from navi.http.requests.errors import ERROR_FORMS, EXCEPTION_HANDLERS, log_broken_socket
 from navi.http.requests.services import Services
 from navi.http.schemas.schema_routes import get_asyncapi, get_event_schema, get_openapi
 from navi.http.server.authentication import Authentication, Identify
@@ -132,6 +133,8 @@ ROUTES = (
     watch_session,
 )
 
+_ERROR_FORMS = {openai_errors.PREFIX: openai_errors.error_of}
+
 
 def create_app(
     services: Services,
@@ -149,20 +152,21 @@ def create_app(
         identify: finds whom a request comes from.
         proxies: those that are believed.
     """
-    app = routed()
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["state"] = {"services": services}
-        await app(scope, receive, send)
-
     within = RequestLimits(
-        ServerOptions(Packing(answer), ROUTES), services.rates, free=paths_of(ROUTES, "open")
+        ServerOptions(Packing(routed()), ROUTES), services.rates, free=paths_of(ROUTES, "open")
     )
     watched = paths_of(ROUTES, "admin_read")
     known = Authentication(within, identify, proxies, watched=watched)
     limited = ConnectionLimit(known, services.metrics)
     guarded = Guard(limited, host=host, allowed_hosts=allowed_hosts)
-    return RequestForm(guarded)
+    formed = RequestForm(guarded)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        given: dict[str, Any] = {"state": {"services": services}, ERROR_FORMS: _ERROR_FORMS}
+        cast("dict[str, Any]", scope).update(given)
+        await formed(scope, receive, send)
+
+    return answer
 
 
 @cache

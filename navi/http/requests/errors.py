@@ -32,12 +32,13 @@ from navi.domain.vocabulary.errors import (
     Unavailable,
     UploadsFull,
 )
-from navi.http.requests import openai_form
 from navi.log_error import log_error
 
 log = structlog.get_logger()
 
 PROBLEM_JSON = "application/problem+json"
+# In a request's scope: by the beginning of a path, the form of its errors where they are no problems.
+ERROR_FORMS = "navi.error_forms"
 RETRY_SECONDS = 2  # Postgres restarts in under a second; a queue of messages moves in a few
 
 Edge = Request[Any, Any, State]  # nobody is authenticated, so users and tokens have no type
@@ -89,6 +90,10 @@ class Problem(Struct, frozen=True, kw_only=True):
     status: int
     detail: str
     field: str | UnsetType = UNSET
+
+
+# What is sent for a problem instead of it, as JSON.
+ErrorForm = Callable[[Problem], object]
 
 
 class ErrorAnswer(Struct, frozen=True, kw_only=True):
@@ -238,7 +243,7 @@ def _answer(request: Edge, error: Exception) -> Response[bytes]:
     answer = answer_of(error)
     if answer.problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
         log_error(log, "request_broke", error, method=request.method, path=request.url.path)
-    body, media_type = _encoded(answer.problem, request.scope["path"])
+    body, media_type = _encoded(answer.problem, request.scope)
     return Response(
         body,
         status_code=answer.problem.status,
@@ -247,17 +252,13 @@ def _answer(request: Edge, error: Exception) -> Response[bytes]:
     )
 
 
-def _encoded(problem: Problem, path: str) -> tuple[bytes, str]:
-    """The body of an error answer and its media type: a problem, or what clients of OpenAI expect."""
-    if not path.startswith(openai_form.PREFIX):
-        return msgspec.json.encode(problem), PROBLEM_JSON
-    error = openai_form.openai_error(
-        HTTPStatus(problem.status),
-        problem.detail,
-        code=problem.type.rpartition(":")[2],
-        param=None if problem.field is UNSET else problem.field,
-    )
-    return msgspec.json.encode(error), MediaType.JSON
+def _encoded(problem: Problem, scope: Mapping[str, Any]) -> tuple[bytes, str]:
+    """The body of an error answer and its media type."""
+    forms: Mapping[str, ErrorForm] = scope.get(ERROR_FORMS, {})
+    for prefix, form in forms.items():
+        if scope["path"].startswith(prefix):
+            return msgspec.json.encode(form(problem)), MediaType.JSON
+    return msgspec.json.encode(problem), PROBLEM_JSON
 
 
 EXCEPTION_HANDLERS: dict[int | type[Exception], Callable[[Edge, Exception], Response[Any]]] = {
@@ -277,7 +278,7 @@ async def send_problem(scope: Scope, send: Send, error: NaviError) -> None:
     """Send a problem outside of routes: to an HTTP request, or a WebSocket before it is accepted."""
     answer = answer_of(error)
     prefix = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
-    body, media_type = _encoded(answer.problem, scope["path"])
+    body, media_type = _encoded(answer.problem, scope)
     headers = [
         (b"content-type", media_type.encode()),
         (b"content-length", str(len(body)).encode()),

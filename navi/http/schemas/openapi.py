@@ -8,10 +8,10 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from msgspec import Struct
 
 from navi.domain.vocabulary.events import JsonObject
-from navi.http.requests import openai_form
+from navi.http.doors.openai import errors as openai_errors
+from navi.http.doors.openai.errors import OpenAIError
 from navi.http.requests.access import access_of
 from navi.http.requests.errors import PROBLEM_JSON, Problem
-from navi.http.requests.openai_form import OpenAIError
 from navi.http.requests.operation import Operation, operation_of
 from navi.http.schemas.event_schema import envelope_schema, event_definitions, strict
 
@@ -148,7 +148,7 @@ def _answer(kind: type | None) -> dict[str, Any]:
 
 
 def _problem(path: str) -> dict[str, Any]:
-    if path.startswith(openai_form.PREFIX):
+    if path.startswith(openai_errors.PREFIX):
         return _answer(OpenAIError)
     return {
         "description": "a problem (RFC 9457)",

@@ -848,6 +848,44 @@ async def test_every_other_error_is_in_openais_form_too(app: RunningApp) -> None
     assert all(each.headers["content-type"] == "application/json" for each in answers)
 
 
+@pytest.mark.parametrize(
+    ("head", "body", "status", "code"),
+    [
+        (
+            "POST {url} HTTP/1.1\r\nConnection: close\r\nContent-Length: 1\r\n",
+            b"{",
+            400,
+            "bad_input",
+        ),
+        (
+            "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 2\r\n"
+            "Connection: close\r\nTransfer-Encoding: chunked\r\n",
+            *(b"2\r\n{}\r\n0\r\n\r\n", 400, "bad_request"),
+        ),
+        (
+            "GET /v1/models HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+            *(b"", 404, "not_found"),
+        ),
+    ],
+    ids=["whole address", "two lengths", "WebSocket"],
+)
+async def test_errors_are_in_openais_form_however_a_request_is_written(
+    app: RunningApp, head: str, body: bytes, status: int, code: str
+) -> None:
+    host = f"127.0.0.1:{app.address.port}"
+    head = head.format(url=f"{app.address.url}/v1/chat/completions")
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", app.address.port)
+    writer.write(f"{head}Host: {host}\r\n\r\n".encode() + body)
+    async with asyncio.timeout(TIMEOUT):
+        said, _, error = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+
+    assert said.split()[1] == str(status).encode()
+    assert json.loads(error)["error"]["code"] == code
+
+
 async def test_a_store_that_is_away_is_a_server_error(tmp_path: Path) -> None:
     log = SwitchedLog()
     async with running_app(tmp_path, world=World(log)) as own:

@@ -14,6 +14,7 @@ from navi.application.doors.answer_pieces import Ended, Piece, Text, Thinking
 from navi.domain.reading.conversation import BETWEEN_REPLIES, notice_of_waiting
 from navi.domain.vocabulary.errors import NaviError
 from navi.domain.vocabulary.events import Usage
+from navi.http.doors.openai.errors import OpenAIError, openai_error
 from navi.http.doors.openai.wire import (
     AnswerMessage,
     ChatChunk,
@@ -31,7 +32,6 @@ from navi.http.live.frames import DRAINING, SIGNED_OUT, Close
 from navi.http.live.outbox import Outbox
 from navi.http.requests.access import nobody
 from navi.http.requests.errors import RequestRefused, answer_of
-from navi.http.requests.openai_form import OpenAIError, openai_error
 from navi.http.requests.services import Services
 
 log = structlog.get_logger()

@@ -2,9 +2,11 @@
 
 from http import HTTPStatus
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-PREFIX = "/v1/"
+from navi.http.requests.errors import Problem
+
+PREFIX = "/v1/"  # of the paths whose errors these are
 
 
 class OpenAIErrorDetail(Struct, frozen=True, kw_only=True):
@@ -43,4 +45,14 @@ def openai_error(
             param=param,
             code=code.replace("-", "_"),
         )
+    )
+
+
+def error_of(problem: Problem) -> OpenAIError:
+    """A problem in OpenAI's form."""
+    return openai_error(
+        HTTPStatus(problem.status),
+        problem.detail,
+        code=problem.type.rpartition(":")[2],
+        param=None if problem.field is UNSET else problem.field,
     )
