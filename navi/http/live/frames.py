@@ -1,42 +1,16 @@
 """Frames of the WebSocket besides events: requests of clients and their answers."""
 
-from typing import Literal, cast
+from typing import cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from navi.domain.vocabulary.errors import (
-    AlreadyDecided,
-    BadInput,
-    EventTooLarge,
-    Forbidden,
-    MessageIdReused,
-    NaviError,
-    NotFound,
-    OutOfBudget,
-    TooManyWaiting,
-    Unavailable,
-)
+from navi.domain.vocabulary.errors import BadInput, NaviError, OutOfBudget
 from navi.domain.vocabulary.events import Decision, DecisionScope, JsonObject, Mode
 from navi.domain.vocabulary.ids import MessageId, SessionId
 from navi.http.requests.bodies import decode_json
-from navi.http.requests.errors import Limited, answer_of
+from navi.http.requests.errors import ErrorCode, Limited, answer_of, told_as
 from navi.http.requests.validation import ContentText, FileNames, MessageIdText, NoteText
-
-ErrorCode = Literal[
-    "bad_frame",
-    "bad_input",
-    "message_id_reused",
-    "too_many_waiting",
-    "limited",
-    "out_of_budget",
-    "already_decided",
-    "too_large",
-    "not_found",
-    "forbidden",
-    "unavailable",
-    "refused",
-]
 
 # --- from the client ----------------------------------------------------------------------------
 
@@ -161,25 +135,7 @@ def _code(error: NaviError) -> ErrorCode:
     match error:
         case BadInput(field="frame"):
             return "bad_frame"
-        case BadInput():
-            return "bad_input"
-        case MessageIdReused():
-            return "message_id_reused"
-        case AlreadyDecided():
-            return "already_decided"
-        case OutOfBudget(retry_after=None):
-            return "out_of_budget"
-        case Limited() | OutOfBudget():
+        case Limited():
             return "limited"
-        case TooManyWaiting():
-            return "too_many_waiting"
-        case EventTooLarge():
-            return "too_large"
-        case Forbidden():
-            return "forbidden"
-        case NotFound():
-            return "not_found"
-        case Unavailable():
-            return "unavailable"
         case _:
-            return "refused"
+            return told_as(error).code

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import structlog
@@ -41,6 +41,22 @@ PROBLEM_JSON = "application/problem+json"
 ERROR_FORMS = "navi.error_forms"
 RETRY_SECONDS = 2  # Postgres restarts in under a second; a queue of messages moves in a few
 
+# Of a frame that is refused: a WebSocket has no statuses.
+ErrorCode = Literal[
+    "bad_frame",
+    "bad_input",
+    "message_id_reused",
+    "too_many_waiting",
+    "limited",
+    "out_of_budget",
+    "already_decided",
+    "too_large",
+    "not_found",
+    "forbidden",
+    "unavailable",
+    "refused",
+]
+
 Edge = Request[Any, Any, State]  # nobody is authenticated, so users and tokens have no type
 
 
@@ -73,9 +89,73 @@ class Limited(RequestRefused):
     """
 
     def __init__(self, detail: str, *, retry_after: int) -> None:
-        headers = {"Retry-After": str(retry_after)}
-        super().__init__(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers)
+        super().__init__(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=_again_in(retry_after))
         self.retry_after = retry_after
+
+
+def _again_in(seconds: int) -> dict[str, str]:
+    return {"Retry-After": str(seconds)}
+
+
+class Told(Struct, frozen=True):
+    """How an error is told: over HTTP, and by ``code`` in a frame of a WebSocket.
+
+    Attributes:
+        slug: by which programs tell it from others of its status.
+        detail: instead of the error's own words.
+        field: the part of every such request that is to blame, where it is always the same.
+    """
+
+    status: HTTPStatus
+    slug: str
+    code: ErrorCode = "refused"
+    detail: str | None = None
+    field: str | UnsetType = UNSET
+    headers: Mapping[str, str] = {}
+
+
+_SOON = _again_in(RETRY_SECONDS)
+
+# A class without a row is told as the one it is derived from.
+PROBLEMS: Mapping[type[Exception], Told] = {
+    NaviError: Told(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "internal",
+        detail="something went wrong inside navi; the log of the server says what",
+    ),
+    BadInput: Told(HTTPStatus.BAD_REQUEST, "bad-input", "bad_input"),
+    NotFound: Told(HTTPStatus.NOT_FOUND, "not-found", "not_found"),
+    Erased: Told(HTTPStatus.GONE, "erased", "not_found"),
+    RuleBroken: Told(HTTPStatus.CONFLICT, "rule-broken"),
+    AlreadyDecided: Told(HTTPStatus.CONFLICT, "already-decided", "already_decided"),
+    MessageIdReused: Told(
+        HTTPStatus.CONFLICT, "message-id-reused", "message_id_reused", field="message_id"
+    ),
+    TooManyWaiting: Told(
+        HTTPStatus.TOO_MANY_REQUESTS, "too-many-waiting", "too_many_waiting", headers=_SOON
+    ),
+    TooManyUploads: Told(HTTPStatus.TOO_MANY_REQUESTS, "too-many-uploads", headers=_SOON),
+    UploadsFull: Told(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "uploads-full"),
+    OutOfBudget: Told(HTTPStatus.CONFLICT, "out-of-budget", "out_of_budget"),
+    NotSignedIn: Told(
+        HTTPStatus.UNAUTHORIZED, "unauthorized", headers={"WWW-Authenticate": "Bearer"}
+    ),
+    Forbidden: Told(HTTPStatus.FORBIDDEN, "forbidden", "forbidden"),
+    TooManyTries: Told(HTTPStatus.TOO_MANY_REQUESTS, "too-many-tries"),
+    EventTooLarge: Told(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "event-too-large", "too_large"),
+    DiskFull: Told(HTTPStatus.INSUFFICIENT_STORAGE, "disk-full"),
+    # It says where, and of what was written there only the type.
+    LogDamaged: Told(HTTPStatus.INTERNAL_SERVER_ERROR, "log-damaged"),
+    Unavailable: Told(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "unavailable",
+        "unavailable",
+        # The error's own words may name a host or a user of the database.
+        detail="a server that navi needs does not answer; try again in a moment",
+        headers=_SOON,
+    ),
+}
+_OUT_OF_BUDGET_TODAY = Told(HTTPStatus.TOO_MANY_REQUESTS, "out-of-budget", "limited")
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -106,70 +186,17 @@ class ErrorAnswer(Struct, frozen=True, kw_only=True):
 def answer_of(error: Exception) -> ErrorAnswer:
     """The problem for an error; an unexpected one tells nothing but that it happened."""
     match error:
-        case BadInput(field=field):
-            return _problem(HTTPStatus.BAD_REQUEST, "bad-input", str(error), field=field)
         case RequestRefused(status=status, slug=slug, headers=headers):
             return _problem(status, slug, str(error), headers=headers)
-        case NotSignedIn():
+        case NaviError():
+            told = told_as(error)
+            seconds = error.retry_after if isinstance(error, TooManyTries | OutOfBudget) else None
             return _problem(
-                HTTPStatus.UNAUTHORIZED,
-                "unauthorized",
-                str(error),
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-        case Forbidden():
-            return _problem(HTTPStatus.FORBIDDEN, "forbidden", str(error))
-        case TooManyTries(retry_after=seconds):
-            return _problem(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                "too-many-tries",
-                str(error),
-                headers={"Retry-After": str(seconds)},
-            )
-        case Erased():
-            return _problem(HTTPStatus.GONE, "erased", str(error))
-        case NotFound():
-            return _problem(HTTPStatus.NOT_FOUND, "not-found", str(error))
-        case MessageIdReused():
-            return _problem(
-                HTTPStatus.CONFLICT, "message-id-reused", str(error), field="message_id"
-            )
-        case AlreadyDecided():
-            return _problem(HTTPStatus.CONFLICT, "already-decided", str(error))
-        case TooManyWaiting():
-            return _problem(
-                HTTPStatus.TOO_MANY_REQUESTS, "too-many-waiting", str(error), headers=_later()
-            )
-        case TooManyUploads():
-            return _problem(
-                HTTPStatus.TOO_MANY_REQUESTS, "too-many-uploads", str(error), headers=_later()
-            )
-        case UploadsFull():
-            return _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "uploads-full", str(error))
-        case OutOfBudget(retry_after=int(seconds)):
-            return _problem(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                "out-of-budget",
-                str(error),
-                headers={"Retry-After": str(seconds)},
-            )
-        case OutOfBudget():
-            return _problem(HTTPStatus.CONFLICT, "out-of-budget", str(error))
-        case RuleBroken():
-            return _problem(HTTPStatus.CONFLICT, "rule-broken", str(error))
-        case EventTooLarge():
-            return _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "event-too-large", str(error))
-        case DiskFull():
-            return _problem(HTTPStatus.INSUFFICIENT_STORAGE, "disk-full", str(error))
-        case LogDamaged():  # it says where, and of what was written there only the type
-            return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, "log-damaged", str(error))
-        case Unavailable():
-            # The error's own words may name a host or a user of the database.
-            return _problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "unavailable",
-                "a server that navi needs does not answer; try again in a moment",
-                headers=_later(),
+                told.status,
+                told.slug,
+                told.detail or str(error),
+                field=error.field if isinstance(error, BadInput) else told.field,
+                headers=told.headers if seconds is None else _again_in(seconds),
             )
         case NotFoundException():
             return _problem(HTTPStatus.NOT_FOUND, "no-such-route", "there is no such route")
@@ -178,11 +205,14 @@ def answer_of(error: Exception) -> ErrorAnswer:
         case HTTPException(status_code=code) if code < HTTPStatus.INTERNAL_SERVER_ERROR:
             return _problem(HTTPStatus(code), _slug(HTTPStatus(code)), error.detail)
         case _:
-            return _problem(
-                HTTPStatus.INTERNAL_SERVER_ERROR,
-                "internal",
-                "something went wrong inside navi; the log of the server says what",
-            )
+            return answer_of(NaviError())
+
+
+def told_as(error: NaviError) -> Told:
+    """How an error is told: as the narrowest of its classes that has a row."""
+    if isinstance(error, OutOfBudget) and error.retry_after is not None:
+        return _OUT_OF_BUDGET_TODAY
+    return next(PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS)
 
 
 def with_head(methods: Iterable[str]) -> str:
@@ -233,10 +263,6 @@ def _problem(
 
 def _slug(status: HTTPStatus) -> str:
     return status.phrase.lower().replace(" ", "-").replace("'", "")
-
-
-def _later() -> dict[str, str]:
-    return {"Retry-After": str(RETRY_SECONDS)}
 
 
 def _answer(request: Edge, error: Exception) -> Response[bytes]:
