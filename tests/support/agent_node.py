@@ -1,10 +1,11 @@
 """A node without a network edge: real loop, real tools, a scripted model server, a log in memory."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -70,7 +71,7 @@ WINDOW = 8192  # tokens
 TIMEOUT = 60.0  # seconds a test waits for what must come
 MAX_UPLOAD_BYTES = 4 * 1024 * 1024
 PASSWORDS = Argon2Passwords(time_cost=1, memory_kib=8)  # as weak as argon2 goes
-
+Kind = TypeVar("Kind", bound=AgentEvent)
 
 WORLDS: "list[World]" = []  # of the test that runs
 
@@ -185,6 +186,11 @@ class AgentNode:
             planning=planning,
         )
 
+    async def events(self, session_id: SessionId, kind: type[Kind]) -> list[Kind]:
+        """The events of a session that are of a class."""
+        rows = await self.world.events(session_id)
+        return [event for row in rows if isinstance(event := row.envelope.event, kind)]
+
     async def outcome(self, session_id: SessionId, receipt: Received) -> TurnOutcome:
         """How the turn of a message ended."""
         async with asyncio.timeout(TIMEOUT):
@@ -298,6 +304,15 @@ async def agent_node(
             world.cluster[node_id] = "gone"
             await composed.close()
             await pool.aclose()
+
+
+def write_profiles(folder: Path, **configs: dict[str, Any]) -> Path:
+    """A directory of profiles in a folder: for each id its ``config.json``."""
+    profiles = folder / "profiles"
+    for profile_id, config in configs.items():
+        (profiles / profile_id).mkdir(parents=True, exist_ok=True)
+        (profiles / profile_id / "config.json").write_text(json.dumps(config))
+    return profiles
 
 
 def kinds(events: Sequence[AgentEvent]) -> list[str]:

@@ -1,7 +1,6 @@
 """Turns that wait for a person: no process is needed, any node decides, and they go on."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, Owner, SessionId
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
-from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.agent_node import AgentNode, World, agent_node, write_profiles
 from tests.support.allowed_tools import SharedLog
 from tests.support.model_server import ModelServer, Received
 from tests.support.model_wire import Done, Part, Say, Stall, calls
@@ -134,21 +133,9 @@ async def server() -> AsyncGenerator[ModelServer, None]:
 
 @pytest.fixture
 async def node(server: ModelServer, tmp_path: Path) -> AsyncGenerator[AgentNode, None]:
-    folder = profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    folder = write_profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as running:
         yield running
-
-
-def profiles(folder: Path, **found: dict[str, Any]) -> Path:
-    for profile_id, config in found.items():
-        (folder / "profiles" / profile_id).mkdir(parents=True, exist_ok=True)
-        (folder / "profiles" / profile_id / "config.json").write_text(json.dumps(config))
-    return folder / "profiles"
-
-
-async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
-    rows = await node.world.events(session_id)
-    return [row.envelope.event for row in rows if isinstance(row.envelope.event, kind)]
 
 
 async def waiting(node: AgentNode, session_id: SessionId, count: int = 1) -> list[CallId]:
@@ -183,7 +170,7 @@ async def test_a_call_waits_without_a_process_and_runs_once_it_is_allowed(
     receipt = await node.say(session_id, "write it")
     [call_id] = await waiting(node, session_id)
 
-    [requested] = await events_of(node, session_id, ApprovalRequested)
+    [requested] = await node.events(session_id, ApprovalRequested)
     assert (requested.name, requested.arguments) == WRITE
     assert (
         requested.reason == "A rule of the profile asks: filesystem with action matching 'write'."
@@ -243,7 +230,7 @@ async def test_a_denied_call_is_not_run_and_the_model_reads_the_note(
 
     assert (await node.outcome(session_id, receipt)).content == "then not"
     assert told(server) == "not into that file"
-    assert await events_of(node, session_id, ToolStarted) == []
+    assert await node.events(session_id, ToolStarted) == []
 
 
 async def test_the_tool_gets_edited_arguments_and_the_model_is_told(
@@ -261,7 +248,7 @@ async def test_the_tool_gets_edited_arguments_and_the_model_is_told(
     await decide(node, session_id, call_id, arguments=edited)
 
     await node.outcome(session_id, receipt)
-    [began] = await events_of(node, session_id, ToolStarted)
+    [began] = await node.events(session_id, ToolStarted)
     assert began.arguments == edited
     assert told(server).startswith(
         '[The user changed the arguments of this call to {"action":"write","path":"b.txt",'
@@ -274,7 +261,7 @@ async def test_edited_arguments_are_checked_by_the_tool_as_it_is_now(
 ) -> None:
     world, own_tools = World(), tmp_path / "tools"
     asks = {"approvals": [{"tool": "greet", "then": "ask"}]}
-    folder = profiles(tmp_path, assistant=asks)
+    folder = write_profiles(tmp_path, assistant=asks)
     own_tools.mkdir()
     (own_tools / "greet.py").write_text("async def greet(name: str): return name")
     server.answer(calls(("greet", {"name": "Ada"})), Done())
@@ -293,7 +280,7 @@ async def test_edited_arguments_are_checked_by_the_tool_as_it_is_now(
             await decide(other, session_id, call_id, arguments={"name": "Ada"})
         await decide(first, session_id, call_id, arguments={"name": "Ada", "how": "hello"})
         await first.outcome(session_id, receipt)
-        [finished] = await events_of(first, session_id, ToolFinished)
+        [finished] = await first.events(session_id, ToolFinished)
         assert (finished.outcome, finished.output.splitlines()[-1]) == ("ok", "hello")
 
 
@@ -301,7 +288,7 @@ async def test_edited_arguments_may_not_be_what_a_rule_forbids(
     server: ModelServer, tmp_path: Path
 ) -> None:
     rules = [{"tool": "filesystem", "match": {"path": "secret"}, "then": "deny"}, ASK_WRITES]
-    folder = profiles(tmp_path, assistant={"approvals": rules})
+    folder = write_profiles(tmp_path, assistant={"approvals": rules})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         server.answer(calls(WRITE), Done())
         session_id = await node.session()
@@ -316,7 +303,7 @@ async def test_a_call_that_a_rule_forbids_is_denied_at_once(
     server: ModelServer, tmp_path: Path
 ) -> None:
     rules = [{"tool": "file*", "match": {"content": "h[io]"}, "then": "deny"}]
-    folder = profiles(tmp_path, assistant={"approvals": rules})
+    folder = write_profiles(tmp_path, assistant={"approvals": rules})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         server.answer(calls(WRITE), Done())
         server.answer(Say("no"), Done())
@@ -327,13 +314,13 @@ async def test_a_call_that_a_rule_forbids_is_denied_at_once(
         assert told(server) == (
             "A rule of the profile forbids this call: file* with content matching 'h[io]'."
         )
-        assert await events_of(node, session_id, ToolStarted) == []
+        assert await node.events(session_id, ToolStarted) == []
 
 
 async def test_a_rule_that_is_written_anew_while_its_call_waits_leaves_the_call_as_it_was(
     server: ModelServer, tmp_path: Path
 ) -> None:
-    folder = profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    folder = write_profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         server.answer(calls(WRITE), Done())
         server.answer(Say("ok"), Done())
@@ -341,11 +328,11 @@ async def test_a_rule_that_is_written_anew_while_its_call_waits_leaves_the_call_
         receipt = await node.say(session_id, "write it")
         [call_id] = await waiting(node, session_id)
 
-        profiles(tmp_path, assistant={"approvals": [{"tool": "filesystem", "then": "ask"}]})
+        write_profiles(tmp_path, assistant={"approvals": [{"tool": "filesystem", "then": "ask"}]})
         await decide(node, session_id, call_id)
 
         await node.outcome(session_id, receipt)
-        [finished] = await events_of(node, session_id, ToolFinished)
+        [finished] = await node.events(session_id, ToolFinished)
         assert finished.outcome == "ok"
 
 
@@ -388,9 +375,9 @@ async def test_a_tool_that_asks_by_itself_is_asked_about_once_a_session(
 
         await node.outcome(session_id, receipt)
         assert [ran["command"] for ran in tool.ran] == ["uptime", "ls", "df", "ps"]
-        requested = await events_of(node, session_id, ApprovalRequested)
+        requested = await node.events(session_id, ApprovalRequested)
         assert [one.preview for one in requested] == ["$ ls", "$ df"]
-        decided = await events_of(node, session_id, ApprovalDecided)
+        decided = await node.events(session_id, ApprovalDecided)
         assert [(one.call_id, one.scope) for one in decided] == [(id_, "session") for id_ in asked]
 
 
@@ -431,7 +418,7 @@ async def test_what_is_allowed_for_the_session_while_a_question_is_made_runs_wit
 
         assert (await node.outcome(session_id, receipt)).content == "whole"
         assert tool.ran == [{"command": "ls"}] * 2
-        assert len(await events_of(node, session_id, ApprovalRequested)) == 1
+        assert len(await node.events(session_id, ApprovalRequested)) == 1
 
 
 @pytest.mark.parametrize("scope", ["once", "session"])
@@ -464,7 +451,7 @@ async def test_what_has_changed_since_a_profiles_rule_asked_about_it_is_asked_ab
     server: ModelServer, tmp_path: Path, edited: JsonObject | None
 ) -> None:
     tool = Remote()
-    folder = profiles(tmp_path, assistant={"approvals": [{"tool": "remote", "then": "ask"}]})
+    folder = write_profiles(tmp_path, assistant={"approvals": [{"tool": "remote", "then": "ask"}]})
     async with agent_node(World(), tmp_path, [server.url], tools=[tool], profiles=folder) as node:
         server.answer(calls(remote("ls")), Done())
         server.answer(calls(remote("ls")), Done())
@@ -482,7 +469,7 @@ async def test_what_has_changed_since_a_profiles_rule_asked_about_it_is_asked_ab
         await decide(node, session_id, again)
         await node.outcome(session_id, receipt)
         assert tool.ran == [{"command": "ls"}]
-        requested = await events_of(node, session_id, ApprovalRequested)
+        requested = await node.events(session_id, ApprovalRequested)
         assert [one.tool_rule for one in requested] == ["a:None", "b:None"]
 
 
@@ -491,7 +478,9 @@ async def test_a_changed_tool_is_asked_about_anew_where_it_would_not_have_asked(
 ) -> None:
     tool = Listed(SharedLog())
     await tool.run({}, context_in(tmp_path))
-    folder = profiles(tmp_path, assistant={"approvals": [{"tool": "notes__*", "then": "ask"}]})
+    folder = write_profiles(
+        tmp_path, assistant={"approvals": [{"tool": "notes__*", "then": "ask"}]}
+    )
     async with agent_node(World(), tmp_path, [server.url], tools=[tool], profiles=folder) as node:
         server.answer(calls(("notes__read", {})), Done())
         server.answer(Say("ok"), Done())
@@ -528,7 +517,9 @@ async def test_a_call_that_two_rules_ask_about_runs_once_one_is_allowed_for_the_
     server: ModelServer, tmp_path: Path
 ) -> None:
     own = {"tool": "filesystem", "then": "ask"}
-    folder = profiles(tmp_path, assistant={"approvals": [ASK_WRITES]}, careful={"approvals": [own]})
+    folder = write_profiles(
+        tmp_path, assistant={"approvals": [ASK_WRITES]}, careful={"approvals": [own]}
+    )
     spawn = ("spawn_agent", {"task": "part one", "profile_id": "careful"})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         server.answer(calls(spawn), Done())
@@ -542,7 +533,7 @@ async def test_a_call_that_two_rules_ask_about_runs_once_one_is_allowed_for_the_
         await decide(node, session_id, call_id, scope="session")
 
         assert (await node.outcome(session_id, receipt)).content == "whole"
-        first, *_ = await events_of(node, session_id, ToolFinished)
+        first, *_ = await node.events(session_id, ToolFinished)
         assert (first.name, first.outcome) == ("filesystem", "ok")
 
 
@@ -575,7 +566,7 @@ async def test_a_rule_of_the_profile_goes_before_what_the_tool_asks(
     server: ModelServer, tmp_path: Path
 ) -> None:
     rules = [{"tool": "remote", "match": {"command": "^ls"}, "then": "allow"}]
-    folder = profiles(tmp_path, assistant={"approvals": rules})
+    folder = write_profiles(tmp_path, assistant={"approvals": rules})
     tool = Remote()
     async with agent_node(World(), tmp_path, [server.url], tools=[tool], profiles=folder) as node:
         server.answer(calls(remote("ls -l")), Done())
@@ -596,7 +587,7 @@ async def test_a_tool_whose_preview_fails_is_asked_about_with_its_arguments(
         await node.say(session_id, "look")
         await waiting(node, session_id)
 
-        [requested] = await events_of(node, session_id, ApprovalRequested)
+        [requested] = await node.events(session_id, ApprovalRequested)
 
         assert requested.preview == '{\n  "command": "ls"\n}'
 
@@ -633,8 +624,8 @@ async def test_a_stop_denies_what_waits(server: ModelServer, node: AgentNode) ->
     assert await node.sessions.stop(session_id, by="user")
 
     assert (await node.outcome(session_id, receipt)).outcome == "stopped"
-    [decided] = await events_of(node, session_id, ApprovalDecided)
-    [finished] = await events_of(node, session_id, ToolFinished)
+    [decided] = await node.events(session_id, ApprovalDecided)
+    [finished] = await node.events(session_id, ToolFinished)
     assert (decided.decision, decided.by, finished.outcome) == ("deny", "stop", "denied")
     with pytest.raises(AlreadyDecided):
         await decide(node, session_id, call_id)
@@ -646,7 +637,7 @@ async def test_a_stop_denies_what_waits(server: ModelServer, node: AgentNode) ->
 async def test_a_turn_waits_through_the_end_of_its_process_and_is_decided_on_another_node(
     server: ModelServer, tmp_path: Path
 ) -> None:
-    world, folder = World(), profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    world, folder = World(), write_profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
     server.answer(calls(WRITE), Done())
     server.answer(Say("ok"), Done())
     async with agent_node(world, tmp_path, [server.url], profiles=folder) as first:
@@ -658,12 +649,12 @@ async def test_a_turn_waits_through_the_end_of_its_process_and_is_decided_on_ano
         for _ in range(4):  # as often as a turn may kill its process, and once more
             await second.take_over.poll()
         await second.runs.ended(session_id)
-        assert await events_of(second, session_id, TurnResumed) == []
+        assert await second.events(session_id, TurnResumed) == []
 
         await decide(second, session_id, call_id)
 
         assert (await second.outcome(session_id, receipt)).content == "ok"
-        [resumed] = await events_of(second, session_id, TurnResumed)
+        [resumed] = await second.events(session_id, TurnResumed)
         assert (resumed.node, resumed.attempt, resumed.reason) == (second.id, 2, "waited")
 
 
@@ -671,7 +662,7 @@ async def test_a_turn_waits_through_the_end_of_its_process_and_is_decided_on_ano
 async def test_what_was_decided_where_no_turns_are_run_is_taken_up_by_another_node(
     server: ModelServer, tmp_path: Path, decision: str
 ) -> None:
-    world, folder = World(), profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    world, folder = World(), write_profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
     server.answer(calls(WRITE), Done())
     server.answer(Say("ok"), Done())
     async with agent_node(world, tmp_path, [server.url], profiles=folder) as first:
@@ -688,14 +679,14 @@ async def test_what_was_decided_where_no_turns_are_run_is_taken_up_by_another_no
         assert (await second.outcome(session_id, receipt)).content == "ok"
         session = await second.sessions.find(session_id)
         assert session.turn is None
-        [resumed] = await events_of(second, session_id, TurnResumed)
+        [resumed] = await second.events(session_id, TurnResumed)
         assert resumed.reason == "waited"
 
 
 async def test_a_stop_on_another_node_ends_a_turn_that_waits(
     server: ModelServer, tmp_path: Path
 ) -> None:
-    world, folder = World(), profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    world, folder = World(), write_profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
     server.answer(calls(WRITE), Done())
     async with (
         agent_node(world, tmp_path, [server.url], profiles=folder) as first,
@@ -744,13 +735,13 @@ async def test_a_subagent_waits_and_goes_on_while_another_one_works(
     release.set()
 
     assert (await node.outcome(session_id, receipt)).content == "both are done"
-    assert len(await events_of(node, session_id, ToolFinished)) == 3
+    assert len(await node.events(session_id, ToolFinished)) == 3
 
 
 async def test_a_turn_whose_subagents_all_wait_needs_no_process(
     server: ModelServer, tmp_path: Path
 ) -> None:
-    world, folder = World(), profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
+    world, folder = World(), write_profiles(tmp_path, assistant={"approvals": [ASK_WRITES]})
     spawns = calls(("spawn_agent", {"task": "part one"}), ("spawn_agent", {"task": "part two"}))
     script: dict[str, Sequence[Sequence[Part]]] = {
         "part one": ((calls(WRITE), Done()), (Say("one is done"), Done())),
@@ -789,15 +780,15 @@ async def test_a_subagent_that_waited_comes_back_where_none_may_be_spawned_any_m
     [call_id] = await waiting(node, session_id)
 
     if how == "another profile":
-        profiles(tmp_path, alone=without_spawn)
+        write_profiles(tmp_path, alone=without_spawn)
         await node.sessions.change(session_id, Change(profile_id="alone"))
     else:
-        profiles(tmp_path, assistant=without_spawn)
+        write_profiles(tmp_path, assistant=without_spawn)
     await decide(node, session_id, call_id)
 
     outcome = await node.outcome(session_id, receipt)
     assert (outcome.outcome, outcome.content) == ("completed", "all is done")
-    finished = await events_of(node, session_id, ToolFinished)
+    finished = await node.events(session_id, ToolFinished)
     assert [(one.name, one.outcome) for one in finished] == [
         ("filesystem", "ok"),
         ("spawn_agent", "ok"),
@@ -808,7 +799,7 @@ async def test_a_subagent_is_held_to_the_rules_of_whom_it_works_for(
     server: ModelServer, tmp_path: Path
 ) -> None:
     strict = {"tool": "filesystem", "match": {"action": "write"}, "then": "deny"}
-    folder = profiles(tmp_path, assistant={"approvals": [strict]}, lax={"approvals": []})
+    folder = write_profiles(tmp_path, assistant={"approvals": [strict]}, lax={"approvals": []})
     spawn = ("spawn_agent", {"task": "part one", "profile_id": "lax"})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         server.answer(calls(spawn), Done())
@@ -819,5 +810,5 @@ async def test_a_subagent_is_held_to_the_rules_of_whom_it_works_for(
 
         await node.ask(session_id, "all of it")
 
-        first, *_ = await events_of(node, session_id, ToolFinished)
+        first, *_ = await node.events(session_id, ToolFinished)
         assert (first.name, first.outcome) == ("filesystem", "denied")

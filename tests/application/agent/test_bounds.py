@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,14 +39,9 @@ def mind(
     return lambda request: by_purpose.get(purpose_of(request), plain_mind)(request)
 
 
-async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
-    rows = await node.world.events(session_id)
-    return [row.envelope.event for row in rows if isinstance(row.envelope.event, kind)]
-
-
 async def all_render_again(node: AgentNode, server: ModelServer, session_id: SessionId) -> None:
     """Each request of a session is made anew from its log, to the byte."""
-    called = {call.call_id for call in await events_of(node, session_id, ModelCalled)}
+    called = {call.call_id for call in await node.events(session_id, ModelCalled)}
     for chat in server.chats:
         call_id = CallId(chat.headers.get("x-navi-call", ""))
         if call_id in called:
@@ -74,7 +68,7 @@ async def test_a_name_is_closed_after_its_line(tmp_path: Path) -> None:
         assert renamed.envelope.event == SessionRenamed(name="A talk", by="auto")
         [named] = [
             reply
-            for reply in await events_of(node, session_id, ModelReplied)
+            for reply in await node.events(session_id, ModelReplied)
             if reply.content.startswith("A talk\n")
         ]
         assert (named.finish_reason, named.usage) == ("stop", Usage())
@@ -92,13 +86,13 @@ async def test_every_call_has_a_bound(tmp_path: Path) -> None:
 
         bounds = {
             call.purpose: call.options["max_tokens"]
-            for call in await events_of(node, session_id, ModelCalled)
+            for call in await node.events(session_id, ModelCalled)
         }
         assert bounds["naming"] == 24
         assert WINDOW // 2 < bounds["turn"] < WINDOW
-        assert {
-            call.options["num_ctx"] for call in await events_of(node, session_id, ModelCalled)
-        } == {WINDOW}
+        assert {call.options["num_ctx"] for call in await node.events(session_id, ModelCalled)} == {
+            WINDOW
+        }
 
 
 async def test_a_turn_that_runs_in_circles_is_given_up_and_its_text_is_kept(
@@ -114,11 +108,11 @@ async def test_a_turn_that_runs_in_circles_is_given_up_and_its_text_is_kept(
         outcome = await node.ask(session_id, "hello")
 
         assert outcome.outcome == "failed"
-        [failed] = await events_of(node, session_id, ModelCallFailed)
+        [failed] = await node.events(session_id, ModelCallFailed)
         assert (failed.kind, failed.will_retry) == ("runaway", False)
         assert "'The user is a filesystem.'" in failed.error
         assert failed.partial_text.startswith("The user is a filesystem.\n")
-        [ended] = await events_of(node, session_id, TurnFailed)
+        [ended] = await node.events(session_id, TurnFailed)
         assert ended.kind == "runaway"
         assert (await node.ask(session_id, "go on")).outcome == "failed"
         server.mind = plain_mind
@@ -137,10 +131,10 @@ async def test_an_answer_that_begins_to_run_in_circles_is_kept_up_to_there(tmp_p
         outcome = await node.ask(session_id, "hello")
 
         assert (outcome.outcome, outcome.content) == ("completed", f"{answer}I am ready.")
-        [failed] = await events_of(node, session_id, ModelCallFailed)
+        [failed] = await node.events(session_id, ModelCallFailed)
         assert (failed.kind, failed.will_retry) == ("runaway", False)
         assert len(failed.partial_text) < 2_000
-        [completed] = await events_of(node, session_id, TurnCompleted)
+        [completed] = await node.events(session_id, TurnCompleted)
         assert completed.truncated is True
         server.mind = plain_mind
         await node.ask(session_id, "and now?")
@@ -164,7 +158,7 @@ async def test_an_answer_that_repeats_itself_when_it_is_cut_off_does_not_go_on(
 
         assert (outcome.outcome, outcome.content) == ("completed", said)
         assert len(server.chats) == 1
-        [completed] = await events_of(node, session_id, TurnCompleted)
+        [completed] = await node.events(session_id, TurnCompleted)
         assert completed.truncated is True
 
 
@@ -183,15 +177,15 @@ async def test_an_answer_that_was_cut_off_goes_on_once_by_itself(tmp_path: Path)
         outcome = await node.ask(session_id, "count")
 
         assert (outcome.outcome, outcome.content) == ("completed", "one, two, three, ")
-        [guidance] = await events_of(node, session_id, GuidanceGiven)
+        [guidance] = await node.events(session_id, GuidanceGiven)
         assert guidance.kind == "continue"
         assert server.chats[1].json["messages"][-1]["content"] == guidance.content
-        [completed] = await events_of(node, session_id, TurnCompleted)
+        [completed] = await node.events(session_id, TurnCompleted)
         assert completed.truncated is True
 
         server.answer(Say("four"), Done())
         await node.ask(session_id, "more")
-        assert (await events_of(node, session_id, TurnCompleted))[-1].truncated is not True
+        assert (await node.events(session_id, TurnCompleted))[-1].truncated is not True
 
 
 async def test_a_tool_call_that_was_cut_off_is_not_run_and_the_model_is_told(
@@ -216,10 +210,10 @@ async def test_a_tool_call_that_was_cut_off_is_not_run_and_the_model_is_told(
         outcome = await node.ask(session_id, "write it")
 
         assert outcome.content == "written"
-        cut, done = await events_of(node, session_id, ToolFinished)
+        cut, done = await node.events(session_id, ToolFinished)
         assert (cut.outcome, done.outcome) == ("skipped", "ok")
         assert "cut off for length" in cut.output
-        [guidance] = await events_of(node, session_id, GuidanceGiven)
+        [guidance] = await node.events(session_id, GuidanceGiven)
         assert guidance.kind == "continue"
         assert "several calls" in guidance.content
         types = await node.world.types(session_id)
@@ -262,7 +256,7 @@ async def test_what_does_not_fit_fails_clearly_and_the_next_message_works(tmp_pa
         outcome = await node.ask(session_id, "word " * 50_000)
 
         assert outcome.outcome == "failed"
-        [failed] = await events_of(node, session_id, TurnFailed)
+        [failed] = await node.events(session_id, TurnFailed)
         assert failed.kind == "context_overflow"
         assert "8,192 tokens" in failed.error
         again = await node.ask(session_id, "hello?")
@@ -279,9 +273,9 @@ async def test_facts_that_run_in_circles_are_not_asked_for_again(tmp_path: Path)
         await node.ask(session_id, "hello")
         await node.world.seen(session_id, "model_call_failed")
 
-        [failed] = await events_of(node, session_id, ModelCallFailed)
+        [failed] = await node.events(session_id, ModelCallFailed)
         assert (failed.kind, failed.will_retry) == ("runaway", False)
-        assert await events_of(node, session_id, MemorySaved) == []
+        assert await node.events(session_id, MemorySaved) == []
 
 
 # --- a context that is too full -----------------------------------------------------------------
@@ -303,9 +297,9 @@ async def test_a_refusal_for_length_is_compressed_and_tried_once_more(tmp_path: 
         outcome = await node.ask(session_id, "and now?")
 
         assert (outcome.outcome, outcome.content) == ("completed", "here you are")
-        [failed] = await events_of(node, session_id, ModelCallFailed)
+        [failed] = await node.events(session_id, ModelCallFailed)
         assert (failed.kind, failed.will_retry) == ("overflow", True)
-        [compressed] = await events_of(node, session_id, ContextCompressed)
+        [compressed] = await node.events(session_id, ContextCompressed)
         assert compressed.trigger == "pre_turn"
 
         for _ in range(4):  # the call, the summary and again, and the call once more
@@ -313,7 +307,7 @@ async def test_a_refusal_for_length_is_compressed_and_tried_once_more(tmp_path: 
         refused = await node.ask(session_id, "again?")
 
         assert refused.outcome == "failed"
-        [ended] = await events_of(node, session_id, TurnFailed)
+        [ended] = await node.events(session_id, TurnFailed)
         assert ended.kind == "context_overflow"
         server.answer(Say("yes"), Done(prompt=2_000))
         assert (await node.ask(session_id, "still there?")).content == "yes"
@@ -332,7 +326,7 @@ async def test_a_session_goes_on_where_no_model_can_summarise_what_is_too_long(
 
         assert (await node.ask(session_id, "hello?")).content == "Yes, that is so."
 
-        [compressed] = await events_of(node, session_id, ContextCompressed)
+        [compressed] = await node.events(session_id, ContextCompressed)
         assert compressed.summary.startswith("What came before was too long")
         assert {counted.max_tokens for counted in server.of("compression")} == {WINDOW // 8}
         assert compressed.tokens_after < WINDOW < compressed.tokens_before
@@ -363,7 +357,7 @@ async def test_a_subagent_that_reads_more_than_its_window_is_compressed_and_come
 
         rows = [row.envelope for row in await node.world.events(session_id)]
         [compressed, *_] = [e for e in rows if isinstance(e.event, ContextCompressed)]
-        [finished] = await events_of(node, session_id, SubagentFinished)
+        [finished] = await node.events(session_id, SubagentFinished)
         assert (outcome.outcome, outcome.content) == ("completed", "all is read")
         assert compressed.subagent_id is not None
         assert (finished.completed_normally, finished.result) == (True, "I have read it")
@@ -385,7 +379,7 @@ async def test_a_subagent_whose_task_does_not_fit_says_so_and_the_turn_goes_on(
 
         outcome = await node.ask(session_id, "hello")
 
-        [finished] = await events_of(node, session_id, SubagentFinished)
+        [finished] = await node.events(session_id, SubagentFinished)
         assert (outcome.outcome, outcome.content) == ("completed", "then I do it myself")
         assert not finished.completed_normally
         assert "does not fit" in finished.result
@@ -405,7 +399,7 @@ async def test_a_small_window_is_never_the_end_of_a_session(tmp_path: Path, wind
         assert {outcome.outcome for outcome in outcomes} == {"completed"}
         # What stands before every message fills most of the smaller window.
         assert sum(counted.refused for counted in server.counted) <= (9 if window < 8_192 else 0)
-        assert await events_of(node, session_id, ContextCompressed)
+        assert await node.events(session_id, ContextCompressed)
 
 
 async def test_a_session_of_one_long_turn_can_be_compressed_by_hand(tmp_path: Path) -> None:
@@ -426,7 +420,7 @@ async def test_a_session_of_one_long_turn_can_be_compressed_by_hand(tmp_path: Pa
 
         assert (await node.contexts.compress(session_id)).compressed
 
-        [compressed] = await events_of(node, session_id, ContextCompressed)
+        [compressed] = await node.events(session_id, ContextCompressed)
         assert compressed.tokens_after < compressed.tokens_before
 
 

@@ -1,12 +1,10 @@
 """Planning, guidance, subagents, compression, names and memory, against a scripted model server."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -51,7 +49,7 @@ from navi.domain.vocabulary.events import (
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, EventId, Owner, SessionId
 from navi.ports.event_log import Append, Recorded
 from navi.projections.context import Context
-from tests.support.agent_node import TIMEOUT, WORLDS, AgentNode, World, agent_node
+from tests.support.agent_node import TIMEOUT, WORLDS, AgentNode, World, agent_node, write_profiles
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, Stall, Think, calls
 
@@ -65,19 +63,6 @@ async def server() -> AsyncGenerator[ModelServer, None]:
         yield running
 
 
-def profiles(folder: Path, **found: dict[str, Any]) -> Path:
-    """A directory of profiles, by id."""
-    for profile_id, config in found.items():
-        (folder / "profiles" / profile_id).mkdir(parents=True)
-        (folder / "profiles" / profile_id / "config.json").write_text(json.dumps(config))
-    return folder / "profiles"
-
-
-async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
-    rows = await node.world.events(session_id)
-    return [row.envelope.event for row in rows if isinstance(row.envelope.event, kind)]
-
-
 def purposes(server: ModelServer) -> list[str]:
     return [chat.headers["x-navi-purpose"] for chat in server.chats]
 
@@ -86,7 +71,9 @@ def purposes(server: ModelServer) -> list[str]:
 
 
 async def test_a_plan_is_made_reviewed_and_followed(server: ModelServer, tmp_path: Path) -> None:
-    folder = profiles(tmp_path, planner={"planning_enabled": True, "planning_phase2_enabled": True})
+    folder = write_profiles(
+        tmp_path, planner={"planning_enabled": True, "planning_phase2_enabled": True}
+    )
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         server.answer(Say("Goal: a file\nREFLECT: yes"), Done())
         server.answer(Say("### Critic\n- fine"), Done())
@@ -118,12 +105,12 @@ async def test_a_plan_is_made_reviewed_and_followed(server: ModelServer, tmp_pat
             "plan_ready",
             "todo_updated",
         ]
-        [plan] = await events_of(node, session_id, PlanReady)
+        [plan] = await node.events(session_id, PlanReady)
         assert plan.plan == (
             "1. write it (TOOL: filesystem)\n2. check it (SELF)\n"
             "Complexity: simple\nMilestones:\n- written"
         )
-        [todo] = await events_of(node, session_id, TodoUpdated)
+        [todo] = await node.events(session_id, TodoUpdated)
         assert [item.id for item in todo.items] == ["1", "2"]
         planning, turn = server.chats[0].json, server.chats[3].json
         assert (planning["think"], planning["options"]["temperature"]) == (False, 0.3)
@@ -148,7 +135,7 @@ async def rendered_to_the_byte(node: AgentNode, server: ModelServer, session_id:
 
 
 async def test_what_needs_no_plan_gets_none(server: ModelServer, tmp_path: Path) -> None:
-    folder = profiles(tmp_path, planner={"planning_enabled": True})
+    folder = write_profiles(tmp_path, planner={"planning_enabled": True})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         server.answer(Say("DIRECT"), Done())
         server.answer(Say("4"), Done())
@@ -166,13 +153,13 @@ async def test_what_needs_no_plan_gets_none(server: ModelServer, tmp_path: Path)
         await node.ask(session_id, "never for the plain POST")
 
         assert purposes(server) == ["planning", "turn", "planning", "planning", "turn", "turn"]
-        assert await events_of(node, session_id, PlanReady) == []
+        assert await node.events(session_id, PlanReady) == []
 
 
 async def test_a_planning_call_that_fails_for_good_costs_the_plan_and_not_the_turn(
     server: ModelServer, tmp_path: Path
 ) -> None:
-    folder = profiles(tmp_path, planner={"planning_enabled": True})
+    folder = write_profiles(tmp_path, planner={"planning_enabled": True})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         server.refuse(400, "no plans today")
         server.answer(Say("done without one"), Done())
@@ -182,8 +169,8 @@ async def test_a_planning_call_that_fails_for_good_costs_the_plan_and_not_the_tu
         outcome = await node.outcome(session_id, receipt)
 
         assert (outcome.outcome, outcome.content) == ("completed", "done without one")
-        [left] = await events_of(node, session_id, PlanningPhaseCompleted)
-        [failed] = await events_of(node, session_id, ModelCallFailed)
+        [left] = await node.events(session_id, PlanningPhaseCompleted)
+        [failed] = await node.events(session_id, ModelCallFailed)
         assert (left.phase, left.verdict, left.call_id) == (1, "failed", failed.call_id)
         assert "no plans today" in left.output
 
@@ -192,7 +179,7 @@ async def test_planning_goes_on_where_a_crash_cut_it_off(
     server: ModelServer, tmp_path: Path
 ) -> None:
     world = World()
-    folder = profiles(tmp_path, planner={"planning_enabled": True})
+    folder = write_profiles(tmp_path, planner={"planning_enabled": True})
     server.answer(Say("Goal: x\nREFLECT: no"), Done())
     server.answer(Stall(asyncio.Event()))
     async with agent_node(world, tmp_path, [server.url], profiles=folder) as first:
@@ -213,7 +200,7 @@ async def test_planning_goes_on_where_a_crash_cut_it_off(
 
 
 async def test_the_model_is_told_what_is_left(server: ModelServer, tmp_path: Path) -> None:
-    folder = profiles(tmp_path, brief={"max_iterations": 3, "goal_anchoring_interval": 2})
+    folder = write_profiles(tmp_path, brief={"max_iterations": 3, "goal_anchoring_interval": 2})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         for _ in range(3):
             server.answer(calls(WRITE), Done())
@@ -222,7 +209,7 @@ async def test_the_model_is_told_what_is_left(server: ModelServer, tmp_path: Pat
 
         await node.ask(session_id, "write for ever")
 
-        given = await events_of(node, session_id, GuidanceGiven)
+        given = await node.events(session_id, GuidanceGiven)
         kinds = [guidance.kind for guidance in given]
         assert kinds.count("iteration_budget") >= 2
         assert kinds.count("goal_anchor") == 1
@@ -235,7 +222,7 @@ async def test_the_model_is_told_what_is_left(server: ModelServer, tmp_path: Pat
 
 
 async def test_a_step_is_not_done_without_a_validation(server: ModelServer, tmp_path: Path) -> None:
-    folder = profiles(tmp_path, strict={"step_validation_enabled": True})
+    folder = write_profiles(tmp_path, strict={"step_validation_enabled": True})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         done = {"action": "update", "id": "1", "status": "done"}
         server.answer(calls(("todo", {"action": "set", "items": [{"text": "look"}]})), Done())
@@ -246,9 +233,9 @@ async def test_a_step_is_not_done_without_a_validation(server: ModelServer, tmp_
 
         await node.ask(session_id, "go")
 
-        results = await events_of(node, session_id, ToolFinished)
+        results = await node.events(session_id, ToolFinished)
         assert [result.outcome for result in results] == ["ok", "error", "ok"]
-        [*_, todo] = await events_of(node, session_id, TodoUpdated)
+        [*_, todo] = await node.events(session_id, TodoUpdated)
         assert (todo.items[0].status, todo.items[0].validation) == ("done", "I saw it")
 
 
@@ -258,7 +245,7 @@ async def test_a_step_is_not_done_without_a_validation(server: ModelServer, tmp_
 async def test_a_switched_profile_answers_from_the_next_call_on(
     server: ModelServer, tmp_path: Path
 ) -> None:
-    folder = profiles(tmp_path, pirate={"system_prompt": "Talk like a pirate."})
+    folder = write_profiles(tmp_path, pirate={"system_prompt": "Talk like a pirate."})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         server.answer(calls(("switch_profile", {"profile_id": "pirate", "reason": "fun"})), Done())
         server.answer(Say("Arr"), Done())
@@ -301,7 +288,7 @@ async def test_a_subagent_works_in_its_own_context_and_comes_back(
             "model_replied",
             "subagent_finished",
         ]
-        [finished] = await events_of(node, session_id, SubagentFinished)
+        [finished] = await node.events(session_id, SubagentFinished)
         assert (finished.result, finished.completed_normally) == ("found it", True)
         assert [m["role"] for m in server.chats[1].json["messages"]] == ["system", "user"]
         assert server.chats[1].json["messages"][1]["content"] == "find it"
@@ -324,7 +311,7 @@ async def test_subagents_of_one_reply_run_side_by_side(server: ModelServer, tmp_
         go_on.set()
 
         assert (await node.outcome(session_id, receipt)).content == "both"
-        results = await events_of(node, session_id, SubagentFinished)
+        results = await node.events(session_id, SubagentFinished)
         assert sorted(result.result for result in results) == ["one", "two"]
 
 
@@ -342,9 +329,9 @@ async def test_stopping_the_parent_stops_the_tree(server: ModelServer, tmp_path:
         assert (await node.outcome(session_id, receipt)).outcome == "stopped"
 
         assert asyncio.get_running_loop().time() - began < 1.5
-        finished = await events_of(node, session_id, SubagentFinished)
+        finished = await node.events(session_id, SubagentFinished)
         assert [f.completed_normally for f in finished] == [False, False]
-        assert len(await events_of(node, session_id, ToolFinished)) == 2
+        assert len(await node.events(session_id, ToolFinished)) == 2
         for chat in server.chats[1:]:
             await chat.end()
             assert chat.client_left
@@ -367,7 +354,7 @@ async def test_a_subagent_that_a_crash_cut_off_goes_on(server: ModelServer, tmp_
         await second.take_over.poll()
 
         assert (await second.outcome(session_id, receipt)).content == "all done"
-        [finished] = await events_of(second, session_id, SubagentFinished)
+        [finished] = await second.events(session_id, SubagentFinished)
         assert finished.completed_normally
         assert len([r for r in await world.events(session_id) if r.type == "subagent_started"]) == 1
         assert [m["role"] for m in server.chats[3].json["messages"]] == [
@@ -403,7 +390,7 @@ async def test_a_full_context_is_compressed_before_the_turn_and_given_back_by_un
 
         await node.ask(session_id, "go on")
 
-        [compressed] = await events_of(node, session_id, ContextCompressed)
+        [compressed] = await node.events(session_id, ContextCompressed)
         assert (compressed.summary, compressed.trigger) == ("- they asked questions", "pre_turn")
         assert compressed.tokens_after < compressed.tokens_before
         sent = server.chats[-1].json["messages"]
@@ -432,7 +419,7 @@ async def test_a_summary_that_is_no_use_leaves_the_context_as_it_is(
 
         assert not (await node.contexts.compress(session_id)).compressed
 
-        [failed] = await events_of(node, session_id, CompressionFailed)
+        [failed] = await node.events(session_id, CompressionFailed)
         assert "not shorter" in failed.error
         server.answer(Say("fine"), Done())
         assert (await node.ask(session_id, "still there?")).content == "fine"
@@ -600,9 +587,9 @@ async def test_a_summary_that_another_one_overtook_hides_nothing(
         held.set()
 
         assert not (await slow).compressed
-        [compressed] = await events_of(node, session_id, ContextCompressed)
+        [compressed] = await node.events(session_id, ContextCompressed)
         assert compressed.summary == "- of both questions"
-        [failed] = await events_of(node, session_id, CompressionFailed)
+        [failed] = await node.events(session_id, CompressionFailed)
         assert failed.error == "the context was compressed further meanwhile"
     WORLDS.remove(world)  # which node somebody asked for a compression the log does not say
 
@@ -610,7 +597,7 @@ async def test_a_summary_that_another_one_overtook_hides_nothing(
 async def test_the_goal_is_known_after_a_compression_inside_the_turn(
     server: ModelServer, tmp_path: Path
 ) -> None:
-    folder = profiles(tmp_path, busy={"goal_anchoring_interval": 2})
+    folder = write_profiles(tmp_path, busy={"goal_anchoring_interval": 2})
     async with agent_node(World(), tmp_path, [server.url], profiles=folder) as node:
         long = ("filesystem", {**WRITE[1], "content": "x" * 5000})
         server.answer(calls(long), Done())
@@ -621,9 +608,9 @@ async def test_the_goal_is_known_after_a_compression_inside_the_turn(
 
         await node.ask(session_id, "write the file")
 
-        [compressed] = await events_of(node, session_id, ContextCompressed)
+        [compressed] = await node.events(session_id, ContextCompressed)
         assert compressed.trigger == "in_turn"
-        guidance = await events_of(node, session_id, GuidanceGiven)
+        guidance = await node.events(session_id, GuidanceGiven)
         [anchor] = [given.content for given in guidance if given.kind == "goal_anchor"]
         assert anchor.splitlines()[:3] == [
             "A reminder of the goal. The user asked:",
@@ -702,7 +689,7 @@ async def test_a_compression_is_undone_once_however_often_that_is_asked_for_at_t
         with pytest.raises(NotFound):
             await node.contexts.undo(session_id, compressed.seq)
 
-        assert len(await events_of(node, session_id, CompressionUndone)) == 1
+        assert len(await node.events(session_id, CompressionUndone)) == 1
 
 
 # --- after the turn -----------------------------------------------------------------------------
@@ -725,7 +712,7 @@ async def test_a_session_is_named_after_its_first_exchange(
         assert renamed.envelope.event == SessionRenamed(name="A trip to Rome", by="auto")
         assert renamed.turn_id is None
         assert purposes(server) == ["turn", "naming", "memory"]
-        called = [e for e in await events_of(node, session_id, ModelCalled) if e.purpose != "turn"]
+        called = [e for e in await node.events(session_id, ModelCalled) if e.purpose != "turn"]
         assert [bool(event.node) for event in called] == [True, True]
         await rendered_to_the_byte(node, server, session_id)
 
@@ -746,7 +733,7 @@ async def test_a_name_that_a_person_gives_while_the_model_looks_for_one_stays(
         go_on.set()
         await node.world.seen(session_id, "model_replied", 2)
 
-        names = await events_of(node, session_id, SessionRenamed)
+        names = await node.events(session_id, SessionRenamed)
         assert names == [SessionRenamed(name="Holidays", by="user")]
         session = await node.sessions.find(session_id)
         assert (session.name, session.named_by_user) == ("Holidays", True)
@@ -768,7 +755,7 @@ async def test_a_name_that_a_crash_cut_off_is_answered_by_another_process(
         await world.project()
         await second.take_over.poll()
 
-        [failed] = await events_of(second, session_id, ModelCallFailed)
+        [failed] = await second.events(session_id, ModelCallFailed)
         assert (failed.kind, failed.will_retry) == ("interrupted", False)
         assert (await second.sessions.find(session_id)).asides == ()
 
@@ -836,7 +823,7 @@ async def test_what_is_remembered_is_recalled_in_another_session_and_can_be_forg
 
         await node.ask(session_id, "which tea do I drink?")
 
-        [recalled] = await events_of(node, session_id, MemoryRecalled)
+        [recalled] = await node.events(session_id, MemoryRecalled)
         assert recalled.memory_ids == (tea.id,)
         assert server.chats[0].json["messages"][1]["content"] == (
             "which tea do I drink?\n\nRemembered about the user, from earlier conversations:\n"
@@ -852,9 +839,7 @@ async def test_what_is_remembered_is_recalled_in_another_session_and_can_be_forg
         [recall] = [row.data for row in rows if row.type == "memory_recalled"]
         assert b"green tea" not in recall
         assert list(verify_chain(rows)) == []
-        [called] = [
-            c for c in await events_of(node, session_id, ModelCalled) if c.purpose == "turn"
-        ]
+        [called] = [c for c in await node.events(session_id, ModelCalled) if c.purpose == "turn"]
         with pytest.raises(NotFound, match="was erased"):
             await render_call(
                 node.world.log, node.world.texts, KnownRenderers(), session_id, called.call_id
@@ -946,4 +931,4 @@ async def test_the_agent_keeps_and_changes_memories_itself(
         assert (changed.id, changed.text) == (memory.id, "The user lives in Ulm")
         rows = await node.world.events(memory.session_id)
         assert b"Bonn" not in b"".join(row.data for row in rows)
-        assert len(await events_of(node, memory.session_id, MemorySaved)) == 2
+        assert len(await node.events(memory.session_id, MemorySaved)) == 2

@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncGenerator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -59,11 +58,6 @@ async def ask(node: AgentNode, session_id: SessionId, content: str, *files: str)
     await node.outcome(session_id, receipt)
 
 
-async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
-    events = [row.envelope.event for row in await node.world.events(session_id)]
-    return [event for event in events if isinstance(event, kind)]
-
-
 async def test_a_picture_of_a_message_is_sent_to_a_model_that_sees(
     server: ModelServer, node: AgentNode
 ) -> None:
@@ -76,7 +70,7 @@ async def test_a_picture_of_a_message_is_sent_to_a_model_that_sees(
 
     [asked] = server.chats
     [image] = asked.json["messages"][-1]["images"]
-    [shown] = await events_of(node, session_id, ImageShown)
+    [shown] = await node.events(session_id, ImageShown)
     assert (shown.call_id, shown.path) == ("message-1", "uploads/chart.png")
     assert (shown.media_type, shown.width, shown.height) == ("image/png", 1568, 157)
     assert shown.sha256 == sha256(base64.b64decode(image)).hexdigest()
@@ -92,8 +86,8 @@ async def test_a_picture_is_one_by_its_bytes_whatever_it_is_called(
 
     await ask(node, session_id, "What is this?", name)
 
-    [uploaded] = await events_of(node, session_id, FileUploaded)
-    [shown] = await events_of(node, session_id, ImageShown)
+    [uploaded] = await node.events(session_id, FileUploaded)
+    [shown] = await node.events(session_id, ImageShown)
     assert (uploaded.media_type, shown.path) == ("image/jpeg", f"uploads/{name}")
     assert len(server.chats[0].json["messages"][-1]["images"]) == 1
 
@@ -106,7 +100,7 @@ async def test_a_call_with_a_picture_is_rendered_again_to_the_byte(
     await upload(node, session_id, "chart.png", CHART)
     await ask(node, session_id, "What is this?", "chart.png")
 
-    [called] = await events_of(node, session_id, ModelCalled)
+    [called] = await node.events(session_id, ModelCalled)
     again = await render_call(
         node.world.log, node.world.texts, KnownRenderers(), session_id, called.call_id
     )
@@ -128,7 +122,7 @@ async def test_a_model_that_does_not_see_is_told_the_name(
     said = server.chats[0].json["messages"][-1]
     assert "images" not in said
     assert "uploads/chart.png" in said["content"]
-    assert await events_of(node, session_id, ImageShown) == []
+    assert await node.events(session_id, ImageShown) == []
 
 
 async def test_a_picture_that_cannot_be_shown_costs_the_turn_nothing(
@@ -141,7 +135,7 @@ async def test_a_picture_that_cannot_be_shown_costs_the_turn_nothing(
 
     await ask(node, session_id, "What is this?", "broken.png")
 
-    assert await events_of(node, session_id, ImageShown) == []
+    assert await node.events(session_id, ImageShown) == []
     assert [*await node.world.types(session_id)][-1] == "turn_completed"
 
 
@@ -208,8 +202,8 @@ async def test_a_tool_puts_a_picture_behind_the_results_of_the_calls_beside_it(
     messages = server.chats[1].json["messages"]
     assert [m["role"] for m in messages[1:]] == ["user", "assistant", "tool", "tool", "user"]
     assert len(messages[-1]["images"]) == 1
-    [shown] = await events_of(node, session_id, ImageShown)
-    [finished, _] = await events_of(node, session_id, ToolFinished)
+    [shown] = await node.events(session_id, ImageShown)
+    [finished, _] = await node.events(session_id, ToolFinished)
     assert (shown.call_id, finished.outcome) == (finished.call_id, "ok")
 
 
@@ -226,7 +220,7 @@ async def test_a_stop_ends_the_preparing_of_a_tools_picture(
         await node.sessions.stop(session_id, by="user")
         outcome = await node.outcome(session_id, receipt)
 
-        [finished] = await events_of(node, session_id, ToolFinished)
+        [finished] = await node.events(session_id, ToolFinished)
     assert (outcome.outcome, finished.outcome, pictures.at_work) == ("stopped", "unknown", 0)
 
 
@@ -248,7 +242,7 @@ async def test_a_picture_that_is_not_there_is_a_result_that_says_so(
 
     await ask(node, session_id, "Look.")
 
-    [finished] = await events_of(node, session_id, ToolFinished)
+    [finished] = await node.events(session_id, ToolFinished)
     assert (finished.outcome, why in finished.output) == (outcome, True)
 
 
@@ -263,7 +257,7 @@ async def test_a_model_that_does_not_see_is_told_so_by_the_tool(
 
     await ask(node, session_id, "Look.")
 
-    [finished] = await events_of(node, session_id, ToolFinished)
+    [finished] = await node.events(session_id, ToolFinished)
     assert finished.outcome == "error"
     assert "does not see pictures" in finished.output
 
@@ -284,7 +278,7 @@ async def test_a_later_model_that_does_not_see_still_gets_the_conversation(
     sent = server.chats[1].json["messages"]
     assert "images" not in json.dumps(sent)
     assert "a picture, which this model cannot see" in json.dumps(sent)
-    calls_made = await events_of(node, session_id, ModelCalled)
+    calls_made = await node.events(session_id, ModelCalled)
     again = await render_call(
         node.world.log, node.world.texts, KnownRenderers(), session_id, calls_made[1].call_id
     )
@@ -315,8 +309,8 @@ async def test_after_more_pictures_than_the_window_holds_the_next_message_is_ans
     outcome = await node.ask(session_id, "Just the first one.")
 
     assert (outcome.outcome, outcome.content) == ("completed", "Green.")
-    [failed] = await events_of(node, session_id, TurnFailed)
-    [compressed] = await events_of(node, session_id, ContextCompressed)
+    [failed] = await node.events(session_id, TurnFailed)
+    [compressed] = await node.events(session_id, ContextCompressed)
     assert failed.kind == "context_overflow"
     assert compressed.tokens_after < 8_192 * 0.8 < compressed.tokens_before
     assert "images" not in json.dumps(server.chats[-1].json["messages"])

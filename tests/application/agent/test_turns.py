@@ -115,11 +115,6 @@ async def node(server: ModelServer, tmp_path: Path) -> AsyncGenerator[AgentNode,
         yield running
 
 
-async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
-    rows = await node.world.events(session_id)
-    return [row.envelope.event for row in rows if isinstance(row.envelope.event, kind)]
-
-
 # --- the plain way ------------------------------------------------------------------------------
 
 
@@ -149,7 +144,7 @@ async def test_a_turn_with_two_tools_in_one_reply(server: ModelServer, node: Age
         "model_replied",
         "turn_completed",
     ]
-    results = await events_of(node, session_id, ToolFinished)
+    results = await node.events(session_id, ToolFinished)
     assert [result.outcome for result in results] == ["ok", "ok"]
     assert "hi" in results[1].output
     assert (await node.sessions.find(session_id)).context_token_count == 99
@@ -260,7 +255,7 @@ async def test_a_message_sent_twice_has_one_turn(server: ModelServer, node: Agen
 
     assert len({receipt.seq for receipt in receipts}) == 1
     await node.outcome(session_id, receipts[0])
-    assert len(await events_of(node, session_id, UserMessageReceived)) == 1
+    assert len(await node.events(session_id, UserMessageReceived)) == 1
     assert len(server.chats) == 1
 
 
@@ -283,7 +278,7 @@ async def test_a_message_sent_twice_at_once_is_received_once_however_slow_the_lo
         )
 
         assert len({receipt.seq for receipt in receipts}) == 1
-        assert len(await events_of(node, session_id, UserMessageReceived)) == 1
+        assert len(await node.events(session_id, UserMessageReceived)) == 1
 
 
 async def test_messages_that_race_start_one_turn_and_the_others_follow(
@@ -341,7 +336,7 @@ async def test_after_the_last_iteration_one_call_without_tools(
         outcome = await node.ask(session_id, "never stop")
 
         assert outcome.content == "that is all I got to"
-        [completed] = await events_of(node, session_id, TurnCompleted)
+        [completed] = await node.events(session_id, TurnCompleted)
         assert (completed.iterations, completed.limit_reached) == (3, True)
         assert ["tools" in chat.json for chat in server.chats] == [True, True, False]
 
@@ -363,10 +358,10 @@ async def test_a_switch_to_a_profile_that_allows_less_leaves_one_call_without_to
         outcome = await node.ask(session_id, "go on for long")
 
         assert outcome.content == "that is all I got to"
-        [completed] = await events_of(node, session_id, TurnCompleted)
+        [completed] = await node.events(session_id, TurnCompleted)
         assert (completed.iterations, completed.limit_reached) == (5, True)
         assert ["tools" in chat.json for chat in server.chats] == [True, True, True, True, False]
-        results = await events_of(node, session_id, ToolFinished)
+        results = await node.events(session_id, ToolFinished)
         assert [result.outcome for result in results] == ["ok"] * 5
 
 
@@ -385,11 +380,11 @@ async def test_wrong_calls_are_answered_not_raised(server: ModelServer, node: Ag
     outcome = await node.ask(session_id, "try")
 
     assert outcome.outcome == "completed"
-    results = await events_of(node, session_id, ToolFinished)
+    results = await node.events(session_id, ToolFinished)
     assert [result.outcome for result in results] == ["error", "error", "denied"]
     assert "filesystem" in results[0].output
     assert "action" in results[1].output
-    assert len(await events_of(node, session_id, ToolStarted)) == 3
+    assert len(await node.events(session_id, ToolStarted)) == 3
 
 
 async def test_a_tool_that_raises_is_an_answer_to_the_model(
@@ -402,7 +397,7 @@ async def test_a_tool_that_raises_is_an_answer_to_the_model(
         session_id = await node.session()
 
         assert (await node.ask(session_id, "go")).outcome == "completed"
-        [result] = await events_of(node, session_id, ToolFinished)
+        [result] = await node.events(session_id, ToolFinished)
         assert result.outcome == "error"
         assert "ZeroDivisionError" in result.output
 
@@ -418,7 +413,7 @@ async def test_a_tool_that_goes_on_beyond_its_own_time_limit_is_given_up(
         session_id = await node.session()
 
         assert (await node.ask(session_id, "go")).content == "too slow"
-        [finished] = await events_of(node, session_id, ToolFinished)
+        [finished] = await node.events(session_id, ToolFinished)
         assert (finished.outcome, finished.output) == (
             "error",
             "The tool did not end within 0.3 s.",
@@ -434,7 +429,7 @@ async def test_a_tool_that_cancels_itself_is_an_answer_to_the_model(
         session_id = await node.session()
 
         assert (await node.ask(session_id, "go")).content == "a pity"
-        [result] = await events_of(node, session_id, ToolFinished)
+        [result] = await node.events(session_id, ToolFinished)
         assert (result.outcome, result.output) == (
             "error",
             "The tool failed: asyncio.exceptions.CancelledError: no answer from the city",
@@ -475,7 +470,7 @@ async def test_stop_in_mid_stream_keeps_what_was_said(server: ModelServer, node:
     await node.sessions.stop(session_id, by="user")
     await node.outcome(session_id, receipt)
 
-    [failed] = await events_of(node, session_id, ModelCallFailed)
+    [failed] = await node.events(session_id, ModelCallFailed)
     assert (failed.kind, failed.partial_text, failed.will_retry) == ("stopped", "Once upon", False)
     await (await server.chat()).end()
     assert server.chats[0].client_left
@@ -500,7 +495,7 @@ async def test_stop_inside_a_tool_answers_every_call(
         await node.outcome(session_id, receipt)
 
         assert asyncio.get_running_loop().time() - began < 30
-        results = await events_of(node, session_id, ToolFinished)
+        results = await node.events(session_id, ToolFinished)
         expected = ["ok", "skipped"] if listens else ["unknown", "skipped"]
         assert [result.outcome for result in results] == expected
         ran = results[0].duration_ms / 1000
@@ -571,7 +566,7 @@ async def test_a_lone_server_is_tried_again(
     session_id = await node.session()
 
     assert (await node.ask(session_id, "go")).content == "whole"
-    [failed] = await events_of(node, session_id, ModelCallFailed)
+    [failed] = await node.events(session_id, ModelCallFailed)
     assert (failed.kind, failed.partial_text, failed.will_retry) == (kind, "half", True)
 
 
@@ -587,7 +582,7 @@ async def test_a_server_that_stays_silent_is_given_up_in_time(
         session_id = await node.session()
 
         assert (await node.ask(session_id, "go")).content == "at last"
-        failures = await events_of(node, session_id, ModelCallFailed)
+        failures = await node.events(session_id, ModelCallFailed)
         assert [f.kind for f in failures] == ["timeout_first_chunk", "timeout_chunk"]
         assert all(chat.client_left for chat in server.chats[:2])
 
@@ -601,7 +596,7 @@ async def test_the_next_server_is_asked_and_without_one_the_turn_fails(
         server.answer(Say("I am here"), Done())
         session_id = await node.session()
         assert (await node.ask(session_id, "go")).content == "I am here"
-        assert len(await events_of(node, session_id, ModelCallFailed)) <= 1
+        assert len(await node.events(session_id, ModelCallFailed)) <= 1
 
         await server.close()
         outcome = await node.ask(session_id, "go")
@@ -624,8 +619,8 @@ async def test_a_request_that_was_mended_goes_to_its_model_again_and_not_to_the_
 
         await node.ask(session_id, "go")
 
-        called = await events_of(node, session_id, ModelCalled)
-        [failed] = await events_of(node, session_id, ModelCallFailed)
+        called = await node.events(session_id, ModelCalled)
+        [failed] = await node.events(session_id, ModelCallFailed)
         assert [call.model for call in called] == ["big", "big"]
         assert (failed.will_retry, failed.mended) == (True, True)
 
@@ -659,9 +654,9 @@ async def test_after_tool_calls_came_there_is_no_second_try(
     outcome = await node.ask(session_id, "go")
 
     assert outcome.outcome == "failed"
-    [failed] = await events_of(node, session_id, TurnFailed)
+    [failed] = await node.events(session_id, TurnFailed)
     assert failed.kind == "connection"
-    assert await events_of(node, session_id, ToolStarted) == []
+    assert await node.events(session_id, ToolStarted) == []
     server.answer(Say("fine"), Done())
     assert (await node.ask(session_id, "again")).content == "fine"
 
@@ -686,9 +681,9 @@ async def test_a_turn_cut_off_in_mid_stream_goes_on_elsewhere(
         outcome = await second.outcome(session_id, receipt)
 
         assert outcome.content == "Once upon a time"
-        [resumed] = await events_of(second, session_id, TurnResumed)
+        [resumed] = await second.events(session_id, TurnResumed)
         assert (resumed.node, resumed.attempt) == (second.id, 2)
-        [failed] = await events_of(second, session_id, ModelCallFailed)
+        [failed] = await second.events(session_id, ModelCallFailed)
         assert (failed.kind, failed.partial_text) == ("interrupted", "Once upon")
 
 
@@ -730,7 +725,7 @@ async def test_of_two_nodes_that_notice_a_death_one_takes_over(
         outcome = await second.outcome(session_id, receipt)
 
         assert outcome.content == "Once"
-        [resumed] = await events_of(second, session_id, TurnResumed)
+        [resumed] = await second.events(session_id, TurnResumed)
         assert resumed.attempt == 2
 
 
@@ -754,9 +749,9 @@ async def test_a_tool_cut_off_runs_again_only_if_that_is_safe(
         await second.outcome(session_id, receipt)
 
         assert slow.runs == (2 if safe else 1)
-        [result] = await events_of(second, session_id, ToolFinished)
+        [result] = await second.events(session_id, ToolFinished)
         assert result.outcome == ("ok" if safe else "unknown")
-        assert len(await events_of(second, session_id, ToolStarted)) == 1
+        assert len(await second.events(session_id, ToolStarted)) == 1
 
 
 async def test_a_node_that_lost_its_turn_writes_nothing_more(

@@ -1,11 +1,9 @@
 """Turns that wait: for a slot of a busy server, and for a server that is not there yet."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,7 @@ from navi.domain.vocabulary.events import (
     Usage,
 )
 from navi.domain.vocabulary.ids import LOCAL_OWNER, CallId, SessionId
-from tests.support.agent_node import AgentNode, World, agent_node
+from tests.support.agent_node import AgentNode, World, agent_node, write_profiles
 from tests.support.model_answer import Answer
 from tests.support.model_server import ModelServer, Received
 from tests.support.model_wire import Done, Raw, Say, Stall, calls
@@ -42,18 +40,6 @@ async def node(server: ModelServer, tmp_path: Path) -> AsyncGenerator[AgentNode,
     """With a server that takes one call at a time."""
     async with agent_node(World(), tmp_path, [server.url], slots=1) as running:
         yield running
-
-
-async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
-    rows = await node.world.events(session_id)
-    return [row.envelope.event for row in rows if isinstance(row.envelope.event, kind)]
-
-
-def profiles(folder: Path, **found: dict[str, Any]) -> Path:
-    for profile_id, config in found.items():
-        (folder / "profiles" / profile_id).mkdir(parents=True)
-        (folder / "profiles" / profile_id / "config.json").write_text(json.dumps(config))
-    return folder / "profiles"
 
 
 class AMinuteAgo(SystemClock):
@@ -89,7 +75,7 @@ async def test_a_second_session_waits_for_the_only_slot_and_is_told(
 
     assert (sent, [outcome.content for outcome in outcomes]) == (1, ["first", "second"])
     assert await node.world.types(other) == [*BEGINNING, "model_waiting", *ANSWERED]
-    assert await events_of(node, other, ModelWaiting) == [
+    assert await node.events(other, ModelWaiting) == [
         ModelWaiting(purpose="turn", place=1, reason="slot")
     ]
     [called] = [row for row in await node.world.events(other) if row.type == "model_called"]
@@ -134,7 +120,7 @@ async def rendered_again(
     """The body of each logged call as the log gives it, and whether it matches its hash."""
     found: dict[CallId, tuple[bytes, bool]] = {}
     for session_id in sessions:
-        for called in await events_of(node, session_id, ModelCalled):
+        for called in await node.events(session_id, ModelCalled):
             again = await render_call(
                 node.world.log, node.world.texts, KnownRenderers(), session_id, called.call_id
             )
@@ -192,7 +178,7 @@ async def test_what_is_steered_while_a_call_waits_is_in_that_call_and_costs_no_p
 ) -> None:
     plans = {"planning_enabled": True}
     async with agent_node(
-        World(), tmp_path, [server.url], slots=1, profiles=profiles(tmp_path, planner=plans)
+        World(), tmp_path, [server.url], slots=1, profiles=write_profiles(tmp_path, planner=plans)
     ) as node:
         go_on = asyncio.Event()
         server.answer(Say("first"), Stall(go_on), Done())
@@ -248,7 +234,7 @@ async def test_a_memory_that_is_forgotten_while_a_call_waits_is_not_in_that_call
 async def test_a_profile_that_is_chosen_while_a_call_waits_is_that_of_the_call(
     server: ModelServer, tmp_path: Path
 ) -> None:
-    folder = profiles(tmp_path, poet={"system_prompt": "You rhyme."})
+    folder = write_profiles(tmp_path, poet={"system_prompt": "You rhyme."})
     async with agent_node(World(), tmp_path, [server.url], slots=1, profiles=folder) as node:
         go_on = asyncio.Event()
         server.answer(Say("first"), Stall(go_on), Done())
@@ -287,7 +273,7 @@ async def test_a_steered_message_for_which_there_is_no_room_has_the_context_comp
         go_on.set()
 
         assert (await node.outcome(other, steered)).content == "that is all"
-        [compressed] = await events_of(node, other, ContextCompressed)
+        [compressed] = await node.events(other, ContextCompressed)
         assert compressed.trigger == "pre_turn"
 
 
@@ -311,7 +297,7 @@ async def test_subagents_of_one_session_let_another_one_in_between(
     outcomes = [await node.outcome(one, first), await node.outcome(other, second)]
 
     assert [outcome.content for outcome in outcomes] == ["all of it", "the other one"]
-    assert await events_of(node, other, ModelWaiting) == [
+    assert await node.events(other, ModelWaiting) == [
         ModelWaiting(purpose="turn", place=1, reason="slot")
     ]
 
@@ -341,11 +327,11 @@ async def test_a_message_cuts_off_what_follows_another_turn_and_does_not_wait(
         assert "model_waiting" not in await node.world.types(other)
         [called] = [
             event
-            for event in await events_of(node, one, ModelCalled)
+            for event in await node.events(one, ModelCalled)
             if event.call_id == naming.headers["x-navi-call"]
         ]
         assert isinstance(called.prompt_estimate, int)
-        assert await events_of(node, one, ModelCallFailed) == [
+        assert await node.events(one, ModelCallFailed) == [
             ModelCallFailed(
                 call_id=called.call_id,
                 kind="preempted",
@@ -400,7 +386,7 @@ async def test_the_first_message_waits_for_a_server_that_is_not_there_yet(
 
     assert outcome.content == "here"
     assert await node.world.types(session_id) == [*BEGINNING, "model_waiting", *ANSWERED]
-    assert await events_of(node, session_id, ModelWaiting) == [
+    assert await node.events(session_id, ModelWaiting) == [
         ModelWaiting(purpose="turn", place=1, reason="loading")
     ]
 
@@ -427,7 +413,7 @@ async def test_a_server_that_is_being_started_anew_is_waited_for(
         "model_waiting",
         *ANSWERED,
     ]
-    [failed] = await events_of(node, session_id, ModelCallFailed)
+    [failed] = await node.events(session_id, ModelCallFailed)
     assert (failed.kind, failed.will_retry, failed.not_ready) == ("connection", True, True)
 
 
@@ -435,7 +421,7 @@ async def test_whoever_takes_a_turn_over_waits_for_its_server_anew(
     server: ModelServer, tmp_path: Path
 ) -> None:
     """After a restart of the machine both are started, and navi may be the first."""
-    world, folder = World(), profiles(tmp_path, assistant={"model": "scripted:latest"})
+    world, folder = World(), write_profiles(tmp_path, assistant={"model": "scripted:latest"})
     await server.close()
     async with agent_node(
         world, tmp_path, [server.url], profiles=folder, clock=AMinuteAgo()
@@ -481,7 +467,7 @@ async def test_a_follow_up_without_a_server_is_left_due(
 
         session = await node.sessions.find(session_id)
 
-        [failed] = await events_of(node, session_id, ModelCallFailed)
+        [failed] = await node.events(session_id, ModelCallFailed)
         assert (failed.will_retry, failed.not_ready) == (True, True)
         assert session.follow_up is not None
         assert "naming" in session.follow_up.due

@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import UNSET
 
 from navi.application.agent.model_calls.show_text import MAX_DELTA
 from navi.domain.vocabulary.events import ModelReplied, TextDelta, ToolFinished
-from navi.domain.vocabulary.ids import SessionId
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Calls, Done, Say, Stall, calls
@@ -31,11 +29,6 @@ async def node(server: ModelServer, tmp_path: Path) -> AsyncGenerator[AgentNode,
         yield node
 
 
-async def events_of(node: AgentNode, session_id: SessionId, kind: type[Any]) -> list[Any]:
-    events = [row.envelope.event for row in await node.world.events(session_id)]
-    return [event for event in events if isinstance(event, kind)]
-
-
 async def test_a_call_written_as_text_is_run_and_not_shown(
     server: ModelServer, node: AgentNode
 ) -> None:
@@ -45,14 +38,14 @@ async def test_a_call_written_as_text_is_run_and_not_shown(
 
     await node.ask(session_id, "what is there?")
 
-    first, second = await events_of(node, session_id, ModelReplied)
+    first, second = await node.events(session_id, ModelReplied)
     [call] = first.tool_calls
     assert (call.name, call.arguments, call.mended) == ("filesystem", LIST, UNSET)
     assert (first.content, first.recognised, first.written) == ("", True, WRITTEN)
     assert (second.content, second.recognised) == ("Nothing there.", UNSET)
-    shown = await events_of(node, session_id, TextDelta)
+    shown = await node.events(session_id, TextDelta)
     assert "".join(delta.text for delta in shown) == "Nothing there."
-    [ran] = await events_of(node, session_id, ToolFinished)
+    [ran] = await node.events(session_id, ToolFinished)
     assert (ran.call_id, ran.outcome) == (call.id, "ok")
     asked = server.chats[1].json["messages"]
     assert [message["role"] for message in asked] == ["system", "user", "assistant", "tool"]
@@ -78,9 +71,9 @@ async def test_json_that_was_asked_for_is_the_answer(
 
     await node.ask(session_id, "as JSON")
 
-    [reply] = await events_of(node, session_id, ModelReplied)
+    [reply] = await node.events(session_id, ModelReplied)
     assert (reply.content, reply.tool_calls, reply.recognised) == (answer, (), UNSET)
-    shown = await events_of(node, session_id, TextDelta)
+    shown = await node.events(session_id, TextDelta)
     assert "".join(delta.text for delta in shown) == answer
 
 
@@ -96,8 +89,8 @@ async def test_a_call_that_was_cut_off_while_it_was_written_was_never_shown(
     await node.sessions.stop(session_id, by="tester")
     await node.outcome(session_id, receipt)
 
-    assert await events_of(node, session_id, TextDelta) == []
-    assert await events_of(node, session_id, ToolFinished) == []
+    assert await node.events(session_id, TextDelta) == []
+    assert await node.events(session_id, ToolFinished) == []
 
 
 async def test_arguments_are_mended_before_they_are_logged_and_run(
@@ -109,9 +102,9 @@ async def test_arguments_are_mended_before_they_are_logged_and_run(
 
     await node.ask(session_id, "what is there?")
 
-    [call] = (await events_of(node, session_id, ModelReplied))[0].tool_calls
+    [call] = (await node.events(session_id, ModelReplied))[0].tool_calls
     assert (call.arguments, call.mended) == ({"action": "list", "lines": 3}, True)
-    [ran] = await events_of(node, session_id, ToolFinished)
+    [ran] = await node.events(session_id, ToolFinished)
     assert ran.outcome == "ok"
 
 
@@ -135,7 +128,7 @@ async def test_nul_and_lone_surrogates_stay_out_of_the_log_where_a_model_escapes
 
     await node.ask(session_id, "look")
 
-    first, second = await events_of(node, session_id, ModelReplied)
+    first, second = await node.events(session_id, ModelReplied)
     assert [call.arguments for call in first.tool_calls] == [{"action": "list", "path": "a\ufffd"}]
     assert second.content == "It is not there."
 
@@ -150,7 +143,7 @@ async def test_the_model_is_told_all_that_is_wrong_at_once(
 
     await node.ask(session_id, "look")
 
-    [ran] = await events_of(node, session_id, ToolFinished)
+    [ran] = await node.events(session_id, ToolFinished)
     assert ran.outcome == "error"
     for word in ("mode", "action", "path", "lines"):
         assert f"argument {word}" in ran.output
