@@ -1,16 +1,11 @@
-"""Numbered places of owners: one process each, and free when that has gone."""
-
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from navi.adapters.in_memory.place_locks import InMemoryPlaceLocks
 from navi.adapters.postgres.place_locks import PostgresPlaceLocks
-from navi.domain.vocabulary.ids import Owner
 from navi.ports.user_limits import PlaceLocks
-
-ALICE, BOB = Owner("alice"), Owner("bob")
+from tests.contracts.place_locks import ALICE, PlaceLocksContract
 
 
 @asynccontextmanager
@@ -20,25 +15,16 @@ async def process(dsn: str) -> AsyncGenerator[PostgresPlaceLocks, None]:
     await locks.close()
 
 
-async def excludes(one: PlaceLocks, other: PlaceLocks) -> None:
-    mine = [await one.lock(ALICE, [0, 1, 2]), await one.lock(ALICE, [1, 2])]
-    theirs = [await other.lock(ALICE, [0, 1, 2]), await other.lock(ALICE, [0, 1])]
-    of_bob = await other.lock(BOB, [0, 1, 2])
-    await one.unlock(ALICE, 1)
-    after = await other.lock(ALICE, [0, 1])
+class TestPostgresPlaceLocks(PlaceLocksContract):
+    @pytest.fixture
+    async def one(self, database: str) -> AsyncGenerator[PlaceLocks, None]:
+        async with process(database) as locks:
+            yield locks
 
-    assert (mine, theirs, of_bob, after) == ([0, 1], [2, None], 0, 1)
-
-
-async def test_a_place_is_one_processs_until_it_is_given_back(database: str) -> None:
-    async with process(database) as one, process(database) as other:
-        await excludes(one, other)
-
-
-async def test_in_memory_as_well() -> None:
-    taken = set[tuple[Owner, int]]()
-
-    await excludes(InMemoryPlaceLocks(taken), InMemoryPlaceLocks(taken))
+    @pytest.fixture
+    async def other(self, database: str) -> AsyncGenerator[PlaceLocks, None]:
+        async with process(database) as locks:
+            yield locks
 
 
 @pytest.mark.parametrize("numbers", [[0], [0, 1, 2, 3]])

@@ -1,46 +1,18 @@
-"""Long texts are kept once, by content, in Postgres and in memory."""
+from collections.abc import AsyncGenerator
 
-from hashlib import sha256
+import pytest
 
-from navi.adapters.in_memory.text_store import InMemoryTextStore
 from navi.adapters.postgres.connect import open_pool
 from navi.adapters.postgres.log.text_store import PostgresTextStore
 from navi.ports.text_store import TextStore
-
-TEXT = "You are navi.\u0000 Grüße"
-
-
-async def check(store: TextStore) -> None:
-    name = sha256(TEXT.encode()).hexdigest()
-
-    assert await store.get(name) is None
-    assert await store.put(TEXT) == (name,)
-    assert await store.put(TEXT) == (name,)
-    assert await store.get(name) == TEXT
-    assert await store.get("no hash") is None
-    assert await store.damaged() == frozenset()
-    assert await store.drop([name, "no hash", "00" * 32]) == 1
-    assert await store.get(name) is None
-    assert await store.put(TEXT) == (name,)
-    await store.forget("navi", "Bonn")
-    assert await store.get(name) == TEXT
-    await store.forget("navi", "Grüße")
-    assert await store.get(name) is None
-    assert await store.put(TEXT) == (name,)
-    assert await store.get(name) == TEXT
-    other = sha256(b"other").hexdigest()
-    assert await store.put("other", TEXT, "other") == (other, name, other)
-    assert await store.get(other) == "other"
-    assert await store.put() == ()
+from tests.contracts.text_store import TextStoreContract
 
 
-async def test_a_text_is_found_by_its_hash_in_memory() -> None:
-    await check(InMemoryTextStore())
-
-
-async def test_a_text_is_found_by_its_hash_in_postgres(database: str) -> None:
-    async with open_pool(database, size=1) as pool:
-        await check(PostgresTextStore(pool))
+class TestPostgresTextStore(TextStoreContract):
+    @pytest.fixture
+    async def store(self, database: str) -> AsyncGenerator[TextStore, None]:
+        async with open_pool(database, size=1) as pool:
+            yield PostgresTextStore(pool)
 
 
 async def test_a_text_that_was_changed_behind_it_is_named(database: str) -> None:
