@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.support.model_wire import Say, Stall
 from tests.support.navi_process import NaviProcess, running_navi
 from tests.support.servers import NatsServer, PostgresServer
 from tests.support.two_nodes import two_nodes
+from tests.support.until import until
 
 WORDS = re.compile(r"w\d+")
 PASSWORD = "correct horse battery"  # noqa: S105  # of everybody here
@@ -47,13 +48,6 @@ async def said(navi: NaviProcess, session_id: str) -> list[list[str]]:
     """The same as navi tells it."""
     messages = (await navi.get(f"/sessions/{session_id}/messages"))["messages"]
     return [WORDS.findall(message["content"]) for message in messages]
-
-
-async def until(what: Callable[[], Awaitable[bool]], seconds: float = 180) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(seconds):
-        while not await what():  # noqa: ASYNC110  # it is another process
-            await asyncio.sleep(0.1)
 
 
 async def shows_what_was_said(

@@ -20,9 +20,9 @@ from navi.cli import main
 from navi.cli.shared.command import INTERRUPTED
 from navi.cli.upkeep import backup
 from navi.settings import read_settings
-from tests.adapters.embedded.servers import until
 from tests.support.navi_process import run_navi
 from tests.support.servers import PostgresServer
+from tests.support.until import until
 
 
 def test_where_there_is_no_navi_nothing_is_backed_up_and_nothing_made(tmp_path: Path) -> None:

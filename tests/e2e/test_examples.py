@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from navi.domain.vocabulary.events import DELTA_TYPES
 from tests.adapters.nats.own_server import OwnServer
 from tests.support.event_consumer import EventConsumer, node_consumer, python_consumer
 from tests.support.navi_process import NaviProcess, running_navi
+from tests.support.until import until
 
 # The packages of the example for Node are installed from the registry first.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -259,9 +260,3 @@ async def caught_up(consumer: EventConsumer, navi: NaviProcess) -> None:
     sessions = (await navi.get("/sessions"))["sessions"]
     ends = {session["id"]: (await facts(navi, session["id"]))[-1] for session in sessions}
     await until(lambda: all(consumer.seqs().get(id_, 0) >= end for id_, end in ends.items()))
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not holds():  # noqa: ASYNC110  # it is another program's file
-            await asyncio.sleep(0.05)

@@ -9,10 +9,10 @@ import nats.errors
 import pytest
 import pytest_asyncio
 
-from tests.support.nats_client import until
 from tests.support.nats_reader import signed_in
 from tests.support.navi_process import NaviProcess, running_navi
 from tests.support.servers import PostgresServer
+from tests.support.until import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -17,9 +17,9 @@ from nats.js import JetStreamContext
 
 from tests.adapters.nats.own_server import OwnServer
 from tests.support.event_consumer import EXAMPLES, EventConsumer, environment, python_consumer
-from tests.support.nats_client import until
 from tests.support.navi_process import running_navi
 from tests.support.published import assert_published
+from tests.support.until import until
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "nats.md"
 NAVI, ALICE = "navi:n4vi", "alice:4lice"
@@ -266,11 +266,11 @@ async def test_navi_runs_on_it_and_the_reader_gets_its_facts(tmp_path: Path) -> 
         async with reader.running():
             events = (await navi.get(f"/sessions/{session_id}/events"))["events"]
             end = [e["seq"] for e in events if not e["type"].endswith("_delta")][-1]
-            await until(lambda: reader.seqs().get(session_id, 0) >= end, seconds=30)
+            await until(lambda: reader.seqs().get(session_id, 0) >= end)
             ended = await navi.command("publish", "--from", "0-1")
             await make_durable(server, owner="local")
             await navi.say(session_id, "!say live")
-            await until(lambda: len(reader.messages(session_id)) == 4, seconds=30)
+            await until(lambda: len(reader.messages(session_id)) == 4)
         doctor = await navi.command("doctor", "--json")
 
     assert ended.status == 0

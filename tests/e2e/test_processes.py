@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from navi.bootstrap.serving import TELL_SECONDS
 from tests.support.http_client import http_client
 from tests.support.navi_process import NaviProcess, running_navi
 from tests.support.promises import broken_promises, facts
+from tests.support.until import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,12 +43,6 @@ async def listed(service: NaviProcess) -> Sequence[ProcessRecord]:
 
 async def pids(service: NaviProcess) -> Processes:
     return {one.node: one.pid for one in await listed(service) if one.node and one.pid}
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(LONG_SECONDS):
-        while not await holds():  # noqa: ASYNC110  # it is another process
-            await asyncio.sleep(0.2)
 
 
 async def all_run(service: NaviProcess, *, but: Processes) -> None:

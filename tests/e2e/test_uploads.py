@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import signal
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest_asyncio
 from tests.support.navi_process import NaviProcess, running_navi
 from tests.support.servers import NatsServer, PostgresServer
 from tests.support.two_nodes import fresh_service
+from tests.support.until import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -66,12 +67,6 @@ async def beside(
         yield nodes[0], nodes[1]
     finally:
         await asyncio.gather(*(more.end() for more in nodes))
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110  # nothing tells of a file
-            await asyncio.sleep(0.02)
 
 
 async def upload(navi: NaviProcess, session_id: str, name: str, data: bytes) -> httpx.Response:

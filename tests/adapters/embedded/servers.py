@@ -4,8 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -84,14 +83,6 @@ async def answered(dsn: str, statement: str) -> object:
                 return await execute(dsn, statement)
             except (OSError, asyncpg.CannotConnectNowError):
                 await asyncio.sleep(0.02)
-
-
-async def until(holds: Callable[[], bool], *, seconds: float = 60) -> None:
-    """Wait for a condition; the test fails where it never holds."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came true"
-        await asyncio.sleep(0.01)
 
 
 def processes_of(data_dir: Path) -> list[psutil.Process]:

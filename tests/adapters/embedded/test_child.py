@@ -3,7 +3,7 @@ import signal
 from pathlib import Path
 
 from navi.adapters.embedded.child import Child, Identity, _watch
-from tests.adapters.embedded.servers import until
+from tests.support.until import until
 
 # Says when it is ready, and ignores what it is told to ignore.
 STUBBORN = 'trap "" INT TERM; echo ready; while :; do sleep 0.05; done'

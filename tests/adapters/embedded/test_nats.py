@@ -14,7 +14,8 @@ from navi.adapters.embedded.binaries import nats_program
 from navi.adapters.embedded.errors import PortTaken
 from navi.adapters.embedded.nats import USUAL_PORT, NatsServer, free_port
 from navi.adapters.embedded.servers import EmbeddedServers
-from tests.adapters.embedded.servers import nats_process, processes_of, until
+from tests.adapters.embedded.servers import nats_process, processes_of
+from tests.support.until import until
 
 
 async def start(data_dir: Path, *, port: int | None = 0) -> EmbeddedServers:

@@ -20,8 +20,9 @@ from navi.domain.accounts.nats_logins import NatsLogin
 from navi.domain.log.subjects import owner_subjects, stream_name, stream_subjects
 from navi.domain.vocabulary.ids import Owner
 from tests.adapters.embedded.servers import processes_of
-from tests.support.nats_client import connected, until
+from tests.support.nats_client import connected
 from tests.support.nats_reader import Reader, signed_in
+from tests.support.until import until
 
 PROBE = b"is anybody there?"
 ONE = b'{"batch": 1, "expires": 5000000000}'

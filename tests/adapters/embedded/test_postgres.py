@@ -23,9 +23,9 @@ from tests.adapters.embedded.servers import (
     processes_of,
     start,
     the_row_is_there,
-    until,
     write_a_row,
 )
+from tests.support.until import until
 
 
 def pid_file(data_dir: Path) -> Path:

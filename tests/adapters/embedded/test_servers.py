@@ -25,8 +25,8 @@ from tests.adapters.embedded.servers import (
     postmaster,
     processes_of,
     start,
-    until,
 )
+from tests.support.until import until
 
 
 async def test_a_second_owner_is_refused_and_told_where_the_servers_are(used_dir: Path) -> None:

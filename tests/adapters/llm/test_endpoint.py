@@ -26,7 +26,7 @@ from tests.contracts.language_model import (
 from tests.support.left_over import newcomers
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Cut, Done, Raw, Say, Stall
-from tests.support.nats_client import until
+from tests.support.until import until
 
 BODY = b"{}"
 

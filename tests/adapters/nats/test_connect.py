@@ -12,7 +12,8 @@ from structlog.testing import LogCapture
 from navi.adapters.nats.connect import connect
 from navi.domain.vocabulary.errors import BusUnavailable
 from tests.adapters.nats.own_server import TOKEN, OwnServer
-from tests.support.nats_client import connected, until
+from tests.support.nats_client import connected
+from tests.support.until import until
 
 
 @pytest.fixture
@@ -177,8 +178,8 @@ async def connects_after(greeter: Greeter) -> None:
     async with await asyncio.start_server(greeter, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         async with connect(f"nats://127.0.0.1:{port}", name="test") as connection:
-            await until(lambda: greeter.first is None, seconds=60)
-            await until(lambda: connection.trouble is None, seconds=60)
+            await until(lambda: greeter.first is None)
+            await until(lambda: connection.trouble is None)
             async with connection.borrow(seconds=60) as client:
                 await client.flush(60)
 

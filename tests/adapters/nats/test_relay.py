@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import nats
+from nats.js.errors import NotFoundError
 
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.jetstream import JetStream
@@ -18,7 +19,7 @@ from tests.adapters.nats.own_server import OwnServer
 from tests.adapters.nats.stored import stored
 from tests.application.followers.relaying import FAST, caught_up, running
 from tests.support.growing_log import AT, SESSIONS, GrowingLog
-from tests.support.nats_client import until
+from tests.support.until import until
 
 
 @asynccontextmanager
@@ -53,6 +54,22 @@ async def assert_same(url: str, log: GrowingLog, *, first: int = 1) -> None:
         assert (info.state.first_seq, info.state.last_seq) == (first, len(log.rows))
     finally:
         await client.close()
+
+
+async def holds_all(url: str, log: GrowingLog) -> None:
+    """Wait until the stream ends where the log does; the relay may still mean the stream before."""
+
+    async def ends_there() -> bool:
+        client = await nats.connect(url)
+        try:
+            info = await client.jetstream(timeout=60).stream_info("NAVI_0")
+        except NotFoundError:
+            return False
+        finally:
+            await client.close()
+        return info.state.last_seq == len(log.rows)
+
+    await until(ends_there)
 
 
 async def test_a_server_that_comes_late_gets_everything(own_server: OwnServer) -> None:
@@ -114,7 +131,7 @@ async def test_a_stream_deleted_while_nothing_happens_is_filled_too(own_server: 
         client = await nats.connect(own_server.url)
         await client.jetstream().delete_stream("NAVI_0")
         await client.close()
-        await until(lambda: relay.state != Following(position=500, head=500))
+        await holds_all(own_server.url, log)
         await caught_up(relay, 500)
 
     await assert_same(own_server.url, log)
@@ -147,7 +164,7 @@ async def test_a_store_from_a_backup_is_brought_up_to_date(own_server: OwnServer
         await own_server.stop()
         await asyncio.to_thread(own_server.go_back_to_the_copy)
         await own_server.start()
-        await until(lambda: relay.state != Following(position=600, head=600))
+        await holds_all(own_server.url, log)
         await caught_up(relay, 600)
 
     await assert_same(own_server.url, log)

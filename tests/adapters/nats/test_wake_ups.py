@@ -3,7 +3,8 @@ import asyncio
 from navi.adapters.nats.connect import connect
 from navi.adapters.nats.wake_ups import wake_ups
 from tests.adapters.nats.own_server import OwnServer
-from tests.support.nats_client import connected, until
+from tests.support.nats_client import connected
+from tests.support.until import until
 
 
 async def test_other_nodes_hear_the_newest_head_and_the_own_node_does_not(nats_url: str) -> None:

@@ -12,7 +12,7 @@ from navi.adapters.postgres.dump import dump, restore, wheel_programs
 from navi.adapters.postgres.migrate import pending
 from navi.adapters.postgres.prepare import find_vector, prepare, vector_schema
 from navi.domain.vocabulary.errors import StoreRefused
-from tests.adapters.embedded.servers import until
+from tests.support.until import until
 
 ENDLESS = """
 i=0; while [ $i -lt 40 ]; do echo '-- settings'; i=$((i+1)); done

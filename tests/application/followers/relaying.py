@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from navi.application.followers.relay import Following, Relay, RelayDelays
 from navi.ports.event_stream import EventStream
 from navi.ports.log_partitions import PartitionedLog
-from tests.support.nats_client import until
+from tests.support.until import until
 
 FAST = RelayDelays(recheck=0.02, stand_by=0.05, first_retry=0.01, last_retry=0.05)
 
@@ -26,7 +26,7 @@ async def running(
         await asyncio.wait({task})
 
 
-async def caught_up(relay: Relay, position: int, *, seconds: float = 10) -> None:
+async def caught_up(relay: Relay, position: int) -> None:
     """Wait until the relay has published everything up to a position."""
     done = Following(position=position, head=position)
-    await until(lambda: relay.state == done, seconds=seconds)
+    await until(lambda: relay.state == done)

@@ -6,7 +6,7 @@ from navi.application.followers.read_ahead import PAGE_ROWS, ReadAhead
 from navi.domain.vocabulary.errors import LogUnavailable
 from navi.ports.log_partitions import Page
 from tests.support.growing_log import GrowingLog
-from tests.support.nats_client import until
+from tests.support.until import until
 
 
 class WatchedLog(GrowingLog):

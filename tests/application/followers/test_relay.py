@@ -10,7 +10,7 @@ from navi.domain.vocabulary.errors import BadInput, BusSilent, StreamMoved
 from navi.ports.event_log import Recorded
 from tests.application.followers.relaying import caught_up, running
 from tests.support.growing_log import GrowingLog
-from tests.support.nats_client import until
+from tests.support.until import until
 
 
 @pytest.fixture

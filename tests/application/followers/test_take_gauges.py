@@ -9,7 +9,7 @@ from navi.application.followers.take_gauges import TakeGauges
 from navi.projections.registry import PROJECTIONS
 from tests.application.followers.relaying import caught_up, running
 from tests.support.growing_log import GrowingLog
-from tests.support.nats_client import until
+from tests.support.until import until
 
 
 def gauges(log: GrowingLog, relay: Relay) -> TakeGauges:

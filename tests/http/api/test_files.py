@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import socket as sockets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from navi.http.api import form_files
 from tests.support.agent_node import MAX_UPLOAD_BYTES, World
 from tests.support.app import RunningApp, SwitchedLog, running_app
 from tests.support.people import People
+from tests.support.until import until
 
 BOUNDARY = "b0und"
 FORM = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
@@ -561,10 +562,3 @@ async def test_what_is_not_there_is_404(app: RunningApp, path: str) -> None:
 def drafts(app: RunningApp) -> list[Path]:
     """What lies on the way in, of any session."""
     return list((app.files / ".uploads" / "sessions").glob("*/*"))
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds on the disk."""
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110  # nothing tells of a file
-            await asyncio.sleep(0.01)

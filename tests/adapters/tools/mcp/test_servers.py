@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +29,11 @@ from tests.support.mcp_servers import (
     write,
 )
 from tests.support.tool_context import context_in
+from tests.support.until import until
 
 pytestmark = pytest.mark.timeout(240)
 
 LOST = "The server was lost before it answered: "
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that servers do in their own time."""
-    async with asyncio.timeout(SECONDS):
-        while not holds():  # noqa: ASYNC110  # other processes make it so
-            await asyncio.sleep(0.02)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
