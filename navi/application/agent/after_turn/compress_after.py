@@ -13,7 +13,7 @@ from navi.ports.tools import ToolBox
 
 
 class CompressAfter:
-    """A follower of turns."""
+    """A follow-up of a completed turn."""
 
     def __init__(
         self, compress: CompressContext, profiles: ServedProfiles, tools: ToolBox, node: NodeId

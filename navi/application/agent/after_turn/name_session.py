@@ -20,7 +20,7 @@ TEMPERATURE = 0.3
 
 
 class NameSession:
-    """A follower of turns."""
+    """A follow-up of a completed turn."""
 
     def __init__(
         self, ask_model: AskModelOnce, profiles: ServedProfiles, tools: ToolBox, node: NodeId

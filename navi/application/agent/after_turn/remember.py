@@ -28,7 +28,7 @@ KNOWN = 8  # memories that are named, so that none is kept twice, beside those i
 
 
 class Remember:
-    """A follower of turns."""
+    """A follow-up of a completed turn."""
 
     def __init__(
         self,
