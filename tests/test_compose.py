@@ -86,6 +86,16 @@ def test_what_it_passes_on_to_navi_is_a_setting_that_the_readme_knows(file: Path
     assert {name for name in passed - known if OTHERS.fullmatch(name) is None} == set()
 
 
+def test_the_readme_has_a_row_for_every_setting_and_for_no_other() -> None:
+    asked = Asked()
+    read_settings(asked)
+    rows = re.findall(r"^\| (`[A-Z][^|]*) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+
+    told = {name for row in rows for name in re.findall(r"`([A-Z_]+)`", row)}
+
+    assert {name for name in told if OTHERS.fullmatch(name) is None} == asked.names
+
+
 def test_there_are_accounts_unless_somebody_says_otherwise() -> None:
     navi = loaded(Path("compose.yaml"))["services"]["navi"]
 

@@ -1,4 +1,4 @@
-"""What the documents name is there: files, headings, commands, targets of make, programs."""
+"""What the documents name is there: files, headings, commands, requests, programs."""
 
 import re
 from collections.abc import Iterable
@@ -6,8 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from litestar.handlers import HTTPRouteHandler
 
 from navi.cli.menu import COMMANDS
+from navi.http.app import ROUTES
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md")])
@@ -16,6 +18,7 @@ FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"`([^`\n]+)`")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+REQUEST = re.compile(r"(GET|POST|PUT|PATCH|DELETE) (/[^\s?,]*)")
 ELSEWHERE = ("http://", "https://")
 
 by_name = pytest.mark.parametrize(
@@ -42,6 +45,11 @@ def leads_nowhere(document: Path, links: Iterable[str]) -> list[str]:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             dead.append(link)
     return dead
+
+
+def shape(path: str) -> str:
+    """A path of requests with a star for each part that is not always the same."""
+    return re.sub(r"\{[^}]*\}|(?<=/)[A-Z]+(?=/|$)", "*", path)
 
 
 def commands(document: Path) -> list[str]:
@@ -90,6 +98,22 @@ def test_every_program_that_is_named_is_one(document: Path) -> None:
     programs = named(r"(?:\.venv/bin/)?python -m ((?:bench|tests)[.\w]*)", document)
 
     assert {name for name in programs if find_spec(name) is None} == set()
+
+
+@by_name
+def test_every_request_that_is_named_is_answered_by_a_route(document: Path) -> None:
+    routes = {
+        (str(method), shape(path))
+        for route in ROUTES
+        if isinstance(route, HTTPRouteHandler)
+        for path in route.paths
+        for method in route.http_methods
+    }
+    requests = (REQUEST.match(quoted) for quoted in QUOTED.findall(prose(document)))
+
+    named_there = {(found[1], shape(found[2])) for found in requests if found is not None}
+
+    assert named_there - routes == set()
 
 
 def test_the_readme_names_every_document() -> None:
