@@ -1,6 +1,7 @@
 """What a tool may do to its agent: spawn a subagent, switch the profile, show a picture."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -16,12 +17,25 @@ from navi.domain.vocabulary.ids import CallId, SubagentId
 from navi.ports.pictures import NotShown
 from navi.ports.tools import ToolResult
 
+# What subagents come to stands in logs, where reruns read it: to change it parts them from old ones.
 WITHOUT_MODEL = "It had no model to ask: "
 WITHOUT_ROOM = "It had no room to go on: "
+_NOT_DONE = re.compile(r"\AIt was not done after ([0-9.e+]+) s\.\Z")
 
 RunActor = Callable[
     [RunningTurn, SubagentId, asyncio.Event], Awaitable[Finish | WaitForApproval | None]
 ]
+
+
+def not_done_after(seconds: float) -> str:
+    """What a subagent comes to whose time was up."""
+    return f"It was not done after {seconds:g} s."
+
+
+def seconds_it_had(result: str) -> float | None:
+    """The seconds of a subagent whose time was up, by what it came to; None where it ended otherwise."""
+    found = _NOT_DONE.match(result)
+    return None if found is None else float(found[1])
 
 
 class Actions:
@@ -110,7 +124,7 @@ class Actions:
             return await self._end(subagent_id, f"{WITHOUT_MODEL}{error.error}")
         if step is None and halt.is_set() and not stopped.is_set():
             seconds = self._run.agent.subagent_seconds
-            return await self._end(subagent_id, f"It was not done after {seconds:g} s.")
+            return await self._end(subagent_id, not_done_after(seconds))
         if isinstance(step, WaitForApproval):
             raise WaitsForApproval
         match None if step is None else step.ending:

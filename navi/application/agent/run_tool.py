@@ -59,6 +59,11 @@ class WaitsForApproval(Exception):
     """The subagent of a call waits for a person: the call is left open, and run again after that."""
 
 
+def no_such_tool(name: str) -> str:
+    """What a call of a tool that is not offered is told; in logs, reruns know such a call by it."""
+    return f"There is no tool {name!r} for you."
+
+
 class RunToolOnce:
     """Runs tool calls; its dependencies are given once."""
 
@@ -151,7 +156,7 @@ class RunToolOnce:
     def _instead(self, call: ToolCall, profile: Profile) -> str:
         names = (tool.description.name for tool in self._tools.all())
         offered = ", ".join(name for name in names if profile.enables(name)) or "none"
-        return f"There is no tool {call.name!r} for you. There are: {offered}."
+        return f"{no_such_tool(call.name)} There are: {offered}."
 
     async def _run(self, running: "_Running", tool: Tool) -> None:
         record, halt = running.recorder.record, running.recorder.halt

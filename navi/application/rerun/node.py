@@ -1,12 +1,12 @@
 """The nodes of a recording, composed of the application's own parts."""
 
 import asyncio
-import re
 from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
 from navi.application.agent.actor_profile import ServedProfiles
+from navi.application.agent.agent_actions import seconds_it_had
 from navi.application.agent.budgets import Unbounded
 from navi.application.agent.show_picture import ShowPicture
 from navi.application.agent.turn_places import TurnPlaces
@@ -46,8 +46,6 @@ from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.text_store import TextStore
 from navi.ports.tools import Tool
 from navi.projections.sessions import Sessions
-
-_TIME_WAS_UP = re.compile(r"\AIt was not done after ([0-9.e+]+) s\.\Z")
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -216,7 +214,7 @@ def _subagent_seconds(recording: Recording) -> float:
             return settings.subagent_seconds
     for envelope in recording.envelopes:
         if isinstance(envelope.event, SubagentFinished):
-            found = _TIME_WAS_UP.match(envelope.event.result)
-            if found is not None:
-                return float(found[1])
+            seconds = seconds_it_had(envelope.event.result)
+            if seconds is not None:
+                return seconds
     return SUBAGENT_SECONDS

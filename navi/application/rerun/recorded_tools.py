@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from navi.application.agent.model_calls.recorders import InTurn
-from navi.application.agent.run_tool import RunToolOnce
+from navi.application.agent.run_tool import RunToolOnce, no_such_tool
 from navi.application.rerun.gate import Gate
 from navi.application.session.record import Record
 from navi.domain.agent.approvals import Allow, Ask, Deny, Verdict, edit_mark
@@ -109,7 +109,7 @@ class RecordedTools:
         if name == SPAWN_AGENT:
             return self._spawn
         answer = self._gate.recording.answer(current.id)
-        if answer is not None and answer.output.startswith(f"There is no tool {name!r} for you."):
+        if answer is not None and answer.output.startswith(no_such_tool(name)):
             return None if answer.outcome == "error" else self._tool(_named(name))
         return self._tool(_named(name))
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from navi.adapters.system import SystemClock
+from navi.application.agent.agent_actions import WITHOUT_MODEL, not_done_after, seconds_it_had
 from navi.domain.vocabulary.events import JsonObject
 from navi.domain.vocabulary.ids import SessionId
 from navi.ports.tools import ToolContext, ToolDescription, ToolResult
@@ -71,6 +72,25 @@ async def test_a_subagent_is_ended_when_its_time_is_over(
         assert (failed["kind"], failed["partial_text"]) == ("stopped", "half an ans")
         assert "It was not done after 1 s." in server.chats[2].json["messages"][-1]["content"]
         assert broken_promises(events) == []
+
+
+@pytest.mark.parametrize("seconds", [0.25, 1.0, 3_600.0, 2_000_000.0])
+def test_the_time_that_a_subagent_had_is_read_from_what_it_came_to(seconds: float) -> None:
+    assert seconds_it_had(not_done_after(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "",
+        "done",
+        f"{WITHOUT_MODEL}none",
+        "It was not done after 1 s. Or was it?",
+        "Well. It was not done after 1 s.",
+    ],
+)
+def test_a_subagent_that_ended_otherwise_tells_no_time(result: str) -> None:
+    assert seconds_it_had(result) is None
 
 
 async def test_what_it_has_spawned_and_begun_ends_with_it(

@@ -131,7 +131,7 @@ async def test_what_calls_were_made_with_is_read_and_not_inferred(
 
     for name in ("_guided", "_instructions", "_instructions_in"):
         monkeypatch.setattr(f"navi.application.rerun.recorded_profile.{name}", refuse)
-    monkeypatch.setattr("navi.application.rerun.node._TIME_WAS_UP", None)
+    monkeypatch.setattr("navi.application.rerun.node.seconds_it_had", refuse)
 
     assert await again(recorded) is None
 
