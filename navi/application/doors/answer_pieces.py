@@ -4,12 +4,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Literal
 
-from msgspec import UNSET, Struct
-from msgspec.structs import replace
+from msgspec import Struct
 
 from navi.domain.reading.conversation import AnswerText
 from navi.domain.session.session import Session, undecided_calls
-from navi.domain.session.turn import turn_waits
+from navi.domain.session.turn import add_usage, turn_waits
 from navi.domain.vocabulary.errors import NotFound
 from navi.domain.vocabulary.events import (
     TEXT_DELTA_TYPES,
@@ -100,7 +99,7 @@ class FollowedAnswer:
             case _ if not self.delivered:
                 return ()  # of a turn before it
             case ModelReplied(usage=usage):
-                self._usage = _sum(self._usage, usage)
+                self._usage = add_usage(self._usage, usage)
                 return self._replied(event)
             case TurnCompleted(usage=usage, truncated=truncated):
                 return (Ended(how="completed", usage=usage, truncated=truncated is True),)
@@ -198,15 +197,3 @@ async def answer_pieces(
                     yield waits
                     return
                 asked = bool(undecided_calls(session))
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    cached = other.cached_tokens
-    if one.cached_tokens is not UNSET:
-        cached = one.cached_tokens + (0 if cached is UNSET else cached)
-    return replace(
-        one,
-        prompt_tokens=(one.prompt_tokens or 0) + (other.prompt_tokens or 0),
-        completion_tokens=(one.completion_tokens or 0) + (other.completion_tokens or 0),
-        cached_tokens=cached,
-    )
