@@ -7,7 +7,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from navi.application.agent.model_calls.ask_model import AskModelOnce
+from navi.application.agent.model_calls.ask_model import AskModelOnce, nothing_more
 from navi.application.agent.model_calls.ask_until_answered import ask_until_answered
 from navi.application.agent.model_calls.call_bounds import NoRoom
 from navi.application.agent.model_calls.model_call import CallEvent, SessionRecorder
@@ -259,7 +259,7 @@ class CompressContext:
         for number, piece in enumerate(pieces, start=1):
             so_far = None if reply is None else without_thinking(reply.content)
             asked = replace(alone, tail=summary_messages(piece, so_far=so_far))
-            conclude = outcome.of if number == len(pieces) else _not_yet
+            conclude = outcome.of if number == len(pieces) else nothing_more
             try:
                 reply = await ask_until_answered(self._ask_model, record, asked, conclude=conclude)
             except NoRoom:
@@ -267,11 +267,6 @@ class CompressContext:
             if reply is None:
                 return None
         return reply
-
-
-def _not_yet(reply: ModelReplied) -> tuple[CallEvent, ...]:
-    del reply
-    return ()
 
 
 class _Outcome(Struct, frozen=True, kw_only=True):

@@ -134,6 +134,8 @@ from navi.domain.vocabulary.ids import (
     TurnId,
 )
 
+_CallEnd = Literal["interrupted", "stopped"]  # of a call that nobody waits for any more
+
 
 class Decided(Struct, frozen=True, kw_only=True):
     """Events that a command brings about, all of one actor; nothing where it changes nothing."""
@@ -649,7 +651,7 @@ def _aside_failed(call: AsideCall, why: str) -> ModelCallFailed:
 
 def _call_failed(
     call: OpenCall | AsideCall,
-    kind: Literal["interrupted", "stopped"],
+    kind: _CallEnd,
     error: str,
     *,
     partial: PartialReply | None = None,
@@ -714,7 +716,7 @@ def _end(turn: Turn, command: EndTurn) -> tuple[Decided, ...]:
 def _answers(
     turn: Turn,
     *,
-    call_kind: str,
+    call_kind: _CallEnd,
     partial_replies: Mapping[CallId, PartialReply],
     why: str,
     by: str = "navi",
@@ -739,7 +741,7 @@ def _answers(
             case OpenModelCall(subagent_id=subagent_id, call=call):
                 answer: AgentEvent = _call_failed(
                     call,
-                    "stopped" if call_kind == "stopped" else "interrupted",
+                    call_kind,
                     why,
                     partial=partial_replies.get(call.id),
                 )
