@@ -242,6 +242,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         proxy_peers=read.one("NAVI_PROXY_PEERS", _networks, default=None),
         proxy_admins=read.one("NAVI_PROXY_ADMINS", _users, default=()),
         user_limits=_limits(read, DEFAULT_LIMITS),
+        # Without accounts there is nobody to be fair to: only limits that were asked for hold.
         local_limits=_limits(read, NO_LIMITS),
         postgres_bin=read.one("NAVI_POSTGRES_BIN", Path, default=None),
         nats_bin=read.one("NAVI_NATS_BIN", Path, default=None),

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from navi.domain.vocabulary.ids import LOCAL_OWNER, Owner
+from navi.domain.vocabulary.ids import Owner
 
 Role = Literal["admin", "user"]
 AuthKind = Literal["none", "login", "token", "proxy"]
@@ -81,5 +81,3 @@ class Actor(Struct, frozen=True, kw_only=True):
 
 
 CLI_ACTOR = Actor(by="admin@cli", address=None)  # whoever has the server's data is its admin
-# Without accounts there is nobody to be fair to: only limits that were asked for hold.
-LOCAL_PRINCIPAL = Principal(user_id=LOCAL_OWNER, name="local", role="admin", limits=NO_LIMITS)

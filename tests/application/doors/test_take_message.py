@@ -17,7 +17,7 @@ from navi.domain.log.secrets import Secrets
 from navi.domain.reading.conversation import beginning, marks_of, notice_of_waiting
 from navi.domain.vocabulary.events import AgentEvent, ConversationTakenIn, Said, UserMessageReceived
 from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
-from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL, NO_LIMITS
+from navi.domain.vocabulary.principal import NO_LIMITS
 from navi.ports.event_log import Append, Recorded
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.model_server import ModelServer
@@ -39,7 +39,7 @@ def asked(*history: Said, content: str = ASKED.content, instructions: str = "") 
 
 
 async def take(node: AgentNode, message: Asked) -> Taken:
-    return await node.take_message(LOCAL_PRINCIPAL, message, session_id=None)
+    return await node.take_message(node.accounts.find_principal.local(), message, session_id=None)
 
 
 async def shown(node: AgentNode, taken: Taken) -> tuple[str, Ended]:

@@ -26,7 +26,7 @@ from navi.application.doors.take_message import Asked
 from navi.domain.vocabulary.errors import LogUnavailable, NotFound
 from navi.domain.vocabulary.events import Said, UserMessageReceived
 from navi.domain.vocabulary.ids import Owner, SessionId
-from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL, Principal
+from navi.domain.vocabulary.principal import Principal
 from navi.http.doors.openai import answering
 from navi.http.server.proxies import Proxies
 from navi.ports.event_log import Append, Recorded
@@ -441,7 +441,8 @@ async def test_nobody_goes_on_from_what_somebody_else_has_said(app: RunningApp) 
     hers = await app.node.take_message(ADA, asked(*talk), session_id=None)
     with pytest.raises(NotFound):
         await app.node.take_message(ADA, asked(), session_id=SessionId(mine))
-    again = await app.node.take_message(LOCAL_PRINCIPAL, asked(*talk), session_id=None)
+    me = app.node.accounts.find_principal.local()
+    again = await app.node.take_message(me, asked(*talk), session_id=None)
     await app.world.seen(hers.session_id, "turn_completed")
     await app.world.seen(again.session_id, "turn_completed", 2)
 
