@@ -66,6 +66,7 @@ from navi.ports.pictures import Pictures
 from navi.ports.read_model_admin import ReadModelBackend
 from navi.ports.tools import Tool, ToolSource
 from navi.projections.registry import PROJECTIONS
+from tests.support.given_tools import GivenTools
 
 WINDOW = 8192  # tokens
 TIMEOUT = 60.0  # seconds a test waits for what must come
@@ -271,9 +272,8 @@ async def agent_node(
         proxy_admins=proxy_admins,
     )
     own_tools = own_tools or files / "no-tools"
-    async with Tools(
-        ToolPorts(), own_tools=own_tools, environment={}, more=tools, sources=sources
-    ) as toolbox:
+    every = (GivenTools(tools), *sources)
+    async with Tools(ToolPorts(), own_tools=own_tools, environment={}, sources=every) as toolbox:
         ports = AgentPorts(
             log_services=services,
             nodes=nodes,

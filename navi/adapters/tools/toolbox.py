@@ -72,7 +72,6 @@ class Tools:
         own_tools: Path,
         environment: Mapping[str, str],
         variables: Sequence[str] = (),
-        more: Sequence[Tool] = (),
         sources: Sequence[ToolSource] = (),
         timeouts: ToolTimeouts | None = None,
     ) -> None:
@@ -82,14 +81,13 @@ class Tools:
             own_tools: directory of the user's own tools; it may be missing.
             environment: the server's; own tools get the few variables of it that programs need.
             variables: those of it that own tools get besides.
-            more: tools beside the built-in ones.
             sources: of tools that come and go.
             timeouts: how long own tools may take.
         """
         built_in = [one for build in BUILT_IN if (one := build(ports)) is not None]
         self._unavailable = tuple(one for one in built_in if isinstance(one, UnavailableTool))
         offered = [one for one in built_in if not isinstance(one, UnavailableTool)]
-        self._tools: dict[str, Tool] = {tool.description.name: tool for tool in (*offered, *more)}
+        self._tools: dict[str, Tool] = {tool.description.name: tool for tool in offered}
         self._sources = tuple(sources)
         self._own = OwnTools(
             own_tools,

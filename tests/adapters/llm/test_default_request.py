@@ -14,6 +14,7 @@ from navi.application.agent.compose_request import offered_tools
 from navi.domain.agent.profile import DEFAULT_PROFILE
 from navi.domain.context.prompt import PERSONA, ModelRequest, PromptMessage, system_text
 from tests.adapters.tools.test_memory import Notebook
+from tests.support.given_tools import GivenTools
 from tests.support.llama_process import running_llama
 
 MOST = 1_020  # of SmolLM2; with these the tokenizer and template of Qwen count 1,200
@@ -29,8 +30,8 @@ async def test_hello_costs_few_tokens(small_model: Path, tmp_path: Path) -> None
     web = WebAccess(processes=WebProcesses({}), allowed="", searxng=None)
     ports = ToolPorts(remembering=Notebook(), web=web)
     sandbox = ProvenSandbox(wanted=True, packages=None, proof=tmp_path / "proof.json")
-    code = (CodeExecTool(sandbox),)  # as where the sandbox holds
-    tools = Tools(ports, own_tools=tmp_path, environment={}, more=code)
+    code = GivenTools([CodeExecTool(sandbox)])  # as where the sandbox holds
+    tools = Tools(ports, own_tools=tmp_path, environment={}, sources=(code,))
     request = ModelRequest(
         model="any",
         messages=(

@@ -17,8 +17,8 @@ from navi.projections.context import Context
 from navi.projections.messages import Messages
 from navi.projections.planning_log import PlanningLog
 from navi.projections.todo import Todo
-from tests.application.agent.test_mind import SPAWN, WRITE, profiles
-from tests.support.agent_node import AgentNode, World, agent_node
+from tests.application.agent.test_mind import SPAWN, WRITE
+from tests.support.agent_node import AgentNode, World, agent_node, write_profiles
 from tests.support.model_server import ModelServer
 from tests.support.model_wire import Done, Say, calls
 from tests.support.promises import broken_promises
@@ -59,7 +59,7 @@ async def test_at_every_event_a_fork_is_what_its_origin_was_and_goes_on(
 ) -> None:
     monkeypatch.setattr(sessions, "KEPT_EVERY", kept_every)
     world = World()
-    folder = profiles(tmp_path, planner={"planning_enabled": True})
+    folder = write_profiles(tmp_path, planner={"planning_enabled": True})
     async with ModelServer() as server:
         async with agent_node(
             world, tmp_path, [server.url], profiles=folder, follow=True, keep_recent=1
