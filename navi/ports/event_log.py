@@ -7,8 +7,8 @@ from typing import Generic, Protocol, TypeVar, overload
 
 from msgspec import Struct
 
+from navi.domain.log.stored_event import StoredEvent, envelope_of, wire_of
 from navi.domain.vocabulary.errors import LogDamaged
-from navi.domain.vocabulary.event_codec import decode_data, encode_envelope
 from navi.domain.vocabulary.events import DELTA_TYPES, AgentEvent, Envelope, UserMessageReceived
 from navi.domain.vocabulary.ids import EventId, MessageId, Owner, SessionId, SubagentId, TurnId
 
@@ -64,44 +64,21 @@ class Append(Struct, frozen=True, kw_only=True):
     events: tuple[NewEvent, ...]
 
 
-class Recorded(Struct, frozen=True, kw_only=True, dict=True):
+class Recorded(StoredEvent, frozen=True, kw_only=True, dict=True):
     """An event as the log holds it: place in session and partition, bytes, links of the hash chain.
 
     Attributes:
         position: place in the log partition: 1, 2, 3, ... without a hole, in order of commits.
-        data: payload as JSON, verbatim.
-        digest: sha256(salt + data), 32 bytes.
-        hash: sha256 over the previous event's hash and the length-prefixed header, 32 bytes.
     """
 
     partition: int
     position: int
     owner: Owner
-    session_id: SessionId
-    seq: int
-    id: EventId
-    type: str
-    v: int
-    at: datetime
-    turn_id: TurnId | None
-    subagent_id: SubagentId | None
-    data: bytes
-    salt: bytes | None
-    digest: bytes
-    hash: bytes
 
     @once
     def envelope(self) -> Envelope:
         """The event, decoded once."""
-        return Envelope(
-            session_id=self.session_id,
-            seq=self.seq,
-            id=self.id,
-            at=self.at,
-            turn_id=self.turn_id,
-            subagent_id=self.subagent_id,
-            event=decode_data(self.type, self.v, self.data),
-        )
+        return envelope_of(self)
 
     def decode(self) -> Envelope:
         """``envelope``, for those who are ready for a damaged payload.
@@ -121,17 +98,7 @@ class Recorded(Struct, frozen=True, kw_only=True, dict=True):
     @once
     def wire(self) -> bytes:
         """The envelope as JSON bytes, the same for every reader, encoded once."""
-        return encode_envelope(
-            session_id=self.session_id,
-            seq=self.seq,
-            id=self.id,
-            type=self.type,
-            v=self.v,
-            at=self.at,
-            turn_id=self.turn_id,
-            subagent_id=self.subagent_id,
-            data=self.data,
-        )
+        return wire_of(self)
 
 
 class Types(Struct, frozen=True, kw_only=True):

@@ -12,9 +12,9 @@ from navi.domain.log.export import (
     Header,
     decode_event,
     decode_header,
-    envelope_of,
     is_end,
 )
+from navi.domain.log.stored_event import StoredEvent, envelope_of
 from navi.domain.vocabulary.errors import BadInput, Erased, NotFound
 from navi.domain.vocabulary.events import DELTA_TYPES, Envelope
 from navi.domain.vocabulary.ids import SessionId
@@ -96,7 +96,7 @@ def _line_of(
     return [*before[: origin.seq], *own]
 
 
-def _require_words(rows: Iterable[Recorded | ExportedEvent], until: int | None) -> None:
+def _require_words(rows: Iterable[StoredEvent], until: int | None) -> None:
     for row in rows:
         lost = row.salt is None and row.type not in DELTA_TYPES
         if lost and (until is None or row.seq <= until):

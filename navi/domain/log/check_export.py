@@ -18,9 +18,9 @@ from navi.domain.log.export import (
     decode_header,
     is_end,
     signed_text,
-    wire_of,
 )
 from navi.domain.log.hash_chain import GENESIS, verify_chain
+from navi.domain.log.stored_event import wire_of
 from navi.domain.log.verdict import MAX_PROBLEMS, Damage, Verdict, verdict_of
 from navi.domain.vocabulary.errors import LogDamaged
 from navi.domain.vocabulary.event_codec import MAX_ENVELOPE_BYTES, decode_data

@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from navi.domain.vocabulary.event_codec import decode_data, encode_envelope
-from navi.domain.vocabulary.events import Envelope, Origin
+from navi.domain.log.stored_event import StoredEvent, wire_of
+from navi.domain.vocabulary.events import Origin
 from navi.domain.vocabulary.ids import EventId, Owner, SessionId, SubagentId, TurnId
 
 MAX_HEADER_BYTES = 512 * 1024 * 1024  # it holds the prompts and tool texts of all calls
@@ -75,21 +75,8 @@ class End(Struct, frozen=True, kw_only=True):
     signature: str
 
 
-class ExportedEvent(Struct, frozen=True, kw_only=True):
+class ExportedEvent(StoredEvent, frozen=True, kw_only=True):
     """An event of an export: payload, salt, digest and hash, without a position."""
-
-    session_id: SessionId
-    seq: int
-    id: EventId
-    type: str
-    v: int
-    at: datetime
-    turn_id: TurnId | None
-    subagent_id: SubagentId | None
-    data: bytes
-    salt: bytes | None
-    digest: bytes
-    hash: bytes
 
 
 class _Line(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -202,35 +189,3 @@ def _written(read: _Line) -> tuple[ExportedEvent, bytes]:
     )
     line = encode_event(wire_of(event), salt=event.salt, digest=event.digest, hash=event.hash)
     return event, line
-
-
-def wire_of(event: ExportedEvent) -> bytes:
-    """The envelope of an event, as it is on the wire."""
-    return encode_envelope(
-        session_id=event.session_id,
-        seq=event.seq,
-        id=event.id,
-        type=event.type,
-        v=event.v,
-        at=event.at,
-        turn_id=event.turn_id,
-        subagent_id=event.subagent_id,
-        data=event.data,
-    )
-
-
-def envelope_of(event: ExportedEvent) -> Envelope:
-    """The envelope of an exported event.
-
-    Raises:
-        LogDamaged: its data cannot be read.
-    """
-    return Envelope(
-        session_id=event.session_id,
-        seq=event.seq,
-        id=event.id,
-        at=event.at,
-        turn_id=event.turn_id,
-        subagent_id=event.subagent_id,
-        event=decode_data(event.type, event.v, event.data),
-    )

@@ -1,6 +1,7 @@
 """Which sessions of an export would go on by themselves in the log they are imported into."""
 
-from navi.domain.log.export import ExportedEvent, Header, envelope_of
+from navi.domain.log.export import ExportedEvent, Header
+from navi.domain.log.stored_event import envelope_of
 from navi.domain.session.session import Session, evolve
 from navi.domain.vocabulary.events import DELTA_TYPES
 from navi.domain.vocabulary.ids import SessionId
