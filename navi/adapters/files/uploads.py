@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from navi.adapters.files.drafts import FileDraft, drafts_in, finished, make_durably, translated
+from navi.adapters.files.session_directory import session_directory
 from navi.adapters.tools.workspace import PathForbidden, Workspace
 from navi.domain import uploads
 from navi.domain.uploads import Upload, path_of
@@ -53,24 +54,25 @@ class FolderUploads:
         self, session_id: SessionId
     ) -> AsyncGenerator["FolderSessionUploads", None]:
         """As ``UploadStore.session_uploads``."""
+        marker = self._marker(session_id)
         # The last digits of a UUIDv7 are random: sessions share 256 locks, which are never removed.
-        path = self._own / "locks" / _checked(session_id)[-2:]
+        path = self._own / "locks" / marker.name[-2:]
         deadline = self._clock.monotonic() + LOCK_SECONDS
         while (lock := await finished(_try_lock, path)) is None:
             if self._clock.monotonic() > deadline:
                 raise FilesUnavailable("another process changes the uploads for too long")
             await asyncio.sleep(LOCK_LOOK)
         try:
-            await finished(_make, self._marker(session_id))
+            await finished(_make, marker)
             yield FolderSessionUploads(
-                self._files / session_id, self._marker(session_id), self._clock
+                session_directory(self._files, session_id), marker, self._clock
             )
         finally:
             os.close(lock)
 
     async def open(self, session_id: SessionId, name: str) -> "OpenFile | None":
         """As ``UploadStore.open``."""
-        return await finished(_open, self._files / _checked(session_id), name)
+        return await finished(_open, session_directory(self._files, session_id), name)
 
     async def sessions(self) -> Mapping[SessionId, bool]:
         """As ``UploadStore.sessions``."""
@@ -92,7 +94,7 @@ class FolderUploads:
 
     def _marker(self, session_id: SessionId) -> Path:
         """The directory of the session's drafts; it exists if the session may have uploads."""
-        return self._own / "sessions" / _checked(session_id)
+        return session_directory(self._own / "sessions", session_id)
 
 
 class FolderSessionUploads:
@@ -200,12 +202,6 @@ class OpenFile:
     async def close(self) -> None:
         """As ``OpenUpload.close``."""
         await finished(self._file.close)
-
-
-def _checked(session_id: SessionId) -> SessionId:
-    if not is_uuid(session_id):
-        raise ValueError(f"{session_id!r} is no session id")
-    return session_id
 
 
 def _begin(directory: Path) -> FileDraft:

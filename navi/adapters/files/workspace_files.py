@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from navi.adapters.files.drafts import finished, translated
+from navi.adapters.files.session_directory import session_directory
 from navi.adapters.files.uploads import OpenFile
 from navi.adapters.tools.workspace import PathForbidden, Workspace, is_upload
 from navi.domain.vocabulary.errors import FilesUnavailable
-from navi.domain.vocabulary.ids import SessionId, is_uuid
+from navi.domain.vocabulary.ids import SessionId
 from navi.ports.workspace_files import WorkspaceFile, WorkspaceListing
 
 LATEST = (
@@ -33,16 +34,11 @@ class FolderWorkspaceFiles:
 
     async def list(self, session_id: SessionId) -> WorkspaceListing:
         """As ``WorkspaceFiles.list``."""
-        return await finished(_list, self._of(session_id))
+        return await finished(_list, session_directory(self._files, session_id))
 
     async def open(self, session_id: SessionId, path: str) -> OpenFile | None:
         """As ``WorkspaceFiles.open``."""
-        return await finished(_open, self._of(session_id), path)
-
-    def _of(self, session_id: SessionId) -> Path:
-        if not is_uuid(session_id):
-            raise ValueError(f"{session_id!r} is no session id")
-        return self._files / session_id
+        return await finished(_open, session_directory(self._files, session_id), path)
 
 
 def _list(directory: Path) -> WorkspaceListing:

@@ -4,9 +4,10 @@ import asyncio
 from pathlib import Path
 
 from navi.adapters.files.copying import copy_workspace
+from navi.adapters.files.session_directory import session_directory
 from navi.adapters.files.trees import count_files, remove_tree
 from navi.domain.vocabulary.errors import StoreRefused
-from navi.domain.vocabulary.ids import SessionId, is_uuid
+from navi.domain.vocabulary.ids import SessionId
 
 
 class FolderWorkspaces:
@@ -17,13 +18,13 @@ class FolderWorkspaces:
 
     async def of(self, session_id: SessionId) -> Path:
         """The session's own directory; made when it is first asked for."""
-        path = self._files / _checked(session_id)
+        path = session_directory(self._files, session_id)
         await asyncio.to_thread(path.mkdir, mode=0o700, parents=True, exist_ok=True)
         return path
 
     async def count(self, session_id: SessionId) -> int:
         """How many files the session has."""
-        return await asyncio.to_thread(_count, self._files / _checked(session_id))
+        return await asyncio.to_thread(_count, session_directory(self._files, session_id))
 
     async def remove(self, session_id: SessionId) -> int:
         """Remove the session's directory and all in it; gives how many files there were.
@@ -31,17 +32,11 @@ class FolderWorkspaces:
         Raises:
             StoreRefused: something in it cannot be removed.
         """
-        return await asyncio.to_thread(_remove, self._files / _checked(session_id))
+        return await asyncio.to_thread(_remove, session_directory(self._files, session_id))
 
     async def copy(self, origin: SessionId, to: SessionId) -> int:
         """Copy the files of one session to another; gives how many were left out."""
         return await asyncio.to_thread(copy_workspace, await self.of(origin), await self.of(to))
-
-
-def _checked(session_id: SessionId) -> SessionId:
-    if not is_uuid(session_id):
-        raise ValueError(f"{session_id!r} is no session id")
-    return session_id
 
 
 def _count(directory: Path) -> int:
