@@ -8,6 +8,7 @@ from navi.application.reading.catalogue import changed_since, session_in, sessio
 from navi.domain.session.session import Session, undecided_calls
 from navi.domain.vocabulary.events import ApprovalRequested, JsonObject
 from navi.domain.vocabulary.ids import CallId, Owner, SessionId
+from navi.ports.event_log import EventLog, Recorded
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels
 from navi.projections.sessions import Sessions
@@ -52,24 +53,35 @@ async def waiting_approvals(
     return tuple(sorted(found, key=lambda waiting: (waiting.at, waiting.call_id)))
 
 
-async def _of_session(log: PartitionedLog, session: Session) -> list[WaitingApproval]:
-    """What a session waits for; arguments and preview stand in the log alone."""
-    found: list[WaitingApproval] = []
+async def undecided_requests(
+    log: EventLog, session: Session
+) -> list[tuple[Recorded, ApprovalRequested]]:
+    """The requests that a session waits for a decision on: what they ask stands in the log alone.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    found: list[tuple[Recorded, ApprovalRequested]] = []
     for run in undecided_calls(session):
         assert run.asked is not None  # noqa: S101 - nobody waits who has not asked
         async for rows in log.read(session.id, after=run.asked.seq - 1, until=run.asked.seq):
             event = rows[0].readable
             if isinstance(event, ApprovalRequested):
-                found.append(
-                    WaitingApproval(
-                        session_id=session.id,
-                        owner=session.owner,
-                        call_id=event.call_id,
-                        name=event.name,
-                        arguments=event.arguments,
-                        reason=event.reason,
-                        preview=event.preview,
-                        at=rows[0].at,
-                    )
-                )
+                found.append((rows[0], event))
     return found
+
+
+async def _of_session(log: PartitionedLog, session: Session) -> list[WaitingApproval]:
+    return [
+        WaitingApproval(
+            session_id=session.id,
+            owner=session.owner,
+            call_id=event.call_id,
+            name=event.name,
+            arguments=event.arguments,
+            reason=event.reason,
+            preview=event.preview,
+            at=row.at,
+        )
+        for row, event in await undecided_requests(log, session)
+    ]

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from litestar.types import ASGIApp
 
+from navi.application.reading.list_approvals import undecided_requests
 from navi.application.reading.read_session import read_session
 from navi.domain.session.session import Session, undecided_calls
 from navi.domain.session.turn import turn_waits
 from navi.domain.vocabulary.errors import NotFound, Unavailable
-from navi.domain.vocabulary.events import ApprovalRequested
 from navi.domain.vocabulary.ids import SessionId
 from navi.http.doors.agui.events import Custom, Event, StateSnapshot, encode
 from navi.http.doors.agui.run_input import RunAgentInput, object_in
@@ -148,25 +148,15 @@ async def _interrupt(
         return  # its events say so, too
     if session.turn is None or not turn_waits(session.turn):
         return
-    waiting = await _asked(services, session)
+    waiting = [
+        AskedCall(event=event, subagent_id=row.subagent_id)
+        for row, event in await undecided_requests(services.event_log, session)
+    ]
     await outbox.reached(session.seq)
     # What came behind it meanwhile has asked for another look.
     if waiting and not run.ended and run.seq == session.seq:
         outbox.put(_frames(run.interrupt(waiting)))
         outbox.finish(OVER)
-
-
-async def _asked(services: Services, session: Session) -> list[AskedCall]:
-    """What the session waits for; the requests stand in the log alone."""
-    found: list[AskedCall] = []
-    for run in undecided_calls(session):
-        assert run.asked is not None  # noqa: S101 - nobody waits who has not asked
-        seq = run.asked.seq
-        async for rows in services.event_log.read(session.id, after=seq - 1, until=seq):
-            event = rows[0].readable
-            if isinstance(event, ApprovalRequested):
-                found.append(AskedCall(event=event, subagent_id=rows[0].subagent_id))
-    return found
 
 
 def _frames(events: Sequence[Event]) -> bytes:
