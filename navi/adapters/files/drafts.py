@@ -26,7 +26,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FileDraft:
-    """A file of a random name in a directory that only navi writes to; locked while it is open."""
+    """The port ``Draft``: a file of a random name where only navi writes, locked while it is open."""
 
     def __init__(self, directory: Path) -> None:
         """Make it; blocks."""
@@ -48,16 +48,13 @@ class FileDraft:
             raise
 
     async def write(self, data: bytes) -> None:
-        """As ``Draft.write``."""
         await failpoint("upload.write")
         await finished(self._write, data)
 
     async def finish(self) -> Digest:
-        """As ``Draft.finish``."""
         return await finished(self._finish)
 
     def leave(self) -> None:
-        """As ``Draft.leave``."""
         self._left = True
 
     @property

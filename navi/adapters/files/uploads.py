@@ -42,7 +42,6 @@ class FolderUploads:
 
     @asynccontextmanager
     async def draft(self, session_id: SessionId) -> AsyncGenerator[FileDraft, None]:
-        """As ``UploadStore.draft``."""
         draft = await finished(_begin, self._marker(session_id))
         try:
             yield draft
@@ -53,7 +52,6 @@ class FolderUploads:
     async def session_uploads(
         self, session_id: SessionId
     ) -> AsyncGenerator["FolderSessionUploads", None]:
-        """As ``UploadStore.session_uploads``."""
         marker = self._marker(session_id)
         # The last digits of a UUIDv7 are random: sessions share 256 locks, which are never removed.
         path = self._own / "locks" / marker.name[-2:]
@@ -71,20 +69,16 @@ class FolderUploads:
             os.close(lock)
 
     async def open(self, session_id: SessionId, name: str) -> "OpenFile | None":
-        """As ``UploadStore.open``."""
         return await finished(_open, session_directory(self._files, session_id), name)
 
     async def sessions(self) -> Mapping[SessionId, bool]:
-        """As ``UploadStore.sessions``."""
         return await finished(_markers, self._own / "sessions")
 
     async def forget(self, session_id: SessionId) -> None:
-        """As ``UploadStore.forget``."""
         await finished(_forget, self._marker(session_id))
 
     @asynccontextmanager
     async def sweep(self) -> AsyncGenerator[bool, None]:
-        """As ``UploadStore.sweep``."""
         lock = await finished(_try_lock, self._own / "locks" / "sweep")
         try:
             yield lock is not None
@@ -106,28 +100,22 @@ class FolderSessionUploads:
         self._clock = clock
 
     async def check(self, name: str) -> None:
-        """As ``SessionUploads.check``."""
         await finished(self._check, name)
 
     async def put(self, draft: Draft, name: str) -> None:
-        """As ``SessionUploads.put``."""
         assert isinstance(draft, FileDraft)  # noqa: S101 - both are of this store
         await finished(self._adopt, name, *draft.place)
 
     async def remove(self, name: str) -> None:
-        """As ``SessionUploads.remove``."""
         await finished(self._remove, name)
 
     async def lost(self, uploads: Sequence[Upload]) -> tuple[str, ...]:
-        """As ``SessionUploads.lost``."""
         return await finished(self._lost, uploads)
 
     async def settle(self, uploads: Sequence[Upload]) -> None:
-        """As ``SessionUploads.settle``."""
         await finished(self._settle, uploads)
 
     async def clear(self) -> None:
-        """As ``SessionUploads.clear``."""
         await finished(self._clear)
 
     # --- in a thread ---
@@ -188,11 +176,9 @@ class OpenFile:
         self.size_bytes = os.fstat(descriptor).st_size
 
     async def beginning(self, count: int) -> bytes:
-        """As ``OpenUpload.beginning``."""
         return await finished(os.pread, self._file.fileno(), count, 0)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """As ``OpenUpload.chunks``."""
         # One that grows meanwhile must not become longer than was announced.
         left = self.size_bytes
         while left and (data := await finished(self._file.read, min(READ_BYTES, left))):
@@ -200,7 +186,6 @@ class OpenFile:
             yield data
 
     async def close(self) -> None:
-        """As ``OpenUpload.close``."""
         await finished(self._file.close)
 
 

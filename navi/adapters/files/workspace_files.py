@@ -33,11 +33,9 @@ class FolderWorkspaceFiles:
         self._files = files
 
     async def list(self, session_id: SessionId) -> WorkspaceListing:
-        """As ``WorkspaceFiles.list``."""
         return await finished(_list, session_directory(self._files, session_id))
 
     async def open(self, session_id: SessionId, path: str) -> OpenFile | None:
-        """As ``WorkspaceFiles.open``."""
         return await finished(_open, session_directory(self._files, session_id), path)
 
 

@@ -134,7 +134,6 @@ class Schema:
         self._asked: Gathered[None, tuple[str, ...]] = Gathered(self._ask)
 
     async def pending(self) -> tuple[str, ...]:
-        """As ``pending``."""
         return await self._asked.ask(None)
 
     async def _ask(self, asked: Collection[None]) -> Mapping[None, tuple[str, ...]]:

@@ -22,7 +22,7 @@ STEP_ROWS = 10_000
 
 
 class Pages:
-    """Pages of the partitions of one database."""
+    """Pages of the partitions of one database, for the methods of ``LogErasure`` of the same names."""
 
     def __init__(self, pool: Pool, erasures: Erasures) -> None:
         self._pool = pool
@@ -71,7 +71,6 @@ class Pages:
     async def find(
         self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]
     ) -> Page:
-        """As ``LogErasure.find``."""
         head = await self.head(partition)
         until = max(after, min(after + limit, head))
         place = (partition, after, until, owner, parts)
@@ -81,7 +80,6 @@ class Pages:
     async def texts_in_use(
         self, hashes: Collection[str], *, besides: Collection[SessionId]
     ) -> frozenset[str]:
-        """As ``LogErasure.texts_in_use``."""
         if not hashes:
             return frozenset()
         used: set[str] = set()
@@ -104,7 +102,6 @@ class Pages:
         session_id: SessionId | None,
         dry_run: bool,
     ) -> Pruned:
-        """As ``LogErasure.prune``."""
         head = await self.head(partition)
         until = min(after + min(limit, MAX_ROWS), head)
         statement = statements.COUNT_PRUNABLE if dry_run else statements.PRUNE

@@ -38,7 +38,7 @@ class SessionPart(Struct, frozen=True, kw_only=True):
 
 
 class SessionReader:
-    """Reads sessions from Postgres."""
+    """Reads sessions from Postgres, for the methods of ``LogErasure`` of the same names."""
 
     def __init__(self, pool: ReadPool, tails: Sequence[Tail], erasures: Erasures) -> None:
         self._pool = pool
@@ -75,7 +75,6 @@ class SessionReader:
         )
 
     async def sessions(self, session_ids: Sequence[SessionId] | None) -> Sequence[SessionHead]:
-        """As ``LogRegistry.sessions``."""
         rows: Sequence[asyncpg.Record]
         if session_ids is None:
             rows = await self._all_sessions()
@@ -113,7 +112,6 @@ class SessionReader:
         until: int | None = None,
         types: Types = ALL_TYPES,
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        """As ``EventLog.read``."""
         head = await self.head(session_id)
         if head is None:
             return
@@ -125,7 +123,6 @@ class SessionReader:
     async def select(
         self, session_id: SessionId, selection: Selection, *, until: int
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
-        """As ``EventLog.select``."""
         head = await self.head(session_id)
         if head is None:
             return
@@ -175,7 +172,7 @@ class SessionReader:
     async def erase(
         self, partition: int, session_id: SessionId, payloads: Mapping[int, bytes]
     ) -> None:
-        """As ``EventLog.erase``; in memory nothing of the old payloads is left, here or elsewhere.
+        """As ``LogErasure.erase``; in memory nothing of the old payloads is left, here or elsewhere.
 
         This process forgets at once, others with their next look at the partition.
         """
@@ -184,12 +181,10 @@ class SessionReader:
         await self.head(session_id)  # which tells of the erasure
 
     async def forks_of(self, session_id: SessionId) -> tuple[SessionId, ...]:
-        """As ``LogRegistry.forks_of``."""
         rows = await fetch(self._pool, statements.FORKS_OF, session_id)
         return tuple(SessionId(row["session_id"]) for row in rows)
 
     async def sessions_of(self, owner: Owner) -> tuple[SessionId, ...]:
-        """As ``LogRegistry.sessions_of``."""
         rows = await fetch(self._pool, statements.SESSIONS_OF, owner)
         return tuple(SessionId(row["session_id"]) for row in rows)
 
