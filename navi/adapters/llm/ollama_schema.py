@@ -5,11 +5,11 @@ Ollama reads ``type``, ``properties``, ``required``, ``items``, ``anyOf``, ``enu
 """
 
 import contextlib
-from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
 
+from navi.domain.tools.schema_references import resolved
 from navi.domain.vocabulary.events import Json, JsonObject
 
 MAX_DEPTH = 16  # levels; deeper schemas help no model, and a recursive one has no end
@@ -38,11 +38,10 @@ _SAID = (
 
 def flatten(schema: JsonObject) -> JsonObject:
     """A tool's parameters with the same meaning, in the keywords that Ollama passes on."""
-    definitions: JsonObject = {**schema.get("definitions", {}), **schema.get("$defs", {})}
     for depth in (MAX_DEPTH, MAX_DEPTH // 2, MAX_DEPTH // 4, MAX_DEPTH // 8):
         with contextlib.suppress(_TooManyPartsError):
-            return _as_object(_Writer(definitions, MAX_PARTS).flat(schema, depth))
-    return _as_object(_Writer(definitions, None).flat(schema, 1))
+            return _as_object(_Writer(schema, MAX_PARTS).flat(schema, depth))
+    return _as_object(_Writer(schema, None).flat(schema, 1))
 
 
 def _as_object(flat: JsonObject) -> JsonObject:
@@ -56,8 +55,8 @@ class _TooManyPartsError(Exception):
 class _Writer:
     """Writes a schema out, in at most so many parts."""
 
-    def __init__(self, definitions: Mapping[str, Json], parts: int | None) -> None:
-        self._definitions = definitions
+    def __init__(self, root: JsonObject, parts: int | None) -> None:
+        self._root = root
         self._left = parts
 
     def flat(self, schema: Json, depth: int) -> JsonObject:
@@ -69,7 +68,7 @@ class _Writer:
             return {}  # true: anything goes
         if depth == 0:
             return {"type": "object"}
-        source = _merged(cast(JsonObject, schema), self._definitions)
+        source = _merged(cast(JsonObject, schema), self._root)
         flat: JsonObject = {key: source[key] for key in _KEPT if key in source}
         if "const" in source:
             flat["enum"] = [source["const"]]
@@ -90,16 +89,14 @@ class _Writer:
         return flat
 
 
-def _merged(schema: JsonObject, definitions: Mapping[str, Json]) -> JsonObject:
+def _merged(schema: JsonObject, root: JsonObject) -> JsonObject:
     """The schema with ``$ref`` and ``allOf`` written out; what stands beside them wins."""
     merged: JsonObject = {}
-    parts: list[Json] = [_referred(schema.get("$ref"), definitions), *schema.get("allOf", [])]
+    parts: list[Json] = [{"$ref": schema.get("$ref")}, *schema.get("allOf", [])]
     for part in parts:
         if not isinstance(part, dict):
             continue
-        whole = cast(JsonObject, part)
-        if "$ref" in whole and "$ref" not in schema:
-            whole = {**_object(_referred(whole["$ref"], definitions)), **whole}
+        whole = resolved(cast(JsonObject, part), root)
         properties = {**merged.get("properties", {}), **whole.get("properties", {})}
         required = [*merged.get("required", []), *whole.get("required", [])]
         merged |= {key: value for key, value in whole.items() if key != "$ref"}
@@ -113,16 +110,6 @@ def _merged(schema: JsonObject, definitions: Mapping[str, Json]) -> JsonObject:
     if "required" in own and "required" in merged:
         own["required"] = list(dict.fromkeys([*merged["required"], *own["required"]]))
     return {**merged, **own}
-
-
-def _referred(reference: Json, definitions: Mapping[str, Json]) -> Json:
-    if not isinstance(reference, str):
-        return None
-    return definitions.get(reference.rpartition("/")[2])
-
-
-def _object(value: Json) -> JsonObject:
-    return cast(JsonObject, value) if isinstance(value, dict) else {}
 
 
 def _described(schema: JsonObject) -> str:

@@ -11,12 +11,15 @@ from msgspec.structs import FieldInfo
 
 from navi.adapters.tools.value_faults import faults_in
 from navi.domain.tools.lean_schema import lean_schema
+from navi.domain.tools.schema_references import write_out
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import Json, JsonObject
 from navi.domain.vocabulary.validation_errors import validation_error
 
 S = TypeVar("S", bound=Struct)
 
+MAX_DEPTH = 64  # levels; a struct in a list takes three
+MAX_PARTS = 8_192  # values of a schema, as of an MCP server
 MOST_TOLD = 20  # of what is wrong with the arguments of a call
 
 _DEFINITIONS = "#/$defs/"
@@ -27,11 +30,16 @@ def schema_of(arguments: type[Struct]) -> JsonObject:
 
     Raises:
         TypeError: a field has a type that JSON does not know.
+        SchemaTooLarge: kinds within one another come to too much.
     """
     (schema,), definitions = msgspec.json.schema_components(
         (arguments,), ref_template=_DEFINITIONS + "{name}"
     )
-    whole = cast(JsonObject, _write_out(schema, definitions, ()))
+    root: JsonObject = {"$defs": definitions}
+    whole = cast(
+        JsonObject,
+        write_out(schema, root, depth=MAX_DEPTH, parts=MAX_PARTS, instead=_reference),
+    )
     # Title and description are the struct's name and docstring: about the code, not for the model.
     whole.pop("title", None)
     whole.pop("description", None)
@@ -163,21 +171,8 @@ def in_words(bad: BadInput, schema: JsonObject) -> str:
     return f"argument {bad}{allowed}"
 
 
-def _write_out(schema: Json, definitions: Mapping[str, Json], inside: tuple[str, ...]) -> Json:
-    match schema:
-        case {"$ref": str(reference), **rest} if reference.startswith(_DEFINITIONS):
-            name = reference.removeprefix(_DEFINITIONS)
-            if name in inside:
-                return schema
-            written = _write_out(definitions[name], definitions, (*inside, name))
-            return {**written, **cast(JsonObject, rest)}
-        case dict():
-            items = cast(JsonObject, schema).items()
-            return {key: _write_out(value, definitions, inside) for key, value in items}
-        case list():
-            return [_write_out(item, definitions, inside) for item in cast(list[Json], schema)]
-        case _:
-            return schema
+def _reference(reference: str) -> JsonObject:
+    return {"$ref": reference}
 
 
 def _references(schema: Json) -> set[str]:

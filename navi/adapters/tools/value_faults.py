@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import cast
 
-from navi.domain.tools.json_schema import MAX_DEPTH, Schema, fits, resolved, types_of
+from navi.domain.tools.json_schema import MAX_DEPTH, fits, types_of
 from navi.domain.tools.mend_arguments import mend
+from navi.domain.tools.schema_references import Schema, resolved
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import Json, JsonObject
 

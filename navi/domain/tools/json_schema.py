@@ -4,16 +4,12 @@ Keywords that are not known here are passed over: a tool's own check has the las
 an expression may take for ever on a text made for it, and MCP servers send theirs.
 """
 
-from collections.abc import Mapping
-from typing import TypeAlias, cast
+from typing import cast
 
+from navi.domain.tools.schema_references import Schema, resolved
 from navi.domain.vocabulary.events import Json, JsonObject
 
-MAX_DEPTH = 32  # of references and of values in one another
-
-Schema: TypeAlias = Mapping[str, Json]
-
-_PREFIXES = ("#/$defs/", "#/definitions/")
+MAX_DEPTH = 32  # of values in one another
 
 
 def fits(value: Json, schema: Json, root: Schema, depth: int = 0) -> bool:
@@ -81,20 +77,6 @@ def is_of(value: Json, name: str) -> bool:
             return isinstance(value, dict)
         case _:
             return True
-
-
-def resolved(schema: JsonObject, root: Schema) -> JsonObject:
-    """A schema with what its reference, if it is one, leads to."""
-    for _ in range(MAX_DEPTH):
-        reference = schema.get("$ref")
-        prefix = next((p for p in _PREFIXES if str(reference).startswith(p)), None)
-        if reference is None or prefix is None:
-            return schema
-        definitions = cast(JsonObject, root.get(prefix.strip("#/"), {}))
-        target = definitions.get(str(reference).removeprefix(prefix), {})
-        rest = {key: value for key, value in schema.items() if key != "$ref"}
-        schema = {**(cast(JsonObject, target) if isinstance(target, dict) else {}), **rest}
-    return {}
 
 
 def _object_fits(value: JsonObject, schema: JsonObject, root: Schema, depth: int) -> bool:

@@ -3,8 +3,9 @@
 import re
 from typing import cast
 
-from navi.domain.tools.json_schema import MAX_DEPTH, Schema, fits, is_of, resolved, types_of
+from navi.domain.tools.json_schema import MAX_DEPTH, fits, is_of, types_of
 from navi.domain.tools.loose_json import NotJson, read_loose
+from navi.domain.tools.schema_references import Schema, resolved
 from navi.domain.vocabulary.events import Json, JsonObject
 
 WRAPPERS = (

@@ -1,5 +1,6 @@
 """Schemas keep their meaning in the few keywords that Ollama passes on."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,34 @@ def test_references_constants_and_limits_are_written_out() -> None:
         },
         "required": ["steps"],
     }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/Alias"},
+        {"allOf": [{"$ref": "#/$defs/Alias"}]},
+        {"$ref": "#/$defs/Any", "allOf": [{"$ref": "#/$defs/Alias"}]},
+    ],
+)
+def test_a_reference_to_a_reference_is_written_out(schema: JsonObject) -> None:
+    definitions: JsonObject = {
+        "Alias": {"$ref": "#/$defs/Step"},
+        "Step": {"type": "string"},
+        "Any": {},
+    }
+
+    flat = flatten({"$defs": definitions, "properties": {"step": schema}})
+
+    assert flat["properties"]["step"] == {"type": "string"}
+
+
+def test_a_reference_to_elsewhere_is_no_definition_of_that_name() -> None:
+    elsewhere: JsonObject = {"$ref": "http://example.org/Step"}
+
+    flat = flatten({"$defs": {"Step": {"type": "string"}}, "properties": {"step": elsewhere}})
+
+    assert flat["properties"]["step"] == {}
 
 
 def test_all_of_is_merged() -> None:

@@ -1,12 +1,13 @@
 """All that is wrong with the arguments of a call is said at once, each fault by its place."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
-from msgspec import Struct
+from msgspec import Meta, Struct, defstruct
 
 from navi.adapters.tools.arguments import MOST_TOLD, problem_with, schema_of
+from navi.domain.tools.schema_references import SchemaTooLarge
 from navi.domain.vocabulary.events import JsonObject
 
 
@@ -25,6 +26,57 @@ class Arguments(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 SCHEMA = schema_of(Arguments)
+
+
+class Tree(Struct):
+    name: Annotated[str, Meta(description="What it is called.")]
+    below: Annotated[list["Tree"], Meta(description="Its branches.")] = []
+
+
+class Planted(Struct):
+    tree: Annotated[Tree, Meta(description="The first.")]
+    place: Place | None = None
+
+
+def test_references_are_written_out_but_for_what_holds_itself() -> None:
+    tree = {
+        "type": "object",
+        "properties": {
+            "name": {"description": "What it is called.", "type": "string"},
+            "below": {
+                "description": "Its branches.",
+                "type": "array",
+                "items": {"$ref": "#/$defs/Tree"},
+            },
+        },
+        "required": ["name"],
+    }
+
+    assert schema_of(Planted) == {
+        "type": "object",
+        "properties": {
+            "tree": {**tree, "description": "The first."},
+            "place": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string"},
+                    "floor": {"type": "integer", "default": 0},
+                },
+                "required": ["city"],
+            },
+        },
+        "required": ["tree"],
+        "$defs": {"Tree": tree},
+    }
+
+
+def test_kinds_that_hold_one_another_twice_are_bounded() -> None:
+    kind: type[Struct] = Tree
+    for level in range(14):
+        kind = defstruct(f"Level{level}", [("left", kind), ("right", kind)])
+
+    with pytest.raises(SchemaTooLarge):
+        schema_of(kind)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,12 @@ def problems_of(text: str) -> tuple[str, ...]:
             "f: a default is not a JSON value: Encoding objects of type object is unsupported",
         ),
         (
+            "from dataclasses import make_dataclass\nkind = str\nfor n in range(14):\n"
+            "    kind = make_dataclass(f'L{n}', [('a', kind), ('b', kind)])\n"
+            "async def f(a: kind): ...",
+            "f: with its references written out, its schema has too many parts",
+        ),
+        (
             "async def f():\n    yield 1",
             "f: a tool returns what it has to say; this one yields",
         ),

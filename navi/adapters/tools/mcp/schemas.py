@@ -12,20 +12,20 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from navi.domain.tools.lean_schema import lean_schema
+from navi.domain.tools.schema_references import DATA, NAMED, SchemaTooLarge, write_out
 from navi.domain.tools.tool_output import clean_json, clean_text
 from navi.domain.vocabulary.events import Json, JsonObject
 
 MAX_SCHEMA_BYTES = 64 * 1024  # of JSON, with its references written out: 16,000 tokens
+MAX_PARTS = MAX_SCHEMA_BYTES // 8  # values
 MAX_DEPTH = 24  # levels; deeper ones say nothing to a model
 MAX_FAULT = 500  # characters of what a check says
 
-# Their values are data, not schemas: what looks like a reference in them is none.
-_DATA = frozenset(("const", "enum", "default", "examples"))
-_NAMED = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 # Expressions that take for ever on a text made for it, and what is looked up elsewhere.
 _NOT_HERE = frozenset(
     ("pattern", "patternProperties", "propertyNames", "format", "uniqueItems", "$schema", "$id")
 )
+_TOO_LARGE = f"its input schema is larger than {MAX_SCHEMA_BYTES:,} bytes"
 
 
 class NotASchema(Exception):
@@ -60,7 +60,10 @@ def usable_schema(schema: Json) -> UsableSchema:
         _kind_of(whole).check_schema(whole)
         if whole.get("type", "object") != "object":
             raise NotASchema("its input schema is not of an object")
-        written = cast(JsonObject, _Written(whole).out(whole))
+        written = cast(
+            JsonObject,
+            write_out(whole, whole, depth=MAX_DEPTH, parts=MAX_PARTS, instead=_anything),
+        )
         _require_small(written)
         written = {**written, "type": "object", "properties": written.get("properties", {})}
         for name in ("$defs", "definitions"):
@@ -72,6 +75,8 @@ def usable_schema(schema: Json) -> UsableSchema:
         )
     except SchemaError as error:
         raise NotASchema(f"its input schema is none: {error.message[:MAX_FAULT]}") from error
+    except SchemaTooLarge as error:
+        raise NotASchema(_TOO_LARGE) from error
     except (RecursionError, OverflowError, TypeError, ValueError, AttributeError) as error:
         # Checkers of schemas are written for schemas: on others they fail as they like.
         raise NotASchema(f"its input schema is none: {type(error).__name__}") from error
@@ -123,58 +128,12 @@ def _kind_of(schema: JsonObject) -> type[Validator]:
 
 def _require_small(schema: JsonObject) -> None:
     if len(msgspec.json.encode(schema)) > MAX_SCHEMA_BYTES:
-        raise NotASchema(f"its input schema is larger than {MAX_SCHEMA_BYTES:,} bytes")
+        raise NotASchema(_TOO_LARGE)
 
 
-class _Written:
-    """Writes out the references within a schema, until there is too much of it."""
-
-    def __init__(self, whole: JsonObject) -> None:
-        self._whole = whole
-        self._left = MAX_SCHEMA_BYTES // 8  # parts; a reference to two of itself has no end else
-
-    def out(self, schema: Json, inside: tuple[str, ...] = (), depth: int = MAX_DEPTH) -> Json:
-        self._left -= 1
-        if self._left < 0:
-            raise NotASchema(f"its input schema is larger than {MAX_SCHEMA_BYTES:,} bytes")
-        if isinstance(schema, list):
-            return [self.out(part, inside, depth) for part in cast(list[Json], schema)]
-        if not isinstance(schema, dict):
-            return schema
-        if depth == 0:
-            return {}
-        named = cast(JsonObject, schema)
-        reference = named.get("$ref")
-        written: JsonObject = {}
-        if isinstance(reference, str):
-            target = self._target(reference)
-            if reference not in inside and isinstance(target, dict):
-                written = cast(JsonObject, self.out(target, (*inside, reference), depth - 1))
-        for key, value in named.items():
-            if key in ("$ref", "$dynamicRef", "$recursiveRef"):
-                continue  # one within itself, or to elsewhere: anything goes
-            if key in ("$defs", "definitions"):
-                continue
-            if key in _DATA:
-                written[key] = value
-            elif key in _NAMED and isinstance(value, dict):
-                parts = cast(JsonObject, value).items()
-                written[key] = {name: self.out(part, inside, depth - 1) for name, part in parts}
-            else:
-                written[key] = self.out(value, inside, depth - 1)
-        return written
-
-    def _target(self, reference: str) -> Json:
-        """What a reference within the schema points to; None where it points elsewhere."""
-        if reference != "#" and not reference.startswith("#/"):
-            return None
-        at: Json = self._whole
-        for part in reference.split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(at, dict):
-                return None
-            at = cast(JsonObject, at).get(key)
-        return at
+def _anything(reference: str) -> JsonObject:
+    del reference
+    return {}
 
 
 def _checkable(schema: Json) -> Json:
@@ -182,9 +141,9 @@ def _checkable(schema: Json) -> Json:
         case dict():
             kept: JsonObject = {}
             for key, value in cast(JsonObject, schema).items():
-                if key in _DATA:
+                if key in DATA:
                     kept[key] = value
-                elif key in _NAMED and isinstance(value, dict) and key not in _NOT_HERE:
+                elif key in NAMED and isinstance(value, dict) and key not in _NOT_HERE:
                     parts = cast(JsonObject, value).items()
                     kept[key] = {name: _checkable(part) for name, part in parts}
                 elif key in ("additionalProperties", "unevaluatedProperties") and (

@@ -15,6 +15,7 @@ from navi.adapters.tools.arguments import schema_of
 from navi.adapters.tools.own_tools.docstrings import parse_docstring
 from navi.adapters.tools.own_tools.helpers import keep_lines
 from navi.adapters.tools.own_tools.wire import Source
+from navi.domain.tools.schema_references import SchemaTooLarge
 from navi.domain.tools.tool_output import clean_text
 from navi.domain.vocabulary.events import Json, JsonObject
 from navi.ports.tools import ToolDescription
@@ -143,6 +144,8 @@ def _schema(name: str, arguments: type[Struct]) -> JsonObject:
     try:
         # Defaults may be anything; what a schema says must be JSON.
         return msgspec.json.decode(msgspec.json.encode(schema_of(arguments)))
+    except SchemaTooLarge as error:
+        raise NotATool(f"{name}: {error}") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise NotATool(f"{name}: a default is not a JSON value: {error}") from error
 
