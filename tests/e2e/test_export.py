@@ -117,9 +117,7 @@ async def test_all_sessions_are_exported_while_turns_run(navi: NaviProcess, tmp_
         await navi.until(session_id, "turn_completed")
 
 
-async def test_an_open_turn_of_a_stranger_is_imported_only_on_trust_and_then_ended(
-    navi: NaviProcess, tmp_path: Path
-) -> None:
+async def test_an_open_turn_that_was_imported_is_ended(navi: NaviProcess, tmp_path: Path) -> None:
     session_id = await navi.new_session()
     await navi.drop(session_id, "!repeat 2000 word")
     await navi.until(session_id, "text_delta")
@@ -129,14 +127,9 @@ async def test_an_open_turn_of_a_stranger_is_imported_only_on_trust_and_then_end
     assert not any(b'"type":"turn_completed"' in line for line in lines)
 
     async with running_navi(tmp_path / "other") as there:
-        refused = await there.command("import", str(path))
-        assert (refused.status, refused.stdout) == (1, "")
-        assert "the signer is not known" in refused.stderr
-        assert f"navi: nothing was imported: session {session_id} would go on" in refused.stderr
-        assert (await there.get("/sessions"))["sessions"] == []
-
-        ended = await there.command("import", str(path), "--trust")
+        ended = await there.command("import", str(path))
         assert ended.status == 0, ended.stderr
+        assert "the signer is not known" in ended.stderr
         await there.until(session_id, "turn_resumed")
         await there.post(f"/sessions/{session_id}/stop")
         await there.until(session_id, "turn_stopped")
@@ -145,6 +138,35 @@ async def test_an_open_turn_of_a_stranger_is_imported_only_on_trust_and_then_end
         assert session["status"] == "idle"
         assert (await there.say(session_id, "!say on we go"))["content"] == "on we go"
         assert (await there.command("verify", session_id, "--json")).json["ok"] is True
+
+
+async def test_what_a_stranger_says_was_allowed_goes_on_only_on_trust(
+    navi: NaviProcess, tmp_path: Path
+) -> None:
+    folder = navi.data_dir / "profiles" / "asking"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"approvals": [{"tool": "filesystem", "then": "ask"}]}')
+    made: Any = await navi.post("/sessions", {"profile_id": "asking"})
+    session_id = made["id"]
+    asked: Any = await navi.post(f"/sessions/{session_id}/messages", {"content": TOOL})
+    call_id = asked["waiting"][0]["call_id"]
+    allow = {"decision": "allow", "scope": "session"}
+    await navi.post(f"/sessions/{session_id}/approvals/{call_id}", allow)
+    await navi.until(session_id, "turn_completed")
+    await navi.drop(session_id, "!repeat 2000 word")
+    await navi.until(session_id, "text_delta")
+    path = await exported(navi, tmp_path, session_id)
+    await navi.post(f"/sessions/{session_id}/stop")
+
+    async with running_navi(tmp_path / "other") as there:
+        refused = await there.command("import", str(path))
+        assert (refused.status, refused.stdout) == (1, "")
+        assert "the signer is not known" in refused.stderr
+        assert f"navi: nothing was imported: session {session_id} would go on" in refused.stderr
+        assert (await there.get("/sessions"))["sessions"] == []
+
+        assert (await there.command("import", str(path), "--trust")).status == 0
+        await there.until(session_id, "turn_resumed")
 
 
 async def test_somebody_without_navi_checks_an_export(navi: NaviProcess, tmp_path: Path) -> None:

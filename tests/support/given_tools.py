@@ -16,3 +16,7 @@ class GivenTools:
 
     def unavailable(self) -> Sequence[UnavailableTool]:
         return ()
+
+    def starting(self, name: str) -> bool:
+        del name
+        return False

@@ -36,8 +36,7 @@ class Sound(Struct, frozen=True, kw_only=True):
 
     Attributes:
         sessions: those that are not in the log.
-        going_on: those of them that would go on by themselves, and those in which a decision of a
-            person holds for later calls.
+        going_on: those of them that would go on by themselves with what their people have allowed.
     """
 
     check: ExportCheck

@@ -29,7 +29,9 @@ from navi.settings import Settings
 )
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(
-    "--trust", is_flag=True, help="Import also what goes on by itself and was signed by a stranger."
+    "--trust",
+    is_flag=True,
+    help="Import also what goes on with calls that a stranger says were allowed.",
 )
 @data_dir_option
 @json_option
@@ -38,8 +40,8 @@ def import_(file: Path, trust: bool, data_dir: str | None, as_json: bool) -> Non
 
     The whole file is checked first. What is damaged, reordered, cut off, or in the log already is
     refused with exit status 1, and nothing is written. A signer that is not known is a warning;
-    what would then run tools by itself (a turn is open, a message waits, later calls are decided
-    on) is refused likewise, unless --trust.
+    what would go on at once with calls that its own people have allowed is refused likewise, unless
+    --trust.
     """
     if not file.is_file():
         raise WrongUsage(f"FILE: {file} is not a file")
@@ -57,8 +59,8 @@ async def _import(settings: Settings, file: Path, *, trust: bool, as_json: bool)
         if stranger and sound.going_on and not trust:
             # What the file says that people have allowed, nobody here has.
             raise CommandFailed(
-                f"nothing was imported: session {sound.going_on[0]} would go on by itself and run tools, "
-                "by the word of a signer that is not known; --trust imports it"
+                f"nothing was imported: session {sound.going_on[0]} would go on with calls that "
+                "were allowed by the word of a signer that is not known alone; --trust imports it"
             )
         imported = await importing.write(lines, sound)
     if as_json:

@@ -1,4 +1,4 @@
-"""Which sessions of an export would go on by themselves in the log they are imported into."""
+"""Which sessions of an export would go on with what their people have allowed, where they are imported."""
 
 from navi.domain.log.export import ExportedEvent, Header
 from navi.domain.log.stored_event import envelope_of
@@ -33,12 +33,17 @@ class GoingOn:
             self._bases[event.session_id, event.seq] = session
 
     def sessions(self) -> frozenset[SessionId]:
-        """Those in which a turn is open, a message waits, or a decision holds for later calls.
-
-        There a tool may run that nobody was asked about who uses this log.
-        """
+        """Those that would run a tool at once that somebody was asked about, and nobody who uses this log."""
         return frozenset(
             session_id
             for session_id, session in self._at.items()
-            if session.exists and (session.turn or session.waiting or session.decided)
+            if _runs_what_was_allowed(session)
         )
+
+
+def _runs_what_was_allowed(session: Session) -> bool:
+    if not session.exists or not (session.turn or session.waiting):
+        return False
+    actors = () if session.turn is None else session.turn.actors.values()
+    decided = [run.decided for actor in actors for run in actor.tools]
+    return "allow" in decided or "allow" in session.decided.values()

@@ -28,7 +28,6 @@ from navi.domain.vocabulary.events import (
     ApprovalDecided,
     ApprovalRequested,
     MessageDelivered,
-    MessageWithdrawn,
     ModelCalled,
     ModelReplied,
     Origin,
@@ -412,22 +411,26 @@ CALLED = (
     ),
 )
 ENDED = TurnStopped(by="user")
+AGAIN = UserMessageReceived(message_id=MessageId("m2"), content="once more")
 
 
 @pytest.mark.parametrize(
     ("events", "goes_on"),
     [
         ((), False),
-        ((SPOKE,), True),
-        (OPENED, True),
-        ((*OPENED, *CALLED, ASKED), True),
-        ((*OPENED, ENDED), False),
-        ((*OPENED, *CALLED, ASKED, ALLOWED, ENDED), True),
-        ((*OPENED, *CALLED, ASKED, replace(ALLOWED, scope="once"), ENDED), False),
+        ((SPOKE,), False),
+        (OPENED, False),
+        ((*OPENED, *CALLED, ASKED), False),
+        ((*OPENED, *CALLED, ASKED, replace(ALLOWED, scope="once")), True),
+        ((*OPENED, *CALLED, ASKED, replace(ALLOWED, scope="once", decision="deny")), False),
+        ((*OPENED, *CALLED, ASKED, ALLOWED), True),
+        ((*OPENED, *CALLED, ASKED, ALLOWED, ENDED), False),
+        ((*OPENED, *CALLED, ASKED, ALLOWED, ENDED, AGAIN), True),
+        ((*OPENED, *CALLED, ASKED, replace(ALLOWED, decision="deny"), ENDED, AGAIN), False),
         ((*OPENED, SessionDeleted()), False),
     ],
 )
-async def test_a_look_tells_what_would_go_on_by_itself_and_writes_nothing(
+async def test_a_look_tells_what_would_go_on_with_what_was_allowed_and_writes_nothing(
     home: Place, events: Sequence[AgentEvent], goes_on: bool
 ) -> None:
     there = Place()
@@ -446,8 +449,10 @@ async def test_a_look_tells_what_would_go_on_by_itself_and_writes_nothing(
 async def test_a_fork_goes_on_with_what_was_open_where_it_begins(home: Place) -> None:
     there = Place()
     origin, fork = SessionId(new_id()), SessionId(new_id())
-    await home.log.append(batch(origin, 0, created(), SPOKE, MessageWithdrawn(message_seq=2)))
-    await home.log.append(batch(fork, 2, forked(origin, 2)))
+    events = (created(), *OPENED, *CALLED, ASKED, replace(ALLOWED, scope="once"), ENDED)
+    all_ = [replace(new_event(each), turn_id=T1) for each in events]
+    await home.log.append(Append(session_id=origin, owner=ANNA, expected=0, events=tuple(all_)))
+    await home.log.append(batch(fork, len(all_) - 1, forked(origin, len(all_) - 1)))
     await there.import_(await home.export(origin))
 
     looked = await there.looked_at(await home.export(fork))

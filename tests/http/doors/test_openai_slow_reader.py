@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from navi.application.doors.answer_pieces import Ended, Piece, Text
-from navi.domain.vocabulary.principal import LOCAL_PRINCIPAL
 from navi.http.doors.openai import answering
 from navi.http.doors.openai.answering import Reply, answer_stream
 from navi.http.live.outbox import MAX_FRAMES, Outbox
@@ -44,7 +43,8 @@ class Answer:
 
     async def sent_to(self, services: Services) -> None:
         stream = answer_stream(services, self.pieces(), REPLY, Outbox())
-        scope: Any = {"type": "http", "path": "/v1/chat/completions", "user": LOCAL_PRINCIPAL}
+        me = services.accounts.find_principal.local()
+        scope: Any = {"type": "http", "path": "/v1/chat/completions", "user": me}
         async with asyncio.timeout(TIMEOUT):
             await stream(scope, self._receive, self._send)
 
