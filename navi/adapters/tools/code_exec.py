@@ -1,5 +1,6 @@
 """The tool ``code_exec``: run Python or bash in the sandbox."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,6 +16,8 @@ from navi.domain.vocabulary.events import JsonObject
 from navi.ports.tools import TIME_LIMIT, Tool, ToolContext, ToolResult, UnavailableTool
 
 CODE_EXEC = "code_exec"
+# For which a call waits for the sandbox, which may be tried for longer, and in a process that only reads never is.
+STARTING_SECONDS = 10.0
 
 
 class CodeExecArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +81,7 @@ class CodeTools:
     def __init__(self, sandbox: ProvenSandbox) -> None:
         self._sandbox = sandbox
         self._tool = CodeExecTool(sandbox)
+        self._waited_until = time.monotonic() + STARTING_SECONDS
 
     def tools(self) -> Sequence[Tool]:
         """The tool, where it can be offered."""
@@ -89,8 +93,9 @@ class CodeTools:
         return () if reason is None else (UnavailableTool(name=CODE_EXEC, reason=reason),)
 
     def starting(self, name: str) -> bool:
-        """Whether it is the tool, and the sandbox is being tried."""
-        return name == CODE_EXEC and self._sandbox.reason == TRYING
+        """Whether it is the tool, and the sandbox is being tried; not for as long as that may take."""
+        is_tried = name == CODE_EXEC and self._sandbox.reason == TRYING
+        return is_tried and time.monotonic() < self._waited_until
 
 
 def _words(ended: CodeEnded | SandboxFault, args: CodeExecArguments) -> str:

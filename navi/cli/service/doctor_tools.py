@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from navi.adapters.files.price_file import read_prices
@@ -24,12 +25,14 @@ from navi.cli.shared.command import environment
 from navi.cli.shared.offered_tools import (
     NotTold,
     Offered,
+    as_told,
     counted,
     mcp_servers,
     of_mcp,
     offered_tools,
 )
 from navi.cli.shared.running import find_running
+from navi.domain.log.secrets import Secrets
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.ids import Owner, SessionId
 from navi.ports.profiles import ProfileEntry, profile_error
@@ -55,7 +58,8 @@ async def tool_and_profile_findings(settings: Settings) -> Sequence[Finding]:
             variables=settings.tools_env,
             sources=sources,
         ) as tools:
-            problems, loaded = tools.problems, tuple(tool.description for tool in tools.all())
+            told = partial(as_told, secrets=Secrets(settings.secrets))
+            problems, loaded = tools.problems, tuple(told(tool.description) for tool in tools.all())
             unavailable = tools.unavailable()  # also those that need what only a node has
         missing = [one for source in sources for one in source.unavailable()]
     running = await find_running(settings)

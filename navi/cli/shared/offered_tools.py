@@ -7,12 +7,14 @@ from typing import Literal
 import httpx
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from navi.adapters.tls import trust_of
 from navi.adapters.tools.mcp.tool import SOURCE
 from navi.cli.shared.remote import bearer
 from navi.cli.shared.running import ANSWER_SECONDS
-from navi.ports.tools import ToolDescription, UnavailableTool
+from navi.domain.log.secrets import Secrets
+from navi.ports.tools import TIME_LIMIT, ToolDescription, UnavailableTool
 
 NO_TOKEN = "set NAVI_TOKEN to see the MCP servers"  # noqa: S105  # words
 WRONG_TOKEN = "navi does not take the token of NAVI_TOKEN: the MCP servers are not known"  # noqa: S105  # words
@@ -45,6 +47,16 @@ class McpServerStatus(Struct, frozen=True, kw_only=True):
     tools: int
     reason: str | None
     left_out: tuple[str, ...]
+
+
+def as_told(tool: ToolDescription, *, secrets: Secrets) -> ToolDescription:
+    """A tool as ``GET /tools`` tells it: without secrets, and not how long it may take."""
+    return replace(
+        tool,
+        description=secrets.mask(tool.description).text,
+        parameters=secrets.mask_json(tool.parameters),
+        time_limit=TIME_LIMIT,
+    )
 
 
 async def offered_tools(url: str, *, token: str | None) -> Offered | NotTold:

@@ -10,6 +10,7 @@ import pytest
 
 from navi.adapters.sandbox.proof import OFF, TRYING, ProvenSandbox
 from navi.adapters.sandbox.self_test import Denial
+from navi.adapters.tools import code_exec
 from navi.adapters.tools.code_exec import CodeExecTool, CodeTools
 from navi.adapters.tools.toolbox import ToolPorts, Tools
 from navi.ports.tools import ToolResult, UnavailableTool
@@ -173,6 +174,18 @@ async def test_it_may_soon_come_while_the_sandbox_is_being_tried_and_only_then(
     await sandbox.prove()
 
     assert before == (True, False)
+    assert not tools.starting("code_exec")
+
+
+async def test_it_is_not_waited_for_as_long_as_the_sandbox_may_be_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_exec, "STARTING_SECONDS", 0.0)
+    sandbox = ProvenSandbox(wanted=True, packages=None, proof=tmp_path / "proof.json")
+    tools = box(sandbox, tmp_path)
+    await sandbox.find("/usr/bin:/bin")
+
+    assert sandbox.reason == TRYING
     assert not tools.starting("code_exec")
 
 
