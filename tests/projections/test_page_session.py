@@ -172,6 +172,14 @@ async def test_what_was_said_is_sent_before_its_author_signs_out_or_lost_by_a_cl
     }
 
 
+async def test_what_cannot_be_sent_before_signing_out_keeps_no_other_session_back() -> None:
+    assert await outcome("signs_out_although_some_cannot_be_sent") == {
+        "taken": ["b: well"],
+        "status": 413,
+        "keptOfDeleted": None,
+    }
+
+
 async def test_an_upload_that_does_not_go_on_is_given_up() -> None:
     assert await outcome("upload_without_progress") == {
         "aborted": [False, False, False, True],

@@ -466,6 +466,26 @@ const CASES = {
     return { first, second, third: { taken: taken.length, reloads: location.reloads } };
   },
 
+  async signs_out_although_some_cannot_be_sent() {
+    const taken = [];
+    naviWith(longTurn(5), (method, path, body) => {
+      if (path === "/auth/logout") return {};
+      if (method !== "POST" || !path.includes("/messages")) return undefined;
+      const session = path.split("/")[2];
+      if (session === "deleted") return refusal(404);
+      if (body.content === "too long") return refusal(413);
+      taken.push(`${session}: ${body.content}`);
+      return { seq: 9 };
+    });
+    begin();
+    const { keep, kept } = await load("kept.js");
+    const { Outbox } = await load("session/outbox.js");
+    const said = [["deleted", "gone"], ["a", "too long"], ["a", "behind it"], ["b", "well"]];
+    said.forEach(([session, content], at) => keep(`outbox.${session}.${at}`, { message_id: `${at}`, content, files: [], mode: "queue", at }));
+    const problem = await Outbox.sendAll();
+    return { taken, status: problem?.status ?? null, keptOfDeleted: kept("outbox.deleted.0") ?? null };
+  },
+
   async upload_without_progress() {
     const { mock } = await import("node:test");
     begin();

@@ -168,7 +168,8 @@ export class OpenSession {
       if (at !== untracked(() => this.moment.value) || has(untracked(() => this._deltas.value)) || has(this._asking)) return;
       const calls = this.log.callsAround(at);
       this._asking?.abort(); // a moment that nobody looks at any more
-      this._asking = Object.assign(asking, { from: calls.from, until: calls.until });
+      const until = Math.min(calls.until, untracked(() => this.log.head.value)); // what comes later is not in the answer
+      this._asking = Object.assign(asking, { from: calls.from, until });
       const deltas = await this.log.deltasOf(calls, asking.signal);
       const now = untracked(() => this.moment.value);
       if (now !== null && deltas.from <= now && now <= deltas.until) this._deltas.value = deltas;

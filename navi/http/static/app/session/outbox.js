@@ -159,13 +159,19 @@ export class Outbox {
 
   /** Send what is left of all sessions, in order, be it on its way; gives the `Problem` of what cannot be, or null. */
   static async sendAll() {
-    const left = keptNames("outbox.").map((name) => ({ ...kept(name), sessionId: name.split(".")[1] }));
-    try {
-      for (const message of left.sort((one, other) => one.at - other.at)) await deliver(message.sessionId, message);
-      return null;
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      return error;
+    const all = keptNames("outbox.").map((name) => ({ ...kept(name), sessionId: name.split(".")[1] }));
+    const left = all.filter((message) => message.message_id).sort((one, other) => one.at - other.at);
+    const stuck = new Map(); // the problem, by the session in which nothing more can be sent
+    for (const { sessionId, ...message } of left) {
+      if (stuck.has(sessionId)) continue;
+      try {
+        await deliver(sessionId, message);
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        if (error.status === 404) keep(placeOf(sessionId, message.message_id), null); // deleted since
+        else stuck.set(sessionId, error);
+      }
     }
+    return stuck.values().next().value ?? null;
   }
 }
