@@ -248,9 +248,11 @@ class RecordedPolicy:
         self, record: Record, subagent_id: SubagentId | None, tool: Tool, run: ToolRun
     ) -> Verdict:
         """As recorded: asked about, denied at once, or run."""
-        del record, subagent_id, tool
+        del subagent_id, tool
         requested = self._recording.requested(run.call.id)
-        if requested is not None and run.asked is None:
+        # Of a rule that is decided nobody is asked any more, as in older logs: that is a difference.
+        is_open = requested is not None and requested.rule not in record.session.decided
+        if requested is not None and is_open and run.asked is None:
             return Ask(reason=requested.reason, rule=requested.rule, tool_rule=requested.tool_rule)
         answer = self._recording.answer(run.call.id)
         began = self._recording.started_at(run.call.id)
