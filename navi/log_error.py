@@ -23,7 +23,7 @@ def log_error(log: Log, event: str, error: Exception, **values: object) -> None:
 def reason_of(error: BaseException) -> str:
     """The type of an error, of those in it where it is a group, and of the one that it was raised from."""
     within = ", ".join(map(reason_of, _within(error)))
-    cause = "" if error.__cause__ is None else f" from {reason_of(error.__cause__)}"
+    cause = "".join(f" from {reason_of(one)}" for one in _cause(error))
     return f"{type(error).__name__}{f' ({within})' if within else ''}{cause}"
 
 
@@ -35,9 +35,14 @@ def places_of(error: BaseException) -> list[str]:
 def _places(error: BaseException) -> Iterator[str]:
     for frame, line in traceback.walk_tb(error.__traceback__):
         yield f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
-    for inner in (*_within(error), error.__cause__):
-        if inner is not None:
-            yield from _places(inner)
+    for inner in (*_within(error), *_cause(error)):
+        yield from _places(inner)
+
+
+def _cause(error: BaseException) -> tuple[BaseException, ...]:
+    """What it was raised from; an error may be raised from itself."""
+    cause = error.__cause__
+    return () if cause is None or cause is error else (cause,)
 
 
 def _within(error: BaseException) -> tuple[BaseException, ...]:

@@ -12,6 +12,7 @@ import structlog
 
 from navi.adapters.logs import configure_logs
 from navi.domain.log.secrets import Secrets
+from navi.log_error import log_error
 
 
 class FullDisk(io.StringIO):
@@ -85,3 +86,13 @@ def test_of_an_error_its_type_and_place_are_logged_and_not_its_words(
     ]
     assert __file__ in line["where"][0]
     assert "dear diary" not in lines.getvalue()
+
+
+def test_an_error_that_was_raised_from_itself_is_told_once(lines: io.StringIO) -> None:
+    error = ValueError("dear diary")
+    try:
+        raise error from error
+    except ValueError:
+        log_error(structlog.get_logger(), "it_broke", error)
+
+    assert json.loads(lines.getvalue())["reason"] == "ValueError"
