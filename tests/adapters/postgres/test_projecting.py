@@ -8,6 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import asyncpg
+import msgspec
 import pytest
 
 from navi import failpoints
@@ -18,11 +19,13 @@ from navi.adapters.postgres.read_models.read_models import PostgresReadModels
 from navi.adapters.system import SystemClock
 from navi.application.followers.project import Projector
 from navi.application.reading.read_session import replay_session
+from navi.domain.reading.projection import Put
 from navi.domain.vocabulary.events import Origin, SessionCreated
 from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
 from navi.ports.event_log import ALL_TYPES, Recorded, Types
 from navi.ports.log_admin import LogBackend
 from navi.ports.read_model_admin import ReadModelBackend
+from navi.ports.read_model_builds import SessionChanges
 from tests.application.sample import (
     CREATED,
     DELTA,
@@ -196,10 +199,40 @@ async def test_many_rows_are_stored_in_statements_of_bounded_size(
         await check_stored(log, read_models, SESSIONS[0])
 
 
+async def test_long_messages_are_stored_a_megabyte_a_statement(database: str) -> None:
+    """Their words are indexed as they are stored: 200 of them took a statement all of its ten seconds."""
+    rows = tuple(
+        Put(key=key, row=msgspec.json.encode({"role": "user", "content": distinct_words(key)}))
+        for key in range(1, 26)
+    )
+    changes = SessionChanges(
+        session_id=SESSIONS[0], owner=LOCAL_OWNER, seq=25, state=b"{}", changes=rows
+    )
+    await run_sql(database, NOTE_PUTS)
+    async with stores(database) as (_, read_models):
+        build = await read_models.open_build("messages", 1)
+
+        async with read_models.begin("messages", build.number, 0) as batch:
+            assert batch is not None
+            await batch.save([changes], parked=(), position=25)
+
+    puts = await run_sql(database, "select rows, bytes from navi.put order by rows")
+    assert [row["rows"] for row in puts] == [5, 10, 10]
+    assert max(row["bytes"] for row in puts) <= 1024 * 1024
+
+
+def distinct_words(nth: int) -> str:
+    """As much of a message as is indexed, 100,000 characters, all words of it different."""
+    first = nth * 16_666
+    return "".join(f"{word:05x} " for word in range(first, first + 16_666))
+
+
 NOTE_PUTS = """
-    create table navi.put (rows bigint);
+    create table navi.put (rows bigint, bytes bigint);
     create function navi.note_put() returns trigger language plpgsql as
-      $$ begin insert into navi.put select count(*) from new_rows; return null; end $$;
+      $$ begin
+        insert into navi.put select count(*), sum(octet_length(row::text)) from new_rows; return null;
+      end $$;
     create trigger note_put after insert on navi.read_row referencing new table as new_rows
       for each statement execute function navi.note_put()"""
 
