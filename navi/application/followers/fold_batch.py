@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import structlog
@@ -17,6 +17,7 @@ from navi.domain.reading.projection import (
     Projection,
     Put,
 )
+from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.events import EVENT_TYPES, Envelope
 from navi.domain.vocabulary.ids import SessionId
 from navi.failpoints import failpoint
@@ -28,6 +29,8 @@ from navi.ports.read_models import Build, ParkedEvent, StoredState
 log = structlog.get_logger()
 
 UNENCODABLE = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
+_Checkpoint: TypeAlias = tuple[str, int, int]  # projection, build, partition
+
 NAMES_SAID = 100  # types or versions that this process does not know, each of which it logs once
 
 
@@ -45,7 +48,9 @@ class Reached(Struct, frozen=True, kw_only=True):
 class FoldBatch:
     """Folds new events into a build, batch by batch, each in one transaction.
 
-    An event that cannot be folded is parked, and its session goes on without it.
+    An event that cannot be folded is parked, and its session goes on without it. After a batch that the
+    database did not take, the next one is half as large, down to one event; each that it takes lets
+    the next be twice as large.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class FoldBatch:
         self._log = event_log
         self._read_models = read_models
         self._batch_events = batch_events
+        self._lowered: dict[_Checkpoint, int] = {}  # events of the next batch, where fewer
         self._unknown: set[tuple[str, int]] = set()
 
     async def next(
@@ -64,11 +70,26 @@ class FoldBatch:
         Raises:
             LogUnavailable: Postgres does not answer.
         """
+        checkpoint = (projection.name, build.number, partition)
+        limit = self._lowered.get(checkpoint, self._batch_events)
+        try:
+            reached = await self._next(projection, build, partition, limit=limit)
+        except LogUnavailable:
+            # Its statements may have run out of time: how long events take is not known before.
+            self._lowered[checkpoint] = max(1, limit // 2)
+            raise
+        if limit < self._batch_events:
+            self._lowered[checkpoint] = min(2 * limit, self._batch_events)
+        return reached
+
+    async def _next(
+        self, projection: Projection[Any], build: Build, partition: int, *, limit: int
+    ) -> Reached | Held:
         async with self._read_models.begin(projection.name, build.number, partition) as batch:
             if batch is None:
                 return Held()
             page = await self._log.read_all(
-                partition, after=batch.position, limit=self._batch_events, deltas=False
+                partition, after=batch.position, limit=limit, deltas=False
             )
             reached = Reached(position=page.reached, head=page.head)
             if page.reached <= batch.position:

@@ -69,6 +69,27 @@ class ObservedReadModels(InMemoryReadModels):
         return super().begin(projection, build, partition)
 
 
+class SlowReadModels(InMemoryReadModels):
+    """Has time for batches of so many events, and gives up larger ones; notes how many each had."""
+
+    def __init__(self, *, most: int) -> None:
+        super().__init__()
+        self.most = most
+        self.tried: list[int] = []
+
+    @asynccontextmanager
+    async def _begin(
+        self, projection: str, build: int, partition: int
+    ) -> AsyncGenerator[ProjectionBatch | None, None]:
+        async with super()._begin(projection, build, partition) as batch:
+            before = 0 if batch is None else batch.position
+            yield batch
+            if batch is not None and batch.position > before:
+                self.tried.append(batch.position - before)
+                if self.tried[-1] > self.most:
+                    raise LogUnavailable("Postgres: no answer (QueryCanceledError)")
+
+
 class DamagedLog(InMemoryEventLog):
     """Gives one event of every session with a payload that somebody has cut off."""
 
@@ -397,6 +418,23 @@ async def test_the_projector_survives_what_happens_to_a_batch(log: InMemoryEvent
 
     async with following(Projector(log, read_models, [SAMPLE], SystemClock())):
         await stored_up_to(read_models, {0: 1})
+
+
+async def test_a_batch_that_takes_too_long_is_halved_until_it_is_taken(
+    log: InMemoryEventLog,
+) -> None:
+    read_models = SlowReadModels(most=1)
+    projector = Projector(log, read_models, [SAMPLE], SystemClock(), batch_events=8)
+    await append(log, A, CREATED, *(said(str(number)) for number in range(19)))
+
+    for _ in range(3):
+        with pytest.raises(LogUnavailable):
+            await projector.caught_up()
+    read_models.most = 8
+    await projector.caught_up()
+
+    assert read_models.tried == [8, 4, 2, 1, 2, 4, 8, 5]
+    assert await read_models.positions("sample", 1) == {0: 20}
 
 
 async def test_a_crash_before_the_commit_stores_nothing_and_one_after_it_nothing_twice(
