@@ -34,6 +34,10 @@ class LogPartitions(Protocol):
     ) -> Page:
         """Read a partition behind position ``after``; never skips a late commit.
 
+        Args:
+            limit: positions to look at, at most. They are fewer where their payloads would come to
+                more than a page holds, some MB: who wants more goes on behind the page's ``reached``.
+
         Raises:
             LogDamaged: the positions have a hole.
         """

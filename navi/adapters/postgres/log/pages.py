@@ -16,6 +16,7 @@ from navi.ports.log_admin import Pruned
 from navi.ports.log_partitions import Page
 
 MAX_ROWS = 1000  # a page, whatever the caller asks for
+MAX_BYTES = 8 * 1024 * 1024  # of payloads in a page, or one event: 1,000 rows may weigh 700 MB
 # Of which a statement looks for a few that no index knows: some ten milliseconds, and with rows of a kilobyte
 # that no cache has 10 MB from the disk.
 STEP_ROWS = 10_000
@@ -36,22 +37,26 @@ class Pages:
             LogUnavailable: Postgres does not answer.
         """
         rows = await fetch(self._pool, statements.HEAD_OF_PARTITION, partition)
-        if not rows:
-            raise NotFound(f"the log has no partition {partition}")
-        self._erasures.seen(partition, rows[0]["erasures"])
-        return rows[0]["head"]
+        return self._seen(partition, rows)["head"]
 
     async def read(self, partition: int, *, after: int, limit: int, deltas: bool = True) -> Page:
-        """The rows among the next ``limit`` positions behind ``after``.
+        """As ``LogPartitions.read_all``.
 
         Raises:
             LogDamaged: a position is missing.
             LogUnavailable: Postgres does not answer.
         """
-        head = await self.head(partition)
-        until = min(after + min(limit, MAX_ROWS), head)
+        until = after + min(limit, MAX_ROWS)
+        looked = await fetch(
+            self._pool, statements.HEAD_AND_FULL_AT, partition, after, until, MAX_BYTES
+        )
+        seen = self._seen(partition, looked)
+        head, full_at = seen["head"], seen["full_at"]
+        until = min(until, head)
         if until <= after:
             return Page(rows=(), reached=min(after, head), head=head)
+        if full_at is not None:
+            until = max(after + 1, min(until, full_at - 1))
         # Positions are in order of commits, so all up to the head are visible to what comes later.
         place = (partition, after, until)
         if deltas:
@@ -67,6 +72,13 @@ class Pages:
                 f"between {after} and {until}"
             )
         return Page(rows=tuple(map(row_of, rows)), reached=until, head=head)
+
+    def _seen(self, partition: int, rows: Sequence[asyncpg.Record]) -> asyncpg.Record:
+        """The one row of what was asked of a partition; its erasures are told."""
+        if not rows:
+            raise NotFound(f"the log has no partition {partition}")
+        self._erasures.seen(partition, rows[0]["erasures"])
+        return rows[0]
 
     async def find(
         self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]

@@ -15,11 +15,25 @@ APPEND = """
     select base, fits
       from navi.append($1, $2::navi.append_session[], $3::navi.append_slice[], $4::navi.append_event[])"""
 
-HEAD_OF_PARTITION = """
+_HEAD = """
     select coalesce((select e.position from navi.event e where e.partition = $1
                       order by e.position desc limit 1), l.floor) as head,
-           l.erasures
+           l.erasures {}
       from navi.log_partition l where l.partition = $1"""
+HEAD_OF_PARTITION = _HEAD.format("")
+
+# (partition, after, until, bytes): the head, and the first position with which the payloads behind ``after`` are more
+# than so many bytes in all. What is not compressed is weighed without being read. The walk ends at that position, so
+# that of long payloads no more are unpacked than are read then.
+HEAD_AND_FULL_AT = _HEAD.format(""",
+           (select weighed.position from (
+              select e.position,
+                     sum(case when pg_column_compression(e.data) is null then pg_column_size(e.data)
+                              else octet_length(e.data::text) end)
+                       over (order by e.position rows unbounded preceding) as bytes
+                from navi.event e where e.partition = $1 and e.position > $2 and e.position <= $3) weighed
+             where weighed.bytes > $4
+             order by weighed.position limit 1) as full_at""")
 
 # (partition, after, until): every row.
 POSITIONS = f"""
