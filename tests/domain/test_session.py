@@ -25,7 +25,7 @@ from navi.domain.session.commands import (
     TellPlace,
     TurnStart,
 )
-from navi.domain.session.session import MAX_WAITING, OpenTurn, Wait, is_news
+from navi.domain.session.session import MAX_WAITING, MAX_WAITING_BYTES, OpenTurn, Wait, is_news
 from navi.domain.session.turn import AskModel, Attempt, Compress, Deliver, Finish, RunTools, ToolRun
 from navi.domain.vocabulary.errors import (
     Fenced,
@@ -179,6 +179,23 @@ def test_the_queue_of_a_session_is_bounded() -> None:
     waiting = (replace(MORE, message_id=MessageId(f"q{n}")) for n in range(MAX_WAITING))
     command = ReceiveMessage(message_id=MessageId("one too many"), content="x", start=START)
     given(*OPEN, *waiting).when(command).refused(TooManyWaiting)
+
+
+def test_so_are_its_bytes_until_a_message_is_delivered_or_withdrawn() -> None:
+    """Read models keep the text of what waits, and write it anew with each batch of events."""
+    content = "ß" * (MAX_WAITING_BYTES // 4)  # half of them
+    first, second = (
+        replace(MORE, message_id=MessageId(id_), content=content) for id_ in ("q1", "q2")
+    )
+    fits = ReceiveMessage(message_id=second.message_id, content=content, start=START)
+    one_more = ReceiveMessage(message_id=MessageId("q3"), content="x", start=START)
+    receipt = replace(MORE, message_id=one_more.message_id, content="x")
+    full = (*OPEN, first, second)
+
+    given(*OPEN, first).when(fits).then(second)
+    given(*full).when(one_more).refused(TooManyWaiting)
+    given(*full, MessageWithdrawn(message_seq=5)).when(one_more).then(receipt)
+    given(*full, MessageDelivered(message_seq=5)).when(one_more).then(receipt)
 
 
 def test_names_pins_and_profiles_change_only_when_they_differ() -> None:

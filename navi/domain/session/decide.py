@@ -48,6 +48,7 @@ from navi.domain.session.fork import BY_FORK, owes_an_answer
 from navi.domain.session.session import (
     FOLLOWING,
     MAX_WAITING,
+    MAX_WAITING_BYTES,
     AsideCall,
     Session,
     due_messages,
@@ -308,6 +309,12 @@ def _receive(session: Session, command: ReceiveMessage) -> tuple[Decided, ...]:
             raise BadInput(f"files[{index}]", f"the session has no upload {name!r}")
     if len(session.waiting) >= MAX_WAITING:
         raise TooManyWaiting(f"{MAX_WAITING} messages wait in session {session.id} already")
+    size = len(command.content.encode())
+    if size + sum(w.size for w in session.waiting) > MAX_WAITING_BYTES:
+        raise TooManyWaiting(
+            f"{len(session.waiting)} messages wait in session {session.id} already, "
+            f"and with this one they would have more than {MAX_WAITING_BYTES} bytes"
+        )
     receipt = UserMessageReceived(
         message_id=command.message_id,
         content=command.content,

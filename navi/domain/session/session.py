@@ -65,6 +65,8 @@ from navi.domain.vocabulary.ids import (
 FOLLOWING: tuple[Purpose, ...] = ("naming", "memory")  # calls that follow a completed turn
 MAX_TURNS_LEFT = 20  # turns that are looked through for memories at once; older ones are let go of
 MAX_WAITING = 100  # messages that wait for their turn; a person's queue is a handful
+# Of their text: read models keep it until it is delivered, and write it anew with each batch of the session's events.
+MAX_WAITING_BYTES = 4 * 1024 * 1024
 FOREMOST = 3  # places in line for a turn that are each told
 
 
@@ -73,6 +75,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
     Attributes:
         seq: of its receipt.
+        size: bytes of its text in UTF-8; 0 in states that were stored before it was counted.
         place: among the turns of its user, as it was told last.
         behind_turn: it was received while a turn was open, and begins its own when that has ended.
     """
@@ -81,6 +84,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     message_id: MessageId
     mode: Mode
     planning: bool = True
+    size: int = 0
     place: int | None = None
     behind_turn: bool = False
 
@@ -297,12 +301,15 @@ def _evolve(session: Session, envelope: Envelope) -> Session:
             return replace(session, instructions=given)
         case ProfileSwitched(to_profile=profile_id):
             return replace(session, profile_id=profile_id)
-        case UserMessageReceived(message_id=message_id, mode=mode, planning=planning):
+        case UserMessageReceived(
+            message_id=message_id, content=content, mode=mode, planning=planning
+        ):
             waiting = Waiting(
                 seq=envelope.seq,
                 message_id=message_id,
                 mode=mode,
                 planning=planning is not False,
+                size=len(content.encode()),
                 behind_turn=session.turn is not None,
             )
             return replace(session, waiting=(*session.waiting, waiting), last_active=envelope.at)

@@ -105,7 +105,7 @@ class MessageIdReused(RuleBroken):
 
 
 class TooManyWaiting(RuleBroken):
-    """The session's queue of messages is full."""
+    """The session's queue of messages is full, by their number or their bytes."""
 
 
 class TooManyUploads(RuleBroken):
