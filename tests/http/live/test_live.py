@@ -14,11 +14,13 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.server import ServerProtocol
 
+from navi.domain.vocabulary.events import SessionRenamed
 from navi.domain.vocabulary.ids import SessionId
 from navi.http.live import follow_session
 from navi.http.live.watch_session import Socket
 from navi.http.server import serve, websocket_protocol
 from navi.http.server.websocket_protocol import BurstWebSocketProtocol
+from tests.application.sample import append
 from tests.support import nats_client
 from tests.support.app import RunningApp, next_frame, running_app
 from tests.support.left_over import newcomers
@@ -368,17 +370,11 @@ async def until_cut(app: RunningApp, socket: ClientConnection) -> None:
 
 
 async def write_much(app: RunningApp, session_id: SessionId, *, mebibytes: int) -> None:
-    """Put large events into the log: names are bounded, contents of messages are large."""
-    content = "x" * 200_000
-    await app.client.post(
-        f"/sessions/{session_id}/messages?wait=false", json={"content": "!sleep 60"}
-    )
+    """Put large events into the log, as another node does: of what waits here less is taken."""
     for number in range(mebibytes * 5):
-        response = await app.client.post(
-            f"/sessions/{session_id}/messages?wait=false",
-            json={"content": content, "message_id": f"m{number}"},
-        )
-        assert response.status_code == 202
+        name = f"{number} " + "x" * 200_000
+        await append(app.world.log, session_id, SessionRenamed(name=name, by="user"))
+        await app.client.get("/health/live")  # so that those who watch are served in between
 
 
 async def test_a_reader_that_stands_still_is_sent_away_and_comes_back(
