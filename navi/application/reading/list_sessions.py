@@ -1,5 +1,6 @@
 """List sessions: the stored list with the tail of the log folded on top."""
 
+import asyncio
 import base64
 import binascii
 from datetime import datetime, timedelta
@@ -15,6 +16,10 @@ from navi.domain.vocabulary.ids import Owner, SessionId, is_uuid
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels
 from navi.projections.sessions import Sessions
+
+AT_ONCE = (
+    200  # sessions worked on between two awaits: some 2 ms, so that a long list holds up no stream
+)
 
 
 class SessionPage(Struct, frozen=True, kw_only=True):
@@ -66,7 +71,9 @@ async def list_sessions(
         limit=None if limit is None else limit + len(moved) + 1,
     )
     places: dict[_Place, Session] = {}
-    for session_id, kept in stored:
+    for count, (session_id, kept) in enumerate(stored):
+        if count % AT_ONCE == 0:
+            await asyncio.sleep(0)
         if session_id not in moved:
             session = session_in(session_id, kept) if base.is_own else None
             if session is None:
@@ -76,7 +83,11 @@ async def list_sessions(
         _add(places, session, cursor)
     order = sorted(places, reverse=True)
     page = order if limit is None else order[:limit]
-    sessions = [await _at_head(log, places[place]) for place in page]
+    sessions: list[Session] = []
+    for count, place in enumerate(page):
+        if count % AT_ONCE == 0:
+            await asyncio.sleep(0)
+        sessions.append(await _at_head(log, places[place]))
     more = len(order) > len(page)
     return SessionPage(sessions=tuple(sessions), next=_format(page[-1]) if more else None)
 
