@@ -301,3 +301,12 @@ async def test_words_behind_a_command_that_takes_none_are_a_message() -> None:
         "/rename": "rename",
         "/tea": None,
     }
+
+
+async def test_a_long_list_is_read_as_far_as_somebody_looks_and_stays_whole() -> None:
+    assert await outcome("a_long_list") == {
+        "isWhole": True,
+        "limits": [500, 500, 500],
+        "most": 500,
+        "isStill": True,
+    }

@@ -236,6 +236,36 @@ const CASES = {
     return { found };
   },
 
+  async a_long_list() {
+    let rows = Array.from({ length: 1200 }, (_, at) => row({ id: `s${at}`, name: `Tea ${at}`, pinned: false, last_active: new Date(1e12 - at * 1000).toISOString() }));
+    const limits = [];
+    naviWith(longTurn(5), (method, path) => {
+      const { pathname, searchParams } = new URL(path, "http://navi.test");
+      const one = rows.find(({ id }) => pathname === `/sessions/${id}`);
+      if (one || pathname === "/sessions/s7") return one ?? refusal(404);
+      if (pathname !== "/sessions") return undefined;
+      const limit = Number(searchParams.get("limit"));
+      limits.push(limit);
+      const from = rows.findIndex(({ id }) => id === searchParams.get("after")) + 1;
+      const page = rows.slice(from, from + limit);
+      return { sessions: page, next: from + limit < rows.length ? page.at(-1).id : null };
+    });
+    begin();
+    const { sessions, readSessions, readFurther } = await load("session/session_list.js");
+    const ids = () => sessions.value.map(({ id }) => id);
+    await until(() => sessions.value?.length === 600);
+    readFurther(true);
+    await until(() => sessions.value.length === 1200);
+    const isWhole = ids().every((id, at) => id === `s${at}`);
+    for (let reading = 0; reading < 21; reading++) await readSessions();
+    // Elsewhere one is deleted, and one of further down is spoken to, which puts it on top.
+    const spoken = { ...rows[900], seq: 3, last_active: new Date(1e12 + 1000).toISOString() };
+    rows = [spoken, ...rows.filter(({ id }) => id !== "s7" && id !== "s900")];
+    await readSessions();
+    await until(() => sessions.value.length === 1199);
+    return { isWhole, limits: limits.filter((limit) => limit !== 100), most: Math.max(...limits), isStill: ids().join() === rows.map(({ id }) => id).join() };
+  },
+
   async the_newest_row_stays() {
     const early = held();
     let reads = 0;

@@ -1,11 +1,11 @@
 // What model calls came to: tokens and cost by day, model, session, profile, purpose or user.
 
 import { lastDays } from "../days.js";
-import { computed, html, useMemo, useState } from "../html.js";
+import { computed, html, useEffect, useMemo, useState } from "../html.js";
 import { addressOf, follow } from "../router.js";
 import { hasAccounts, isAdmin } from "../session/me.js";
 import { profileName } from "../session/profiles.js";
-import { sessions } from "../session/session_list.js";
+import { readFurther, sessions } from "../session/session_list.js";
 import { t, tokens } from "../strings.js";
 import { Missing, useAnswer } from "./answer.js";
 
@@ -25,6 +25,9 @@ export function Place() {
   const [users] = useAnswer(by === "owner" ? "/users" : null);
   const names = new Map(users?.users?.map(({ id, name }) => [id, name]));
   const shown = useMemo(() => ({ by, days }), [answer]); // until the next answer, what this one was asked for
+  useEffect(() => {
+    if (by === "session") readFurther(true); // for their names
+  }, [by]);
   return html`
     <div class="place-body">
       <div class="actions">

@@ -1,6 +1,6 @@
 // The sessions of whoever looks, read again and again: what is pinned, runs, waits or is new.
 
-import { Problem, getChanged, patch, pathOf, remove, signedOut } from "../api.js";
+import { Problem, get, getChanged, patch, pathOf, remove, signedOut } from "../api.js";
 import { complain } from "../announce.js";
 import { batch, effect, signal, untracked } from "../html.js";
 import { t } from "../strings.js";
@@ -10,11 +10,11 @@ import { current, doing } from "./open_session.js";
 const EVERY = 3000; // ms, while somebody looks
 const UNSEEN = 30_000;
 const PAGE = 100; // sessions of the top of the list, where everything new is
-const ALL = 10_000;
-const ALL_EVERY = 20; // readings: whatever changed further down
+const FURTHER = 500; // sessions at a time of what is further down
+const ASKED = 20; // sessions that left the top, at the most: where they are now
 const UNDO_WITHIN = 6000; // ms between "Delete" and the deletion
 
-/** What `GET /sessions` gives, all pages of it, or null before the first answer. */
+/** What `GET /sessions` gives, as far down as it was read, or null before the first answer. */
 export const sessions = signal(null);
 /** Whether navi answered when the list was last read. */
 export const reached = signal(true);
@@ -27,7 +27,8 @@ export const waits = (session) => session.waiting.length > 0;
 let timer = null;
 let reading = null;
 let tag = null; // of the page that was read last
-let count = 0;
+let next = null; // the cursor of what is further down
+let further = null;
 let changing = Promise.resolve();
 const departures = new Map(); // session id: the timer of its deletion
 
@@ -52,17 +53,43 @@ export function readSessions() {
 }
 
 async function read() {
-  const wantsAll = sessions.value === null || ++count % ALL_EVERY === 0;
-  const found = await getChanged(`/sessions?limit=${PAGE}`, wantsAll ? null : tag);
+  const found = await getChanged(`/sessions?limit=${PAGE}`, tag);
   if (!found.answer) return;
   tag = found.tag;
-  let { sessions: rows, next } = found.answer;
-  if (next !== null && wantsAll) {
-    const rest = await getChanged(`/sessions?limit=${ALL}&after=${encodeURIComponent(next)}`);
-    rows = [...rows, ...rest.answer.sessions];
-    next = null;
-  }
-  take(rows, next === null);
+  const rows = found.answer.sessions;
+  const last = rows.at(-1);
+  const before = sessions.value;
+  // So much happened that what is known of further down may have gaps: it is read again.
+  const isNew = before?.find(({ id }) => id === last?.id)?.seq !== last?.seq;
+  if (isNew || found.answer.next === null) next = found.answer.next;
+  take(rows, found.answer.next === null);
+  if (found.answer.next === null) return;
+  if (before === null) readFurther();
+  const ids = new Set(rows.map(({ id }) => id));
+  const gone = before?.filter((row) => !ids.has(row.id) && byPlace(row, last) < 0) ?? [];
+  for (const { id } of gone.slice(0, ASKED)) get(pathOf(id)).then(put, ({ status }) => status === 404 && drop(id));
+}
+
+/** Read on where the list ends by now: a page of it, or all that there is. */
+export function readFurther(isAll) {
+  const after = next;
+  if (after === null) return;
+  further ??= get(`/sessions?limit=${FURTHER}&after=${encodeURIComponent(after)}`)
+    .then(
+      (page) => {
+        if (next !== after) return; // somebody else, or read from the top again
+        next = page.next;
+        take(page.sessions);
+      },
+      (error) => {
+        if (!(error instanceof Problem)) throw error;
+        isAll = false;
+      },
+    )
+    .finally(() => {
+      further = null;
+      if (isAll) readFurther(true);
+    });
 }
 
 // A session that has not changed stays the same object, so that nothing is drawn again.
@@ -79,18 +106,22 @@ function show(rows) {
   if (before?.length !== rows.length || rows.some((row, index) => row !== before[index])) sessions.value = rows;
 }
 
-function sorted(rows) {
+function byPlace(one, other) {
   const active = (row) => row.last_active ?? row.created_at ?? "";
-  return rows.toSorted((one, other) => {
-    if (one.pinned !== other.pinned) return one.pinned ? -1 : 1;
-    return active(one) < active(other) ? 1 : active(one) > active(other) ? -1 : 0;
-  });
+  if (one.pinned !== other.pinned) return one.pinned ? -1 : 1;
+  return active(one) < active(other) ? 1 : active(one) > active(other) ? -1 : 0;
 }
+
+const sorted = (rows) => rows.toSorted(byPlace);
 
 /** Show what is known of a session by now. */
 function put(row) {
   const rows = sessions.value;
   if (rows) show(sorted(rows.some(({ id }) => id === row.id) ? rows.map((old) => (old.id === row.id ? row : old)) : [row, ...rows]));
+}
+
+function drop(id) {
+  if (sessions.value) show(sessions.value.filter((row) => row.id !== id));
 }
 
 /** Change the name of a session, or whether it is pinned; shown at once. Gives what it is then, or false. */
@@ -139,7 +170,7 @@ async function depart(id) {
     }
   }
   batch(() => {
-    if (sessions.value) show(sessions.value.filter((row) => row.id !== id));
+    drop(id);
     keepSession(id);
   });
   return true;
@@ -158,7 +189,7 @@ effect(() => {
     if (!isOut) readSessions();
     else {
       sessions.value = null; // the next one to sign in may be somebody else
-      tag = null;
+      tag = next = null;
     }
   });
 });

@@ -1,8 +1,8 @@
 // The palette: everything that can be done, and every session, by a few letters of its name.
 
-import { html, useId, useLayoutEffect, useMemo, useRef, useState } from "../html.js";
+import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../html.js";
 import { go } from "../router.js";
-import { leaving, sessions } from "../session/session_list.js";
+import { leaving, readFurther, sessions } from "../session/session_list.js";
 import { ago, t } from "../strings.js";
 import { stylesheet } from "../stylesheet.js";
 import { commandsNow } from "./commands.js";
@@ -31,6 +31,9 @@ export function Palette({ onClose }) {
   const chosen = useRef(null);
   const id = useId();
   const entries = useMemo(() => entriesFor(query.trim()), [query, sessions.value]);
+  useEffect(() => {
+    if (query) readFurther(true);
+  }, [query, sessions.value]);
   const optionId = (index) => `${id}-${index}`;
   useLayoutEffect(() => list.current.children[at]?.scrollIntoView({ block: "nearest" }), [at, entries]);
   const choose = (entry) => {

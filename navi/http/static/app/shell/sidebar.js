@@ -5,7 +5,7 @@ import { PinIcon, PlusIcon, SearchIcon } from "../icons.js";
 import { html, useEffect, useMemo, useRef, useSignal, useState } from "../html.js";
 import { lazy } from "../lazy.js";
 import { route } from "../router.js";
-import { reached, sessions } from "../session/session_list.js";
+import { reached, readFurther, sessions } from "../session/session_list.js";
 import { t } from "../strings.js";
 import { DRAWER, closeDrawer, isOpen, isShut } from "./drawer.js";
 import { isComposed } from "./keys.js";
@@ -22,6 +22,7 @@ export function Sidebar() {
   const nav = useRef();
   const field = useRef();
   const stop = useSignal(null);
+  const far = useSignal(FAR);
   const open = isOpen();
   useEffect(() => {
     if (open) field.current.focus();
@@ -36,6 +37,11 @@ export function Sidebar() {
   const onFocusIn = ({ target }) => {
     const id = target.closest("[data-session]")?.dataset.session;
     if (id) stop.value = id;
+  };
+  const onScroll = ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+    if (scrollHeight - scrollTop > 3 * clientHeight) return;
+    far.value = nav.current.querySelectorAll("[data-session]").length + FAR;
+    readFurther();
   };
   return html`
     ${open && html`<div class="backdrop" onClick=${closeDrawer}></div>`}
@@ -64,24 +70,30 @@ export function Sidebar() {
           />
         </div>
       </header>
-      <div class="entries"><${Sessions} key=${query.value ? "some" : "all"} query=${query.value.trim()} stop=${stop.value} /></div>
+      <div class="entries" onScroll=${onScroll}>
+        <${Sessions} key=${query.value ? "some" : "all"} query=${query.value.trim()} stop=${stop.value} far=${far.value} />
+      </div>
       <footer><${UsageLine} /><${Me} /></footer>
     </nav>
   `;
 }
 
 const AT_ONCE = 60; // sessions; the others are drawn a part at a time, so that nothing waits for them
+const FAR = 600; // beyond where somebody has scrolled to
 
-function Sessions({ query, stop }) {
+function Sessions({ query, stop, far }) {
   const [most, setMost] = useState(AT_ONCE);
   const rows = sessions.value;
   const groups = useMemo(() => (rows ? groupsOf(rows, query) : []), [rows, query]);
-  const isMore = rows !== null && rows.length > most;
+  const isMore = rows?.length > most && most < far;
   useEffect(() => {
     if (!isMore) return;
     const timer = setTimeout(() => setMost(most + AT_ONCE), 30);
     return () => clearTimeout(timer);
   }, [isMore, most]);
+  useEffect(() => {
+    if (query) readFurther(true);
+  }, [query, rows]);
   if (rows === null) return html`<p class="hint">${t(reached.value ? "loading" : "no-answer")}</p>`;
   if (!query && !rows.length) return html`<p class="hint">${t("no-sessions")}</p>`;
   const shown = groups.flatMap(({ rows: some }) => some);
