@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from urllib.parse import parse_qs, urlsplit
 
 from playwright.async_api import Locator, Page, Route, expect
 
@@ -114,6 +115,39 @@ async def test_a_session_is_renamed_pinned_and_deleted_in_the_list(
     await page.evaluate(LOOK_AGAIN)
     await expect(undo).to_have_count(0)
     await expect(sessions.locator("a:focus, button:focus")).to_have_count(1)
+
+
+async def test_who_scrolls_or_filters_comes_to_the_last_of_a_long_list(
+    page: Page, navi: NaviProcess
+) -> None:
+    known = await navi.get(f"/sessions/{await begin(navi, 'First')}")
+    rows = [{**known, "id": str(nth), "name": f"Tea {nth}"} for nth in range(1300)]
+    asked: list[int] = []
+
+    async def many(route: Route) -> None:
+        query = parse_qs(urlsplit(route.request.url).query)
+        start, limit = int(query.get("after", ["0"])[0]), int(query["limit"][0])
+        end = start + limit
+        if start:
+            asked.append(start)
+        more = str(end) if end < len(rows) else None
+        await route.fulfill(json={"sessions": rows[start:end], "next": more})
+
+    await page.route("**/sessions?limit=*", many)
+    await page.goto("/")
+    entries = page.get_by_role("navigation", name="Sessions").locator("[data-session]")
+    await expect(entries).to_have_count(600)
+    assert asked == [100]  # nobody has looked further down
+
+    for count in (1100, 1300):
+        await entries.last.scroll_into_view_if_needed()
+        await expect(entries).to_have_count(count)
+    assert asked == [100, 600, 1100]
+
+    await page.reload()
+    await expect(entries).to_have_count(600)
+    await page.get_by_role("searchbox", name="Search sessions").fill("Tea 1299")
+    await expect(entries).to_have_count(1)
 
 
 async def test_each_session_says_what_goes_on_in_it(
