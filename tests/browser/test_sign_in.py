@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncGenerator
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -96,6 +97,20 @@ async def test_people_come_in_stay_where_they_are_and_go(
     await expect(page.get_by_role("row").filter(has_text="session_read").first).to_contain_text(
         "Ada"
     )
+    for _ in range(200):  # each of them is an entry
+        await context.request.get("/sessions?owner=all&limit=1")
+    read: list[str] = []
+    page.on("request", lambda request: read.append(urlsplit(request.url).path))
+    await page.reload()
+    entries = page.get_by_role("main").get_by_role("row")
+    await expect(entries).to_have_count(1 + 200)
+    await expect(entries.nth(1)).to_contain_text("session_read")
+    await expect(entries.filter(has_text="user_created")).to_have_count(0)
+    assert read.count("/audit") == 1
+    await page.get_by_role("button", name="Load what came before").press("Enter")
+    await expect(entries.filter(has_text="user_created").first).to_be_visible()
+    await expect(page.locator(".audit :focus")).to_have_count(1)
+
     await page.goto("/?show=usage")
     await page.get_by_role("combobox", name="By").select_option("User")
     await expect(page.get_by_role("row", name="Ada")).to_be_visible()

@@ -10,11 +10,13 @@ import pytest_asyncio
 from litestar.handlers import HTTPRouteHandler
 from websockets.exceptions import InvalidStatus
 
+from navi.domain.vocabulary.events import SessionRead
 from navi.domain.vocabulary.ids import SessionId
 from navi.domain.vocabulary.principal import CLI_ACTOR
 from navi.http.app import ROUTES
 from navi.http.live.frames import ClientFrame
 from navi.http.page.assets import Assets
+from navi.http.requests.validation import MAX_SEQ
 from tests.support.app import RunningApp, next_frame, running_app
 from tests.support.people import People, Persona
 
@@ -292,6 +294,23 @@ async def test_an_admin_who_reads_is_in_the_audit_log_once_a_request(
         {**by, "session_id": session.id, "owner": owner, "route": f"/ws/sessions/{session.id}"},
         {**by, "session_id": None, "owner": None, "route": "/sessions"},
     ]
+
+
+async def test_the_newest_of_a_long_audit_log_come_with_one_request(
+    app: RunningApp, people: People
+) -> None:
+    admin = await people.cookie("admin")
+    by = people.users["admin"].id
+    for nth in range(2000):
+        read = SessionRead(by=by, address=None, session_id=None, owner=None, route=f"/{nth}")
+        await app.node.accounts.audit_log.write(read)
+
+    newest = (await app.client.get(f"/audit?before={MAX_SEQ}&limit=200", headers=admin)).json()
+    first = newest["events"][0]["seq"]
+    earlier = (await app.client.get(f"/audit?before={first}&limit=1", headers=admin)).json()
+
+    routes = [event["data"]["route"] for event in (*earlier["events"], *newest["events"])]
+    assert routes == [f"/{nth}" for nth in range(1799, 2000)]
 
 
 async def test_the_audit_log_is_no_session(app: RunningApp, people: People) -> None:

@@ -1,35 +1,37 @@
 // Who did what, from the audit log; for admins.
 
 import { Problem, get } from "../api.js";
-import { html, useEffect, useState } from "../html.js";
+import { html, useEffect, useRef, useState } from "../html.js";
 import { t, time } from "../strings.js";
 import { Missing, useAnswer } from "./answer.js";
 
-const PAGE = 200;
-const READ = 1000; // events a request
+const PAGE = 200; // events a request
+const END = 2 ** 53; // beyond every seq
 
 export function Place() {
-  const [events, setEvents] = useState(null);
+  const [events, setEvents] = useState(null); // the newest, oldest first
   const [isWhole, setWhole] = useState(false);
   const [problem, setProblem] = useState(null);
   const [wanted, setWanted] = useState("");
   const [users] = useAnswer("/users");
   const read = async () => {
-    // The log is read from its beginning and shown from its end: page by page until all is here.
     const found = events ?? [];
     setProblem(null);
     try {
-      const page = await get(`/audit?limit=${READ}&after=${found.at(-1)?.seq ?? 0}`);
-      setEvents([...found, ...page.events]);
-      setWhole(page.events.length < READ);
+      const page = await get(`/audit?limit=${PAGE}&before=${found[0]?.seq ?? END}`);
+      setEvents([...page.events, ...found]);
+      setWhole(page.events.length < PAGE);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       setProblem({ problem: error.message });
     }
   };
+  useEffect(() => void read(), []);
+  const table = useRef();
   useEffect(() => {
-    if (!isWhole) read();
-  }, [events?.length]);
+    // The button that loaded the last of it is gone.
+    if (events?.length > PAGE && document.activeElement === document.body) table.current?.focus({ preventScroll: true });
+  }, [isWhole]);
   if (problem || events === null) return html`<${Missing} answer=${problem} again=${read} />`;
   const names = new Map((users?.users ?? []).map(({ id, name }) => [id, name]));
   const types = [...new Set(events.map((event) => event.type))].sort();
@@ -45,7 +47,7 @@ export function Place() {
           </select>
         </label>
       </div>
-      <div class="scroll">
+      <div class="scroll" tabindex="-1" ref=${table}>
         <table>
           <thead>
             <tr>
@@ -56,7 +58,7 @@ export function Place() {
             </tr>
           </thead>
           <tbody>
-            ${shown.slice(0, PAGE).map((event) => {
+            ${shown.map((event) => {
               const { by, address, ...about } = event.data;
               return html`
                 <tr key=${event.seq}>
@@ -70,7 +72,7 @@ export function Place() {
           </tbody>
         </table>
       </div>
-      ${shown.length > PAGE && html`<p class="fine">${t("audit-more", { count: shown.length - PAGE })}</p>`}
+      ${!isWhole && html`<button onClick=${read}>${t("load-earlier")}</button>`}
     </div>
   `;
 }

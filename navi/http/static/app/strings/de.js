@@ -20,8 +20,6 @@ export default {
   "attach": "Dateien anhängen",
   "audit-about": "Worüber",
   "audit-all": "Alle",
-  "audit-more.one": "{count} älterer Eintrag: navi audit hat alle.",
-  "audit-more.other": "{count} ältere Einträge: navi audit hat alle.",
   "audit-type": "Art",
   "audit-what": "Was",
   "audit-when": "Wann",

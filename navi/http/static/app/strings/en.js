@@ -20,8 +20,6 @@ export default {
   "attach": "Attach files",
   "audit-about": "About",
   "audit-all": "All",
-  "audit-more.one": "{count} older entry: navi audit has all of them.",
-  "audit-more.other": "{count} older entries: navi audit has all of them.",
   "audit-type": "Kind",
   "audit-what": "What",
   "audit-when": "When",
