@@ -1,9 +1,29 @@
 """What `navi erase` says of the copies on NATS."""
 
+import asyncio
+from collections.abc import Sequence
+
 from navi.adapters.in_memory.event_stream import InMemoryEventStream
 from navi.cli.upkeep.erase import nats_follows
+from navi.ports.event_log import Recorded
 from tests.application.followers.relaying import caught_up, running
 from tests.support.growing_log import GrowingLog
+
+
+class SlowStream(InMemoryEventStream):
+    """Takes events one by one, each after some seconds; None for never."""
+
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+        for row in rows:
+            if self._seconds is None:
+                await asyncio.Event().wait()
+            else:
+                await asyncio.sleep(self._seconds)
+            await super().publish(partition, (row,))
 
 
 async def published(log: GrowingLog) -> InMemoryEventStream:
@@ -52,3 +72,19 @@ async def test_the_copies_wait_for_nats() -> None:
     told = await nats_follows(GrowingLog(6), stream, seconds=0.2)
 
     assert told == "NATS does not answer: its copies are erased when it does."
+
+
+async def test_nats_is_waited_for_as_long_as_it_gets_on() -> None:
+    stream = SlowStream(0.1)
+
+    assert await nats_follows(GrowingLog(15), stream, seconds=1) is None
+
+    assert stream.positions(0) == tuple(range(1, 16))
+
+
+async def test_nats_that_answers_and_gets_no_further_is_not_called_silent() -> None:
+    told = await nats_follows(GrowingLog(6), SlowStream(None), seconds=0.2)
+
+    assert told == (
+        "The copies on NATS are not all erased yet: a running navi goes on with them, or the next one."
+    )

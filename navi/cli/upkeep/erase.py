@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Literal
 
 import click
@@ -37,7 +36,12 @@ from navi.ports.event_stream import EventStream
 from navi.ports.log_partitions import PartitionedLog
 from navi.settings import Settings
 
-NATS_SECONDS = 30.0  # for the copies on NATS to follow; later a running navi sees to them
+NATS_SECONDS = 30.0  # in which NATS gets no further; later a running navi sees to its copies
+LOOK_EVERY = 0.05  # seconds
+SILENT = "NATS does not answer: its copies are erased when it does."
+BEHIND = (
+    "The copies on NATS are not all erased yet: a running navi goes on with them, or the next one."
+)
 NAME_CHARACTERS = 40
 
 
@@ -144,7 +148,7 @@ async def nats_follows(
     """Erase the copies on NATS: the relay does so on its way to the head of the log.
 
     Args:
-        seconds: for all of it.
+        seconds: in which a stream gets no further, until this is given up; one that moves is waited for.
 
     Returns:
         None once they are erased, else why they are not yet, a sentence for people.
@@ -154,11 +158,10 @@ async def nats_follows(
         for number in range(events.partitions)
     ]
     try:
-        async with asyncio.timeout(seconds):
-            for number in range(events.partitions):
-                await _reach_head(events, stream, number)
-    except TimeoutError:
-        return "NATS does not answer: its copies are erased when it does."
+        for number in range(events.partitions):
+            pending = await _reach_head(events, stream, number, seconds=seconds)
+            if pending is not None:
+                return pending
     except StreamRefused as error:
         return f"The copies on NATS are not erased: {error}"
     finally:
@@ -168,17 +171,34 @@ async def nats_follows(
     return None
 
 
-async def _reach_head(events: PartitionedLog, stream: EventStream, partition: int) -> None:
+async def _reach_head(
+    events: PartitionedLog, stream: EventStream, partition: int, *, seconds: float
+) -> str | None:
     """Wait until the stream has all that the log holds now.
+
+    Returns:
+        None once it has, else why it has not after so many seconds without a step.
 
     Raises:
         StreamRefused: it holds something else: no relay publishes there, and none erases.
     """
-    head = (await events.read_all(partition, after=0, limit=1)).head
-    while True:
-        # Where the stream ends says too little: one that is ahead of the log ends behind its head.
-        with suppress(BusUnavailable, LogUnavailable):
-            place, _ = await place_of(events, stream, partition)
-            if place >= head:
-                return
-        await asyncio.sleep(0.05)
+    reached, pending = -1, SILENT
+    try:
+        async with asyncio.timeout(seconds) as patience:
+            head = (await events.read_all(partition, after=0, limit=1)).head
+            while True:
+                try:
+                    # Where the stream ends says too little: one that is ahead of the log ends behind its head.
+                    place, _ = await place_of(events, stream, partition)
+                except (BusUnavailable, LogUnavailable):
+                    pending = SILENT
+                else:
+                    if place >= head:
+                        return None
+                    pending = BEHIND
+                    if place != reached:
+                        reached = place
+                        patience.reschedule(asyncio.get_running_loop().time() + seconds)
+                await asyncio.sleep(LOOK_EVERY)
+    except TimeoutError:
+        return pending
