@@ -106,9 +106,11 @@ class _ReadModels(InMemoryReadModels):
         self._gate = gate
 
     async def unfinished(
-        self, projection: str, version: int
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
-        return self._of_this(await super().unfinished(projection, version))
+        return self._of_this(
+            await super().unfinished(projection, version, after=after, limit=limit)
+        )
 
     async def owing(
         self, projection: str, version: int, *, after: SessionId | None, limit: int

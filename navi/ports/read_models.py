@@ -129,19 +129,19 @@ class ReadModels(BuildList, Protocol):
         ...
 
     async def unfinished(
-        self, projection: str, version: int
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
-        """States (without rows) of the sessions of all owners whose listing is unfinished."""
+        """States (without rows) of sessions of all owners whose listing is unfinished, some at a time.
+
+        Args:
+            after: the last one that the caller has had; they are in order of their ids.
+        """
         ...
 
     async def owing(
         self, projection: str, version: int, *, after: SessionId | None, limit: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
-        """Likewise of those whose listing is owing, some at a time.
-
-        Args:
-            after: the last one that the caller has had; they are in order of their ids.
-        """
+        """Likewise of those whose listing is owing."""
         ...
 
     async def find_marks(

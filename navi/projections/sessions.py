@@ -40,6 +40,6 @@ class Sessions(JsonForm[Session]):
         return Listing(
             pinned=state.pinned,
             last_active=state.last_active,
-            unfinished=state.under_way,
-            owing=state.owing,
+            unfinished=state.under_way and not state.awaits_person,
+            owing=state.owing or state.awaits_person,
         )

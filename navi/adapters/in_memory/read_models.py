@@ -173,14 +173,15 @@ class InMemoryReadModels:
         return tuple((place[2], _bare(places[place])) for place in wanted[:limit])
 
     async def unfinished(
-        self, projection: str, version: int
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
         sessions = self._serving(projection, version).sessions
-        return tuple(
+        found = [
             (session_id, _bare(changes))
             for session_id, changes in sorted(sessions.items())
             if changes.listing is not None and changes.listing.unfinished
-        )
+        ]
+        return tuple(one for one in found if after is None or one[0] > after)[:limit]
 
     async def owing(
         self, projection: str, version: int, *, after: SessionId | None, limit: int

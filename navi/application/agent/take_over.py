@@ -38,7 +38,9 @@ CATCH_UP_SECONDS = 10.0  # what a starting node waits for read models before it 
 LOOK_EVERY = 2.0  # seconds; with a lease of 10 s a dead node's turns go on within 15 s
 LOOK_AGAIN = 0.25  # seconds, while of some node it is not certain whether it is gone
 FORGET_EVERY = 300  # looks: processes that ended are forgotten every ten minutes, and at the start
-OWING_AT_ONCE = 100  # sessions that wait for what follows a turn: so many are looked at in a look
+OWING_AT_ONCE = (
+    50  # sessions that await a person, or what follows a turn: so many are looked at in a look
+)
 MAX_TRIES = 10  # a look, against somebody who appends all the time; then the next look tries
 
 
@@ -69,7 +71,8 @@ class TakeOver:
         self._nodes = nodes
         self._tools = tools
         self._node = node
-        self._looks = 0
+        self._forget_in = 0  # looks
+        self._at_work: set[NodeId] = set()  # with open turns and calls, since the first part
         self._owing_after: SessionId | None = None
         self._left_behind = left_behind
 
@@ -103,24 +106,31 @@ class TakeOver:
             LogUnavailable: Postgres does not answer.
         """
         await self._runs.places.look()
-        states = await self._next_states()
+        states, self._owing_after = await self._next_states()
+        # Whether a node left or is gone makes a difference to its turns, not to what it owes.
+        self._at_work |= _nodes(session for session in states.values() if session.under_way)
         node_states = await self._nodes.state_of(sorted(_nodes(states.values()) - {self._node}))
-        if self._looks % FORGET_EVERY == 0:
-            # Whether a node left or is gone makes a difference to its turns, not to what it owes.
-            under_way = [session for session in states.values() if session.under_way]
-            await self._nodes.forget_ended(but=_nodes(under_way))
-        self._looks += 1
+        self._forget_in -= 1
+        if self._owing_after is None:  # all parts were looked at
+            if self._forget_in < 0:
+                await self._nodes.forget_ended(but=self._at_work)
+                self._forget_in = FORGET_EVERY - 1
+            self._at_work = set()
         for session_id, session in states.items():
             await self._alone(session_id, self._look_after(session_id, session, node_states))
         return "silent" not in node_states.values()
 
-    async def _next_states(self) -> Mapping[SessionId, Session]:
+    async def _next_states(self) -> tuple[Mapping[SessionId, Session], SessionId | None]:
         """The sessions in which somebody has to be at work, and the next of those that owe.
 
-        These wait for what follows a turn: a part of them at a time, from the first on again after the last.
+        These await a person, or what follows a turn: a part of them at a time, from the first on again after
+        the last.
+
+        Returns:
+            Also the session after which others of these come; None where it were the last ones.
         """
         unfinished = await unfinished_sessions(self._log, self._read_models)
-        owing, self._owing_after = await owing_sessions(
+        owing, owing_after = await owing_sessions(
             self._read_models, after=self._owing_after, limit=OWING_AT_ONCE
         )
         # Where this version's own list is not complete, the log is ahead of what is in there.
@@ -131,7 +141,7 @@ class TakeOver:
             session = await self._alone(session_id, reading)
             if session is not None and session.unfinished:
                 states[session_id] = session
-        return states
+        return states, owing_after
 
     async def _alone(self, session_id: SessionId, work: Awaitable[T]) -> T | None:
         """What comes of work on one session, whose trouble is not another's; None where it failed.

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from navi.application.followers.relay import Relay, StandingBy
-from navi.application.reading.catalogue import session_in
+from navi.application.reading.catalogue import session_in, stored_unfinished
 from navi.domain.reading.projection import Projection
 from navi.domain.session.session import undecided_calls
 from navi.domain.vocabulary.errors import NaviError
@@ -65,9 +66,13 @@ class TakeGauges:
 
     async def _approvals_waiting(self) -> int:
         """From the stored list, which may be behind by a moment: somebody looks again soon."""
-        found = await self._read_models.unfinished(Sessions.name, Sessions.version)
-        sessions = (session_in(session_id, stored) for session_id, stored in found)
-        return sum(len(undecided_calls(one)) for one in sessions if one is not None and one.exists)
+        waiting = 0
+        async with aclosing(stored_unfinished(self._read_models, Sessions.version)) as found:
+            async for session_id, stored in found:
+                session = session_in(session_id, stored)
+                if session is not None and session.exists:
+                    waiting += len(undecided_calls(session))
+        return waiting
 
     def _relay_lag(self, heads: Mapping[int, int]) -> int | None:
         lag = 0

@@ -4,8 +4,10 @@ A version of navi whose list is not complete yet takes from the list of another 
 there are, and what each of them is from the log.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +23,7 @@ from navi.ports.read_models import ReadModels, StoredState
 from navi.projections.sessions import Sessions
 
 TAIL_ROWS = 1000  # of a partition's log, read at a time
+PART = 50  # states read at a time; one may come to hundreds of kB, and is a few as a rule
 
 
 class StoredList(Struct, frozen=True, kw_only=True):
@@ -167,7 +170,7 @@ class FoundSessions(Struct, frozen=True, kw_only=True):
 
 
 async def unfinished_sessions(log: PartitionedLog, read_models: ReadModels) -> FoundSessions:
-    """Sessions of all owners with an open turn or call, or a waiting message.
+    """Sessions of all owners that somebody has to be at work on: a turn, a call, or a waiting message.
 
     From the stored list, which may be behind by a moment: for somebody who looks again and again.
 
@@ -175,10 +178,13 @@ async def unfinished_sessions(log: PartitionedLog, read_models: ReadModels) -> F
         LogUnavailable: Postgres does not answer.
     """
     base = await stored_list(read_models)
-    stored = await read_models.unfinished(Sessions.name, base.version)
     if base.is_own:
-        return _decoded(stored)
-    unread = {session_id: None for session_id, _ in stored}
+        async with aclosing(_parts(read_models.unfinished, base.version)) as stored:
+            return await _decoded(stored)
+    unread: dict[SessionId, None] = {}
+    async with aclosing(_parts(read_models.unfinished, base.version)) as stored:
+        async for session_id, _ in stored:
+            unread[session_id] = None
     async with aclosing(_pages_behind(log, base)) as pages:
         async for page in pages:
             unread.update((row.session_id, None) for row in page.rows)
@@ -194,18 +200,16 @@ async def open_work_of(
         LogUnavailable: Postgres does not answer.
     """
     base = await stored_list(read_models)
-    stored = await read_models.unfinished(Sessions.name, base.version)
-    # What the list does not tell the log does, as with all that is behind it.
-    unread = [
-        id_
-        for id_, state in stored
-        if not (base.is_own and session_in(id_, state)) and await log.owner_of(id_) == owner
-    ]
-    sessions = {
-        **(_decoded(stored).sessions if base.is_own else {}),
-        **{id_: await session_now(log, read_models, id_) for id_ in unread},
-        **await changed_since(log, read_models, base, owner=owner),
-    }
+    sessions: dict[SessionId, Session] = {}
+    async with aclosing(stored_unfinished(read_models, base.version)) as found:
+        async for id_, stored in found:
+            session = session_in(id_, stored) if base.is_own else None
+            if session is not None and session.owner == owner:
+                sessions[id_] = session
+            # What the list does not tell the log does, as with all that is behind it.
+            elif session is None and await log.owner_of(id_) == owner:
+                sessions[id_] = await session_now(log, read_models, id_)
+    sessions |= await changed_since(log, read_models, base, owner=owner)
     own = [session for session in sessions.values() if session.owner == owner]
     turns = {session.turn.id for session in own if session.turn is not None}
     return frozenset({*turns, *(call.id for session in own for call in session.asides)})
@@ -214,9 +218,10 @@ async def open_work_of(
 async def owing_sessions(
     read_models: ReadModels, *, after: SessionId | None, limit: int
 ) -> tuple[FoundSessions, SessionId | None]:
-    """At most ``limit`` sessions of all owners in which what follows a turn is due.
+    """At most ``limit`` sessions of all owners in which what follows a turn is due, or that await a person.
 
-    There may be as many as there are sessions, where no model was there for long: a part at a time is read.
+    There may be as many as there are sessions, where no model was there for long, and a person may never
+    decide: a part at a time is read.
     They are those of this version's own list, as far as that is, and as of a moment ago.
 
     Args:
@@ -229,12 +234,62 @@ async def owing_sessions(
         LogUnavailable: Postgres does not answer.
     """
     stored = await read_models.owing(Sessions.name, Sessions.version, after=after, limit=limit)
-    return _decoded(stored), stored[-1][0] if len(stored) == limit else None
+    found = await _decoded(_one_by_one(stored))
+    return found, stored[-1][0] if len(stored) == limit else None
 
 
-def _decoded(stored: Sequence[tuple[SessionId, StoredState]]) -> FoundSessions:
+async def stored_unfinished(
+    read_models: ReadModels, version: int
+) -> AsyncGenerator[tuple[SessionId, StoredState], None]:
+    """Each session of a stored list with something left to do, once; read in parts.
+
+    What moves meanwhile between those that somebody has to be at work on and the others may be missed:
+    it has events behind the positions of before.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    given: set[SessionId] = set()
+    for read in (read_models.unfinished, read_models.owing):
+        async with aclosing(_parts(read, version)) as stored:
+            async for one in stored:
+                if one[0] not in given:
+                    given.add(one[0])
+                    yield one
+
+
+class _ReadPart(Protocol):
+    async def __call__(
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
+    ) -> Sequence[tuple[SessionId, StoredState]]: ...
+
+
+async def _parts(
+    read: _ReadPart, version: int
+) -> AsyncGenerator[tuple[SessionId, StoredState], None]:
+    """All that is read in parts."""
+    after = None
+    while part := await read(Sessions.name, version, after=after, limit=PART):
+        async with aclosing(_one_by_one(part)) as one_by_one:
+            async for one in one_by_one:
+                yield one
+        if len(part) < PART:
+            return
+        after = part[-1][0]
+
+
+async def _one_by_one(
+    stored: Sequence[tuple[SessionId, StoredState]],
+) -> AsyncGenerator[tuple[SessionId, StoredState], None]:
+    """Stored states, with a pause behind each: one has whole what its turn's calls were given."""
+    for one in stored:
+        yield one
+        await asyncio.sleep(0)
+
+
+async def _decoded(stored: AsyncIterable[tuple[SessionId, StoredState]]) -> FoundSessions:
     """The states of this version's own list."""
-    sessions = {session_id: session_in(session_id, state) for session_id, state in stored}
+    sessions = {session_id: session_in(session_id, state) async for session_id, state in stored}
     return FoundSessions(
         sessions={id_: one for id_, one in sessions.items() if one is not None and one.unfinished},
         unread=tuple(id_ for id_, one in sessions.items() if one is None),

@@ -1,17 +1,23 @@
 """List the tool calls that wait for a person: a fold of the log, as up to date as the list of sessions."""
 
+from contextlib import aclosing
 from datetime import datetime
 
 from msgspec import Struct
 
-from navi.application.reading.catalogue import changed_since, session_in, session_now, stored_list
+from navi.application.reading.catalogue import (
+    changed_since,
+    session_in,
+    session_now,
+    stored_list,
+    stored_unfinished,
+)
 from navi.domain.session.session import Session, undecided_calls
 from navi.domain.vocabulary.events import ApprovalRequested, JsonObject
 from navi.domain.vocabulary.ids import CallId, Owner, SessionId
 from navi.ports.event_log import EventLog, Recorded
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.read_models import ReadModels
-from navi.projections.sessions import Sessions
 
 
 class WaitingApproval(Struct, frozen=True, kw_only=True):
@@ -39,11 +45,13 @@ async def waiting_approvals(
         LogUnavailable: Postgres does not answer.
     """
     base = await stored_list(read_models)
-    sessions = await changed_since(log, read_models, base, owner=owner)
-    for session_id, stored in await read_models.unfinished(Sessions.name, base.version):
-        if session_id not in sessions:
+    sessions: dict[SessionId, Session] = {}
+    async with aclosing(stored_unfinished(read_models, base.version)) as unfinished:
+        async for session_id, stored in unfinished:
             session = session_in(session_id, stored) if base.is_own else None
             sessions[session_id] = session or await session_now(log, read_models, session_id)
+    # Behind the parts: what moved while they were read has events behind the positions of before.
+    sessions |= await changed_since(log, read_models, base, owner=owner)
     found = [
         waiting
         for session in sessions.values()

@@ -38,8 +38,8 @@ class Listing(Struct, frozen=True, kw_only=True):
     """What a list of sessions is ordered and searched by.
 
     Attributes:
-        unfinished: a turn or a call is open, or a message waits for a turn.
-        owing: what follows a turn is due; that is nobody's haste.
+        unfinished: somebody has to be at work: on a turn, a call, or a message that waits for a turn.
+        owing: what is nobody's haste: what follows a turn is due, or the open turn waits for a person.
     """
 
     pinned: bool

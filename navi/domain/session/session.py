@@ -221,8 +221,14 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def under_way(self) -> bool:
-        """Whether a turn or a call is open, or a message waits: somebody has to be at work on it."""
+        """Whether a turn or a call is open, or a message waits."""
         return self._is_ours and bool(self.turn or self.waiting or self.asides)
+
+    @property
+    def awaits_person(self) -> bool:
+        """Whether nothing but a person's decision takes its open turn on."""
+        waits = self.turn is not None and turn_waits(self.turn) and not self.asides
+        return self._is_ours and waits
 
     @property
     def owing(self) -> bool:

@@ -250,7 +250,7 @@ async def test_of_what_an_older_navi_stored_sessions_that_only_owe_what_follows_
 
     async with open_pool(empty_database, size=2) as pool:
         read_models = PostgresReadModels(pool)
-        unfinished = await read_models.unfinished("sessions", 1)
+        unfinished = await read_models.unfinished("sessions", 1, after=None, limit=9)
         owing = await read_models.owing("sessions", 1, after=None, limit=9)
     assert [session_id for session_id, _ in unfinished] == [B, C, D, E]
     assert [session_id for session_id, _ in owing] == [A]

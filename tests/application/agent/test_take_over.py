@@ -1,6 +1,7 @@
 """Sessions that nobody works on are found: one's trouble is not another's, nor is their number."""
 
 import asyncio
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,18 @@ from navi.application.agent.take_over import TakeOver
 from navi.application.followers.project import Projector
 from navi.domain.session.session import FollowUp
 from navi.domain.vocabulary.errors import LogDamaged, LogUnavailable
-from navi.domain.vocabulary.ids import NodeId, SessionId
+from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, NodeId, SessionId
+from navi.ports.event_log import Append, NewEvent
 from navi.ports.log_partitions import Page
 from navi.ports.nodes import Nodes, NodeState
 from navi.ports.read_models import Build, StoredState
 from navi.projections.sessions import Sessions
-from tests.application.sample import OldSessions
+from tests.application.sample import OldSessions, session, uuid
 from tests.support.agent_node import AgentNode, World, agent_node
 from tests.support.app import SwitchedLog
 from tests.support.damaged_log import DamagedLog
 from tests.support.model_server import ModelServer
-from tests.support.model_wire import Done, Say, Stall
+from tests.support.model_wire import Done, Say, Stall, calls
 
 
 class CountedReadModels(InMemoryReadModels):
@@ -37,9 +39,9 @@ class CountedReadModels(InMemoryReadModels):
         self.given: list[list[SessionId]] = []
 
     async def unfinished(
-        self, projection: str, version: int
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
-        found = await super().unfinished(projection, version)
+        found = await super().unfinished(projection, version, after=after, limit=limit)
         self.given.append([session_id for session_id, _ in found])
         return found
 
@@ -85,9 +87,9 @@ class GarbledList(InMemoryReadModels):
         return found and garbled(found)
 
     async def unfinished(
-        self, projection: str, version: int
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
-        found = await super().unfinished(projection, version)
+        found = await super().unfinished(projection, version, after=after, limit=limit)
         return [(session_id, garbled(stored)) for session_id, stored in found]
 
     async def owing(
@@ -217,6 +219,69 @@ async def test_of_many_sessions_that_wait_for_what_follows_a_turn_a_few_are_look
     assert read_models.given == [[first, second], [third, fourth], [fifth], [first, second]]
 
 
+async def test_a_dead_nodes_turn_is_taken_over_at_once_however_many_sessions_wait_for_a_person(
+    tmp_path: Path,
+) -> None:
+    world = World(read_models=(read_models := CountedReadModels()))
+    asks = tmp_path / "profiles" / "assistant"
+    asks.mkdir(parents=True)
+    (asks / "config.json").write_text(json.dumps({"approvals": [{"tool": "*", "then": "ask"}]}))
+    async with ModelServer() as models:
+        async with agent_node(world, tmp_path, [models.url], profiles=asks.parent) as dies:
+            models.answer(calls(("todo", {"action": "list"})), Done())
+            waits = await dies.session()
+            await dies.say(waits, "list it")
+            await dies.runs.ended(waits)
+            models.answer(Say("Once upon"), Stall(asyncio.Event()))
+            runs = await dies.session()
+            await dies.say(runs, "tell")
+            await world.seen(runs, "text_delta")
+        many = [session(number) for number in range(1, 1000)]  # before the others, by their ids
+        for session_id in many:
+            await copy(world, waits, session_id)
+        await world.project()
+        models.answer(Say("a time"), Done())
+        async with agent_node(world, tmp_path, [models.url]) as lives:
+            read_models.given.clear()
+            nodes = NotedNodes(world.cluster)
+            looks = take_over_of(lives, nodes)
+            await looks.poll()
+            await world.seen(runs, "turn_completed")
+            for _ in range(19):
+                await looks.poll()
+
+    assert [len(given) for given in read_models.given] == [51] * 20
+    seen = [id_ for given in read_models.given for id_ in given if id_ != runs]
+    assert seen == [*many, waits]
+    assert nodes.spared == []  # whose turns there are is not known before all were looked at
+
+
+async def test_a_node_with_a_turn_that_waits_for_a_person_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(take_over, "OWING_AT_ONCE", 1)
+    world = World()
+    folder = tmp_path / "profiles" / "assistant"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"approvals": [{"tool": "*", "then": "ask"}]}))
+    gone: set[NodeId] = set()
+    async with ModelServer() as models:
+        for _ in range(2):
+            async with agent_node(world, tmp_path, [models.url], profiles=folder.parent) as dies:
+                models.answer(calls(("todo", {"action": "list"})), Done())
+                session_id = await dies.session()
+                await dies.say(session_id, "list it")
+                await dies.runs.ended(session_id)
+                gone.add(dies.id)
+    await world.project()
+    async with agent_node(world, tmp_path, []) as lives:
+        looks = take_over_of(lives, nodes := NotedNodes(world.cluster))
+        for _ in range(3):
+            await looks.poll()
+
+    assert nodes.spared == [gone]
+
+
 async def test_what_a_node_owes_does_not_keep_it_from_being_forgotten_but_its_turns_do(
     tmp_path: Path,
 ) -> None:
@@ -298,6 +363,23 @@ async def test_a_node_takes_turns_over_whose_read_models_could_not_catch_up_when
                 task.cancel()
 
     assert (log.holes, ended) == (0, {resumed})
+
+
+async def copy(world: World, origin: SessionId, session_id: SessionId) -> None:
+    """Another session with the same events."""
+    events = tuple(
+        NewEvent(
+            id=EventId(uuid(int(session_id[9:13], 16), row.seq)),
+            at=row.at,
+            turn_id=row.turn_id,
+            subagent_id=row.subagent_id,
+            event=row.envelope.event,
+        )
+        for row in await world.events(origin)
+    )
+    await world.log.append(
+        Append(session_id=session_id, owner=LOCAL_OWNER, expected=0, events=events)
+    )
 
 
 async def projected(world: World, projection: Sessions) -> None:

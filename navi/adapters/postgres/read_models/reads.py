@@ -84,19 +84,14 @@ _OF_ALL = """
 _LIST_OF_ALL = _OF_ALL.replace("of_one", _LIST.replace("$3", "whose.owner"))
 _LIST_OF_ALL_AFTER = _OF_ALL.replace("of_one", _LIST_AFTER.replace("$3", "whose.owner"))
 
-_UNFINISHED = """
-    select session_id::text, seq, state from navi.read_state
-    where projection = $1 and version = (
-      select number from navi.serving_build where projection = $1 and version = $2) and unfinished
-    order by session_id"""
-
-# In order of the ids themselves, as the index has them, and not of their text.
+# In order of the ids themselves, as the indexes have them, and not of their text.
 _OWING = """
     select s.session_id::text, s.seq, s.state from navi.read_state s
     where s.projection = $1 and s.version = (
       select number from navi.serving_build where projection = $1 and version = $2) and s.owing
       and s.session_id > coalesce($3::uuid, '00000000-0000-0000-0000-000000000000')
     order by s.session_id limit $4"""
+_UNFINISHED = _OWING.replace("s.owing", "s.unfinished")
 
 # The projection by name, and not as a parameter: the index is of its rows alone. "offset 0": along that index, and
 # whose the sessions are, one by one, whatever the planner knows of the tables.
@@ -177,9 +172,9 @@ class PostgresReads:
         return _listed(await fetch(self._reads, later, *wanted, *after))
 
     async def unfinished(
-        self, projection: str, version: int
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
-        return _listed(await fetch(self._reads, _UNFINISHED, projection, version))
+        return _listed(await fetch(self._reads, _UNFINISHED, projection, version, after, limit))
 
     async def owing(
         self, projection: str, version: int, *, after: SessionId | None, limit: int
