@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -26,10 +26,11 @@ from navi.domain.vocabulary.events import (
     SessionCreated,
     ToolFinished,
     ToolStarted,
+    TurnStarted,
 )
 from navi.domain.vocabulary.ids import CallId, EventId, NodeId, SessionId, SubagentId
 from navi.ports.clock import Clock, Ids
-from navi.ports.event_log import FACTS, Append, EventLog, NewEvent, Recorded
+from navi.ports.event_log import Append, EventLog, NewEvent, Recorded, Selection, Types
 from navi.ports.metrics import EventMetrics
 from navi.ports.read_models import ReadModels
 from navi.projections.context import Context, ContextState
@@ -130,11 +131,24 @@ class Record:
             fold = self._subagents.get(subagent_id)
             if fold is None:
                 fold = Fold(Context(subagent_id))
-                async for rows in self._log.read(self.id, until=self.seq, types=FACTS):
-                    for row in rows:
-                        fold.apply(row)
+                wanted, after = Types(only=fold.reads), await self._before_turn()
+                reading = self._log.read(self.id, after=after, until=self.seq, types=wanted)
+                async with aclosing(reading) as batches:
+                    async for rows in batches:
+                        for row in rows:
+                            fold.apply(row)
                 self._subagents[subagent_id] = fold
             return fold
+
+    async def _before_turn(self) -> int:
+        """The seq up to which the log tells nothing of a subagent: none is older than its turn."""
+        last = Selection(
+            before=self.seq + 1, limit=1, types=Types(only=frozenset({TurnStarted.TYPE}))
+        )
+        async with aclosing(self._log.select(self.id, last, until=self.seq)) as batches:
+            async for rows in batches:
+                return rows[0].seq - 1
+        return 0
 
     async def todo(self) -> Fold[TodoState]:
         """The todo list, kept up to date from here on.

@@ -13,9 +13,26 @@ from navi.application.session.record import REFRESH_SECONDS, Records
 from navi.domain.log.secrets import Secrets
 from navi.domain.session.commands import CreateSession, PinSession, RenameSession
 from navi.domain.vocabulary.errors import LogUnavailable, RuleBroken
-from navi.domain.vocabulary.events import AgentEvent, CompressionUndone, ContentErased, UnknownEvent
-from navi.domain.vocabulary.ids import LOCAL_OWNER, EventId, NodeId, Owner, SessionId
-from navi.ports.event_log import ALL_TYPES, Append, NewEvent, Recorded, Types
+from navi.domain.vocabulary.events import (
+    AgentEvent,
+    CompressionUndone,
+    ContentErased,
+    SessionPinned,
+    SubagentStarted,
+    UnknownEvent,
+)
+from navi.domain.vocabulary.ids import (
+    LOCAL_OWNER,
+    CallId,
+    EventId,
+    NodeId,
+    Owner,
+    SessionId,
+    SubagentId,
+    TurnId,
+)
+from navi.ports.event_log import ALL_TYPES, Append, NewEvent, Recorded, Selection, Types
+from tests.application.sample import CREATED, DELTA, NOON, STARTED, said, uuid
 
 SESSION = SessionId("0199b0a0-0000-7000-8000-000000000001")
 
@@ -37,6 +54,34 @@ class CountedLog(InMemoryEventLog):
     ) -> AsyncGenerator[tuple[Recorded, ...], None]:
         self.reads += 1
         return super().read(session_id, after=after, until=until, types=types)
+
+
+class CountedRows(InMemoryEventLog):
+    """Counts the events that a reader is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = 0
+
+    async def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        types: Types = ALL_TYPES,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        async for rows in super().read(session_id, after=after, until=until, types=types):
+            self.given += len(rows)
+            yield rows
+
+    async def select(
+        self, session_id: SessionId, selection: Selection, *, until: int
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        before = self.given  # what is looked through is not given
+        async for rows in super().select(session_id, selection, until=until):
+            self.given = before = before + len(rows)
+            yield rows
 
 
 def records(log: InMemoryEventLog, node: str) -> Records:
@@ -166,6 +211,37 @@ async def test_the_buffers_of_a_session_that_begins_here_are_never_read() -> Non
 
     assert log.reads == before
     assert context.seq == todo.seq == record.seq == 2
+
+
+async def test_for_the_context_of_a_new_subagent_only_what_is_of_its_turn_is_read() -> None:
+    log, turn_id, subagent_id = CountedRows(), TurnId(uuid(7)), SubagentId(uuid(8))
+    talk = [event for n in range(1000) for event in (said(str(n)), STARTED)]
+    spawned = SubagentStarted(call_id=CallId(uuid(9)), profile_id="assistant", task="look")
+    events = [CREATED, *talk, DELTA, spawned, said("more"), SessionPinned(pinned=True)]
+    await log.append(
+        Append(
+            session_id=SESSION,
+            owner=LOCAL_OWNER,
+            expected=0,
+            events=tuple(
+                NewEvent(
+                    id=EventId(uuid(10, number)),
+                    at=NOON,
+                    turn_id=turn_id if event in (STARTED, DELTA, spawned) else None,
+                    subagent_id=subagent_id if event is spawned else None,
+                    event=event,
+                )
+                for number, event in enumerate(events)
+            ),
+        )
+    )
+    record = await records(log, "a").open(SESSION)
+    log.given = 0
+
+    context = await record.context_of(subagent_id)
+
+    assert [message.content for _, message in context.rows.visible()] == ["look"]
+    assert log.given == 3  # the start of the turn, that of the subagent, and what was said since
 
 
 @pytest.mark.parametrize(
