@@ -26,7 +26,7 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import AUDIT_STREAM, Owner, SessionId, owner_stream
 from navi.failpoints import failpoint
-from navi.ports.event_log import FACTS, Recorded
+from navi.ports.event_log import ALL_TYPES, FACTS, Recorded, Types
 from navi.ports.log_admin import LogErasure
 from navi.ports.read_model_admin import ReadModelAdmin
 from navi.ports.text_store import TextStore
@@ -202,12 +202,10 @@ class EraseSessions:
 
     async def _with_words(self, session_id: SessionId) -> AsyncGenerator[Mapping[int, bytes], None]:
         """The replacement payloads of the session's own events, by seq, in batches."""
-        async with aclosing(self._log.read(session_id)) as batches:
+        async with aclosing(self._own(session_id, ALL_TYPES)) as batches:
             async for batch in batches:
                 payloads: Mapping[int, bytes] = {
-                    row.seq: without_words(row.type, row.data)
-                    for row in batch
-                    if row.session_id == session_id and _has_words(row)
+                    row.seq: without_words(row.type, row.data) for row in batch if _has_words(row)
                 }
                 if payloads:
                     yield payloads
@@ -276,11 +274,20 @@ class EraseSessions:
 
     async def _facts(self, session_id: SessionId) -> AsyncGenerator[Recorded, None]:
         """The session's own events, without deltas."""
-        async with aclosing(self._log.read(session_id, types=FACTS)) as batches:
+        async with aclosing(self._own(session_id, FACTS)) as batches:
             async for batch in batches:
                 for row in batch:
-                    if row.session_id == session_id:
-                        yield row
+                    yield row
+
+    async def _own(
+        self, session_id: SessionId, types: Types
+    ) -> AsyncGenerator[Sequence[Recorded], None]:
+        """The session's own events, without those that it shares with its origin, in batches."""
+        for head in await self._log.sessions([session_id]):
+            after = 0 if head.forked_from is None else head.forked_from.seq
+            async with aclosing(self._log.read(session_id, after=after, types=types)) as batches:
+                async for batch in batches:
+                    yield batch
 
     async def _drop_texts(self, session_ids: Sequence[SessionId]) -> None:
         """Drop kept texts and pictures that only these sessions' calls refer to.
