@@ -13,8 +13,9 @@ from navi.ports.embedding import Embedder, Embedders
 log = structlog.get_logger()
 
 BATCH_TEXTS = 32  # that are embedded at a time: a few seconds on a machine without a GPU
-# A search comes before a turn: rather without the model than late. Loading one can take minutes.
-SEARCH_SECONDS = 3.0
+# A search comes before a turn: rather without the model than late, and what
+# was found by words must come in time (`recall.RECALL_SECONDS`). Loading one can take minutes.
+SEARCH_SECONDS = 2.0
 
 # Statuses that are about a text, not about the server.
 REFUSALS = (

@@ -10,7 +10,7 @@ import pytest
 from navi.adapters.in_memory.embedders import NoEmbedders
 from navi.adapters.in_memory.memories import InMemoryMemories
 from navi.adapters.in_memory.text_store import InMemoryTextStore
-from navi.application.agent import session_runs
+from navi.application.agent import recall, session_runs
 from navi.application.commands.manage_sessions import Change
 from navi.domain.memory.memory import Memory
 from navi.domain.vocabulary.errors import ConcurrentAppend, LogUnavailable
@@ -61,6 +61,57 @@ async def test_a_turn_waits_for_what_it_has_to_read_and_to_keep(tmp_path: Path) 
 
     assert (outcome.outcome, outcome.content) == ("completed", "hello")
     assert (world.memories.away, world.texts.away) == (0, 0)
+
+
+class SlowMemories(InMemoryMemories):
+    """Too many to be searched: where Postgres gives that up in time, or where it does not.
+
+    Attributes:
+        asked: set when a search began.
+    """
+
+    def __init__(self, *, given_up: bool) -> None:
+        super().__init__(NoEmbedders())
+        self.asked = asyncio.Event()
+        self._given_up = given_up
+
+    async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:
+        self.asked.set()
+        if self._given_up:
+            raise LogUnavailable("Postgres: no answer (TimeoutError)")
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+async def test_a_turn_goes_on_without_memories_that_cannot_be_searched_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_up: bool
+) -> None:
+    monkeypatch.setattr(recall, "RECALL_SECONDS", 0.05)
+    world = World(memories=SlowMemories(given_up=given_up))
+    async with ModelServer() as models, agent_node(world, tmp_path, [models.url]) as node:
+        models.answer(Say("hello"), Done())
+
+        outcome = await node.ask(await node.session(), "hi")
+
+    assert (outcome.outcome, outcome.content) == ("completed", "hello")
+
+
+async def test_a_turn_that_is_stopped_while_it_searches_memories_ends_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recall, "RECALL_SECONDS", 300.0)
+    memories = SlowMemories(given_up=False)
+    world = World(memories=memories)
+    async with ModelServer() as models, agent_node(world, tmp_path, [models.url]) as node:
+        session_id = await node.session()
+        receipt = await node.say(session_id, "hi")
+        await memories.asked.wait()
+
+        await node.sessions.stop(session_id, by="user")
+
+        outcome = await node.outcome(session_id, receipt)
+        assert (outcome.outcome, models.chats) == ("stopped", [])
 
 
 async def test_nobody_waits_behind_a_turn_that_waits_for_postgres(tmp_path: Path) -> None:
