@@ -126,10 +126,10 @@ class EraseSessions:
     ) -> tuple[Erasable, ...]:
         """Erase the content of sessions and delete them; gives what was removed.
 
-        Their turns are stopped, and they are deleted, by events that every node sees. Then go, of one
-        after the other, the memories that came from it, the texts kept for its calls alone, the words of
-        its events, its files, and what read models hold of it and of its forks. Last comes the event that
-        tells of it, at which the relay takes the words out of NATS.
+        Their turns are stopped, and they are deleted, by events that every node sees. Then go the
+        memories that came from them and the texts kept for their calls alone; then, of one after the other,
+        the words of its events, its files, and what read models hold of it and of its forks. Last comes the
+        event that tells of it, at which the relay takes the words out of NATS.
 
         Args:
             found: what was surveyed.
@@ -142,6 +142,8 @@ class EraseSessions:
         """
         for each in found:
             await self._delete(each)
+        # From here on no turn saves another in them.
+        await self._forget_memories(found)
         # From here on no read model is folded from the words: what comes is read from the log anew. Once
         # for all of them, since this waits for others.
         await self._read_models_follow()
@@ -159,9 +161,15 @@ class EraseSessions:
         record = await self._records.open(session_id)
         if record.session.exists and session_id != owner_stream(found.owner):
             await record.execute(DeleteSession(partial_replies=await record.partial_replies()))
-        # From here on no turn saves another in it.
-        for memory in await self._memories_of(found.owner, session_id):
-            await self._memories.forget(found.owner, memory.id)
+
+    async def _forget_memories(self, found: Sequence[Erasable]) -> None:
+        """Forget what came from the sessions: of an owner all at once, since the log is searched for it."""
+        for owner in {each.owner for each in found}:
+            ids = {each.session_id for each in found if each.owner == owner}
+            memories = await self._memories.list(owner)
+            await self._memories.forget_all(
+                owner, [memory for memory in memories if memory.session_id in ids]
+            )
 
     async def _erase_words(self, found: Erasable) -> Erasable:
         session_id = found.session_id

@@ -1,5 +1,6 @@
-"""Erase a memory: its text in the log, in kept prompts, in read models."""
+"""Erase memories: their texts in the log, in kept prompts, in read models."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
 
@@ -39,10 +40,27 @@ from navi.ports.text_store import TextStore
 from navi.projections.registry import WORDLESS
 
 STRETCH = 5000  # positions a step of the search
+AT_ONCE = 20  # memories a search: each event is compared with all of them
+
+
+class OldMemory(Struct, frozen=True, kw_only=True):
+    """A memory whose text is to be erased.
+
+    Attributes:
+        memory: as it was.
+        new: its present text, whose event stays; None where it was forgotten.
+    """
+
+    memory: Memory
+    new: str | None
 
 
 class EraseMemory:
-    """Erases the text of a memory from every event of its owner that quotes it."""
+    """Erases the texts of memories from every event of their owner that quotes them.
+
+    The log is read through for it: once at a time in a process, and once for all that has come
+    for an owner meanwhile.
+    """
 
     def __init__(
         self, event_log: LogErasure, texts: TextStore, records: Records, read_models: ReadModelAdmin
@@ -51,62 +69,81 @@ class EraseMemory:
         self._texts = texts
         self._records = records
         self._read_models = read_models
+        self._searching = asyncio.Lock()
+        self._waiting: dict[Owner, list[_Request]] = {}
 
-    async def __call__(self, owner: Owner, memory: Memory, *, new: str | None) -> None:
-        """Erase the events that saved, recalled or quoted the memory, and kept texts that do.
+    async def __call__(self, owner: Owner, old: Sequence[OldMemory]) -> None:
+        """Erase the events that saved, recalled or quoted the memories, and kept texts that do.
 
-        A turn that recalled it goes on without it. Whoever follows a session is told which of its
+        A turn that recalled one goes on without it. Whoever follows a session is told which of its
         events have changed, also of those that an erasure which was cut off has left untold.
-
-        Args:
-            new: its present text, whose event stays; None where it was forgotten.
 
         Raises:
             LogUnavailable: Postgres does not answer; again.
         """
-        revise = ReviseRecall(memory_id=memory.id, old=memory.text, new=new)
-        found = await self._find(owner, memory, new)
+        request = _Request(tuple(old))
+        waiting = self._waiting.setdefault(owner, [])
+        waiting.append(request)
+        try:
+            async with self._searching:
+                if request.is_done:
+                    return
+                together = tuple(waiting)
+                wanted = tuple(dict.fromkeys(each for one in together for each in one.old))
+                for at in range(0, len(wanted), AT_ONCE):
+                    await self._erase(owner, wanted[at : at + AT_ONCE])
+                for one in together:
+                    one.is_done = True
+        finally:
+            waiting.remove(request)
+            if not waiting:
+                del self._waiting[owner]
+
+    async def _erase(self, owner: Owner, wanted: Sequence[OldMemory]) -> None:
+        found = await self._find(owner, wanted)
         for session_id, seqs in found.untold.items():
             await self._tell(session_id, tuple(sorted(seqs)))
         for session_id, rows in found.telling.items():
             chosen = list(rows)
-            if any(row.type == MemoryRecalled.TYPE for row in chosen):
-                with suppress(NotFound):  # deleted meanwhile
-                    await (await self._records.open(session_id)).execute(revise)
+            for old in wanted:
+                if any(_recalls(row, old) for row in rows):
+                    revise = ReviseRecall(memory_id=old.memory.id, old=old.memory.text, new=old.new)
+                    with suppress(NotFound):  # deleted meanwhile
+                        await (await self._records.open(session_id)).execute(revise)
             chosen += await self._deltas_of(session_id, chosen)
             await self._log.erase(
                 session_id, {row.seq: without_words(row.type, row.data) for row in chosen}
             )
             await self._tell(session_id, tuple(sorted(row.seq for row in chosen)))
-        for spelling in found.spellings:
-            for marks in marks_of_memory(spelling):
-                await self._texts.forget(*marks)
+        for spellings in found.spellings.values():
+            for spelling in spellings:
+                for marks in marks_of_memory(spelling):
+                    await self._texts.forget(*marks)
 
-    async def _find(self, owner: Owner, memory: Memory, new: str | None) -> "_Found":
-        """What quotes the memory, however it was spelled, and what was erased without a word."""
-        spellings = (memory.text,)
+    async def _find(self, owner: Owner, wanted: Sequence[OldMemory]) -> "_Found":
+        """What quotes the memories, however they were spelled, and what was erased without a word."""
+        spellings: _Spellings = {old: (old.memory.text,) for old in wanted}
         while True:
-            found = await self._search(owner, memory, new, spellings)
+            found = await self._search(owner, spellings)
             if found.spellings == spellings:
                 return found
             spellings = found.spellings
 
-    async def _search(
-        self, owner: Owner, memory: Memory, new: str | None, spellings: tuple[str, ...]
-    ) -> "_Found":
-        """What says one of the spellings; with those that its own events have besides.
+    async def _search(self, owner: Owner, spellings: "_Spellings") -> "_Found":
+        """What says one of the spellings; with those that the memories' own events have besides.
 
         The log is searched where it is, stretch by stretch: people forget seldom, and an index
         would hold what is to be forgotten.
         """
         telling: dict[SessionId, list[Recorded]] = {}
         untold: dict[SessionId, set[int]] = {}
-        parts = (memory.id, *(form for each in spellings for form in quoted_forms(each)))
+        parts = {old: _parts(old.memory, known) for old, known in spellings.items()}
+        looked_for = tuple(dict.fromkeys(part for each in parts.values() for part in each))
         for partition in range(self._log.partitions):
             reached, head = 0, 1
             while reached < head:
                 page = await self._log.find(
-                    partition, after=reached, limit=STRETCH, owner=owner, parts=parts
+                    partition, after=reached, limit=STRETCH, owner=owner, parts=looked_for
                 )
                 for row in page.rows:
                     if row.salt is None:
@@ -118,21 +155,19 @@ class EraseMemory:
                 if page.reached == reached:
                     break
                 reached, head = page.reached, page.head
-        saves = [
-            row.readable for rows in telling.values() for row in rows if _saves(row, memory, new)
-        ]
-        others = [
-            event.text
-            for event in saves
-            if isinstance(event, MemorySaved) and same_words(event.text, memory.text)
-        ]
+        chosen: dict[SessionId, dict[int, Recorded]] = {}
+        more: _Spellings = {}
+        for old, known in spellings.items():
+            others: list[str] = []
+            for id_, rows in telling.items():
+                of_it = [row for row in rows if _says(row, parts[old])]
+                others.extend(_spelled(of_it, old))
+                for row in _of_memory(of_it, old):
+                    chosen.setdefault(id_, {})[row.seq] = row
+            more[old] = tuple(dict.fromkeys((*known, *others)))
         return _Found(
-            spellings=tuple(dict.fromkeys((*spellings, *others))),
-            telling={
-                id_: kept
-                for id_, rows in telling.items()
-                if (kept := _of_memory(rows, memory, new))
-            },
+            spellings=more,
+            telling={id_: [rows[seq] for seq in sorted(rows)] for id_, rows in chosen.items()},
             untold={id_: seqs for id_, seqs in untold.items() if seqs},
         )
 
@@ -168,16 +203,27 @@ class EraseMemory:
                 await (await self._records.open(sharing)).execute(RecordErasure(event=erased))
 
 
+_Spellings = Mapping[OldMemory, tuple[str, ...]]
+
+
+class _Request:
+    """Memories of an owner that somebody waits for to be erased."""
+
+    def __init__(self, old: tuple[OldMemory, ...]) -> None:
+        self.old = old
+        self.is_done = False
+
+
 class _Found(Struct, frozen=True, kw_only=True):
-    """What the log has of a memory.
+    """What the log has of memories.
 
     Attributes:
-        spellings: its text, and earlier ones of the same words.
-        telling: the events that quote it, by session, in order.
+        spellings: of each its text, and earlier ones of the same words.
+        telling: the events that quote one, by session, in order.
         untold: seqs of events that have lost their words without a ``content_erased`` that says so.
     """
 
-    spellings: tuple[str, ...]
+    spellings: _Spellings
     telling: Mapping[SessionId, Sequence[Recorded]]
     untold: Mapping[SessionId, Collection[int]]
 
@@ -190,34 +236,53 @@ def _note_told(untold: dict[SessionId, set[int]], row: Recorded) -> None:
         told.difference_update(set(told) if isinstance(event.seqs, UnsetType) else event.seqs)
 
 
-def _of_memory(rows: list[Recorded], memory: Memory, new: str | None) -> list[Recorded]:
-    """Of the events in which the text was found, those that quote the memory."""
-    saved = [row.seq for row in rows if _saves(row, memory, new)]
+def _parts(memory: Memory, spellings: Sequence[str]) -> tuple[str, ...]:
+    """What to look for in payloads: the memory's id, and its spellings as they stand in JSON."""
+    return (memory.id, *(form for each in spellings for form in quoted_forms(each)))
+
+
+def _says(row: Recorded, parts: Sequence[str]) -> bool:
+    return any(part.encode() in row.data for part in parts)
+
+
+def _spelled(rows: Sequence[Recorded], old: OldMemory) -> list[str]:
+    """How the events that saved the memory spell it."""
+    saves = [row.readable for row in rows if _saves(row, old)]
     return [
-        row
-        for row in rows
-        if _saves(row, memory, new) or _recalls(row, memory, new) or _quotes(row, memory, saved)
+        event.text
+        for event in saves
+        if isinstance(event, MemorySaved) and same_words(event.text, old.memory.text)
     ]
 
 
-def _saves(row: Recorded, memory: Memory, new: str | None) -> bool:
+def _of_memory(rows: Sequence[Recorded], old: OldMemory) -> list[Recorded]:
+    """Of the events in which the text was found, those that quote the memory."""
+    saved = [row.seq for row in rows if _saves(row, old)]
+    return [
+        row
+        for row in rows
+        if _saves(row, old) or _recalls(row, old) or _quotes(row, old.memory, saved)
+    ]
+
+
+def _saves(row: Recorded, old: OldMemory) -> bool:
     """Whether it has saved the memory: as it was, where that has another text by now."""
     event = row.readable
-    if not isinstance(event, MemorySaved) or event.memory_id != memory.id:
+    if not isinstance(event, MemorySaved) or event.memory_id != old.memory.id:
         return False
-    return new is None or same_words(event.text, memory.text)
+    return old.new is None or same_words(event.text, old.memory.text)
 
 
-def _recalls(row: Recorded, memory: Memory, new: str | None) -> bool:
+def _recalls(row: Recorded, old: OldMemory) -> bool:
     """Likewise, whether it was told in a turn."""
     event = row.readable
-    if not isinstance(event, MemoryRecalled) or memory.id not in event.memory_ids:
+    if not isinstance(event, MemoryRecalled) or old.memory.id not in event.memory_ids:
         return False
-    told = recall_line(memory.text)
-    return new is None or any(same_words(line, told) for line in event.content.split("\n"))
+    told = recall_line(old.memory.text)
+    return old.new is None or any(same_words(line, told) for line in event.content.split("\n"))
 
 
-def _quotes(row: Recorded, memory: Memory, saved: list[int]) -> bool:
+def _quotes(row: Recorded, memory: Memory, saved: Sequence[int]) -> bool:
     if row.type in _NAMED_BY_ID:
         return False
     if len(memory.text) >= FEWEST_CHARACTERS:

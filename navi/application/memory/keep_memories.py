@@ -1,11 +1,12 @@
 """Follow the log: update the read model of memories, erase forgotten ones, compute missing embeddings."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 import structlog
 
-from navi.application.memory.erase_memory import EraseMemory
+from navi.application.memory.erase_memory import EraseMemory, OldMemory
 from navi.application.reading.catalogue import open_work_of
 from navi.domain.log.erasure import same_words
 from navi.domain.vocabulary.errors import Unavailable
@@ -18,7 +19,7 @@ from navi.domain.vocabulary.events import (
     TurnFailed,
     TurnStopped,
 )
-from navi.domain.vocabulary.ids import CallId, TurnId
+from navi.domain.vocabulary.ids import CallId, Owner, TurnId
 from navi.log_error import log_error
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.memories import Memories, Unerased
@@ -98,36 +99,40 @@ class KeepMemories:
             seen: list[str] = []
             while forgotten := await self._memories.unerased(limit=ERASED_AT_ONCE, but=seen):
                 seen.extend(one.mark for one in forgotten)
-                owners = {one.owner for one in forgotten}
-                # Looked at behind the notes: what begins from here on does not know these memories.
-                open_work = {
-                    owner: await open_work_of(self._log, self._read_models, owner)
-                    for owner in owners
-                }
+                of_owner: dict[Owner, list[Unerased]] = {}
                 for one in forgotten:
-                    await self._erase_unless_awaited(one, open_work[one.owner])
+                    of_owner.setdefault(one.owner, []).append(one)
+                for owner, ones in of_owner.items():
+                    # Looked at behind the notes: what begins from here on does not know these memories.
+                    open_work = await open_work_of(self._log, self._read_models, owner)
+                    await self._erase_unless_awaited(owner, ones, open_work)
             self._awaited = {mark: self._awaited[mark] for mark in seen if mark in self._awaited}
 
     async def _erase_unless_awaited(
-        self, one: Unerased, open_work: frozenset[TurnId | CallId]
+        self, owner: Owner, forgotten: Sequence[Unerased], open_work: frozenset[TurnId | CallId]
     ) -> None:
-        """Erase a memory as it was, unless that was done and what was open then is open still.
+        """Erase memories as they were, unless that was done and what was open then is open still.
 
         Args:
             open_work: turns and calls of the owner that are open now.
         """
-        awaited = self._awaited.get(one.mark)
-        left = open_work if awaited is None else awaited & open_work
-        if awaited is None or not left:
-            present = await self._memories.find(one.owner, one.memory.id)
+        left = {one.mark: open_work & self._awaited.get(one.mark, open_work) for one in forgotten}
+        old: list[OldMemory] = []
+        for one in forgotten:
+            if one.mark in self._awaited and left[one.mark]:
+                continue
+            present = await self._memories.find(owner, one.memory.id)
             new = None if present is None else present.text
             if new is None or not same_words(new, one.memory.text):
-                await self._erase(one.owner, one.memory, new=new)
-        if left:
-            self._awaited[one.mark] = left
-        else:
-            await self._memories.erased(one)
-            self._awaited.pop(one.mark, None)
+                old.append(OldMemory(memory=one.memory, new=new))
+        if old:
+            await self._erase(owner, old)
+        for one in forgotten:
+            if left[one.mark]:
+                self._awaited[one.mark] = left[one.mark]
+            else:
+                await self._memories.erased(one)
+                self._awaited.pop(one.mark, None)
 
     async def _follow(self, partition: int) -> None:
         pause = FIRST_PAUSE

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from navi.application.memory.erase_memory import EraseMemory
+from navi.application.memory.erase_memory import EraseMemory, OldMemory
 from navi.application.memory.keep_memories import KeepMemories
 from navi.application.session.own_stream import open_own_stream
 from navi.application.session.record import Record, Records
@@ -68,7 +68,7 @@ class ManageMemories:
         is_other = not same_words(memory.text, text)
         if is_other:
             # First: where this is cut off, the old text is still listed, and the same again completes it.
-            await self._erase(owner, memory, new=text)
+            await self._erase(owner, [OldMemory(memory=memory, new=text)])
         record = await self._record_of(memory, owner)
         source_seq = memory.source_seq if record.id == memory.session_id else None
         event = MemorySaved(memory_id=memory_id, text=text, source_seq=source_seq)
@@ -85,13 +85,19 @@ class ManageMemories:
         Raises:
             NotFound: the owner has no such memory.
         """
-        memory = await self._find(owner, memory_id)
-        # First: where this is cut off, the memory is still listed, and the same again completes it.
-        await self._erase(owner, memory, new=None)
-        record = await self._record_of(memory, owner)
-        await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory_id),)))
+        await self.forget_all(owner, [await self._find(owner, memory_id)])
+
+    async def forget_all(self, owner: Owner, memories: Sequence[Memory]) -> None:
+        """Forget memories of an owner, and erase their texts from the log, which is searched for all at once."""
+        if not memories:
+            return
+        # First: where this is cut off, they are still listed, and the same again completes it.
+        await self._erase(owner, [OldMemory(memory=memory, new=None) for memory in memories])
+        for memory in memories:
+            record = await self._record_of(memory, owner)
+            await record.execute(RecordAside(events=(MemoryForgotten(memory_id=memory.id),)))
         await self._keeper.caught_up()
-        # From here on no turn can recall it; one may have meanwhile.
+        # From here on no turn can recall them; one may have meanwhile.
         await self._keeper.erase_forgotten()
 
     async def save_in_session(self, record_of: SessionId, owner: Owner, text: str) -> Memory:

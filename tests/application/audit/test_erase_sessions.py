@@ -1,5 +1,6 @@
 """What an erasure leaves, whatever goes on meanwhile and wherever it is cut off."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,9 +22,11 @@ from navi.application.memory.keep_memories import KeepMemories
 from navi.application.memory.manage_memories import ManageMemories
 from navi.application.session.record import Records
 from navi.domain.log.secrets import Secrets
+from navi.domain.memory.memory import Memory
 from navi.domain.session.commands import CreateSession
 from navi.domain.vocabulary.errors import LogUnavailable, NotFound
 from navi.domain.vocabulary.ids import LOCAL_OWNER, NodeId, Owner, owner_stream
+from navi.ports.log_partitions import Page
 from navi.projections.registry import PROJECTIONS
 from tests.application.sample import session, uuid
 
@@ -31,16 +34,28 @@ A = session(1)
 
 
 class BusyMemories(ManageMemories):
-    """While one is forgotten the agent saves another, and Postgres may go away."""
+    """While they are forgotten the agent saves another, and Postgres may go away."""
 
     is_cut = False
 
-    async def forget(self, owner: Owner, memory_id: str) -> None:
+    async def forget_all(self, owner: Owner, memories: Sequence[Memory]) -> None:
         with suppress(NotFound):  # the session is deleted
-            await self.save_in_session(A, owner, f"beside {memory_id}")
+            await self.save_in_session(A, owner, "said meanwhile")
         if self.is_cut:
             raise LogUnavailable("Postgres does not answer")
-        await super().forget(owner, memory_id)
+        await super().forget_all(owner, memories)
+
+
+class SearchedLog(InMemoryEventLog):
+    """Counts how often it was searched from its beginning."""
+
+    passes = 0
+
+    async def find(
+        self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]
+    ) -> Page:
+        self.passes += after == 0
+        return await super().find(partition, after=after, limit=limit, owner=owner, parts=parts)
 
 
 class Scene:
@@ -48,7 +63,7 @@ class Scene:
 
     def __init__(self, files: Path) -> None:
         clock, texts, read_models = SystemClock(), InMemoryTextStore(), InMemoryReadModels()
-        self.log = InMemoryEventLog()
+        self.log = SearchedLog()
         self.records = Records(
             self.log, read_models, clock, RandomIds(), NodeId(uuid(9)), Secrets()
         )
@@ -75,6 +90,12 @@ class Scene:
 
     async def erase(self) -> None:
         await self._erasing.erase([await self._erasing.survey(A)], told=_nobody)
+
+    async def erase_owner(self) -> None:
+        found = [
+            await self._erasing.survey(id_) for id_ in await self._erasing.of_owner(LOCAL_OWNER)
+        ]
+        await self._erasing.erase(found, told=_nobody)
 
     async def remembered(self) -> list[str]:
         return [memory.text for memory in await self.memories.list(LOCAL_OWNER)]
@@ -113,3 +134,13 @@ async def test_what_was_cut_off_while_it_forgot_is_completed(scene: Scene) -> No
 
     assert not (await scene.records.open(A)).session.exists
     assert (await scene.remembered(), await scene.problems()) == ([], [])
+
+
+async def test_the_memories_of_an_owner_are_looked_for_together(scene: Scene) -> None:
+    await scene.memories.add(LOCAL_OWNER, "I was made by hand")
+
+    await scene.erase_owner()
+
+    # Once before they are forgotten, and once for what was recalled meanwhile.
+    assert (await scene.remembered(), scene.log.passes) == ([], 2)
+    assert await scene.problems() == []

@@ -1,7 +1,7 @@
 """Changing and forgetting memories erases what it must, and nothing else, wherever it is cut off."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -39,10 +39,12 @@ from navi.domain.vocabulary.ids import (
     LOCAL_OWNER,
     MessageId,
     NodeId,
+    Owner,
     SessionId,
     TurnId,
     owner_stream,
 )
+from navi.ports.log_partitions import Page
 from navi.projections.messages import Messages
 from navi.projections.registry import PROJECTIONS
 from tests.application.sample import compressed, session, uuid
@@ -66,11 +68,31 @@ class CutReadModels(InMemoryReadModels):
         await super().forget(session_id, keep_listed=keep_listed, but=but)
 
 
+class SearchedLog(InMemoryEventLog):
+    """Notes how often it was searched from its beginning, and whether never twice at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passes = 0
+        self.is_one_at_a_time = True
+        self._is_searched = False
+
+    async def find(
+        self, partition: int, *, after: int, limit: int, owner: Owner, parts: Sequence[str]
+    ) -> Page:
+        self.passes += after == 0
+        self.is_one_at_a_time &= not self._is_searched
+        self._is_searched = True
+        await asyncio.sleep(0)  # others come meanwhile
+        self._is_searched = False
+        return await super().find(partition, after=after, limit=limit, owner=owner, parts=parts)
+
+
 class Scene:
     """A session in which somebody says what is kept as a memory, too."""
 
     def __init__(self) -> None:
-        self.log = InMemoryEventLog()
+        self.log = SearchedLog()
         self.read_models = CutReadModels()
         self._clock = SystemClock()
         self._records = Records(
@@ -292,3 +314,57 @@ async def test_who_follows_the_log_erases_once_more_as_soon_as_an_open_turn_has_
 
     assert await scene.quoting(TEA) == []
     assert await scene.problems() == []
+
+
+@pytest.mark.parametrize("number", [2, 5])
+async def test_memories_that_are_forgotten_at_once_are_looked_for_together(
+    scene: Scene, number: int
+) -> None:
+    texts = [f"I drink tea number {each}" for each in range(number)]
+    for text in texts:
+        await scene.say(f"Remember: {text}")
+    memories = [await scene.memories.add(LOCAL_OWNER, text) for text in texts]
+
+    await asyncio.gather(*(scene.memories.forget(LOCAL_OWNER, memory.id) for memory in memories))
+
+    # For the first one, for those that came meanwhile, and for each of both once more.
+    assert (scene.log.passes <= 4, scene.log.is_one_at_a_time) == (True, True)
+    assert (await scene.kept(), await scene.said()) == ([], ["[erased]"] * number)
+    assert await scene.problems() == []
+
+
+async def test_forgotten_memories_of_an_owner_are_looked_for_together_by_who_follows_the_log(
+    scene: Scene,
+) -> None:
+    texts = [TEA, COFFEE, "Oslo"]
+    memories = [await scene.memories.add(LOCAL_OWNER, text) for text in texts]
+    for text in texts:
+        await scene.say(f"Remember: {text}")
+    for memory in memories:
+        await scene.log_forgotten(memory.id)
+    await scene.keeper.caught_up()
+
+    await scene.keeper.erase_forgotten()
+
+    assert (scene.log.passes, await scene.erased()) == (1, True)
+    # The last is too short to be looked for in what else may quote it.
+    assert await scene.said() == ["[erased]", "[erased]", "Remember: Oslo"]
+    assert await scene.problems() == []
+
+
+async def test_a_search_that_was_given_up_erases_nothing_of_who_waits_for_it(scene: Scene) -> None:
+    memories = [await scene.memories.add(LOCAL_OWNER, text) for text in (TEA, COFFEE)]
+    forgetting = [
+        asyncio.create_task(scene.memories.forget(LOCAL_OWNER, memory.id)) for memory in memories
+    ]
+    while not scene.log.passes:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+
+    forgetting[0].cancel()
+    await asyncio.wait(forgetting)
+
+    assert forgetting[0].cancelled()
+    assert await scene.kept() == [TEA]
+    assert await scene.quoting(COFFEE) == []
+    await scene.memories.forget(LOCAL_OWNER, memories[0].id)
+    assert await scene.kept() == []
