@@ -54,6 +54,10 @@ class Memories(Protocol):
         """One memory of the owner; None where there is none of that id."""
         ...
 
+    async def find_text(self, owner: Owner, text: str) -> Memory | None:
+        """The newest memory of the owner with that text, in capital letters or small ones; None where there is none."""
+        ...
+
     async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:
         """What answers a question, best first; nothing for an empty one.
 

@@ -111,6 +111,20 @@ class MemoriesContract:
         assert await memories.find(LOCAL_OWNER, TEA) == tea
         assert await memories.position(0) == 3
 
+    async def test_a_memory_is_found_by_its_whole_text_whatever_its_case(
+        self, memories: Memories
+    ) -> None:
+        await keep(memories, "Mag Äpfel", "Likes tea", "mag Äpfel", "Likes tea_")
+        await keep(memories, "Oslo", owner=ANNA)
+
+        async def found(text: str) -> str | None:
+            memory = await memories.find_text(LOCAL_OWNER, text)
+            return memory and memory.id
+
+        assert await found("LIKES TEA") == OSLO
+        assert await found("mag äpfel") == CAT  # the newer of two
+        assert [await found(text) for text in ("Likes", "Likes%", "Oslo", "")] == [None] * 4
+
     async def test_of_two_that_apply_the_same_stretch_one_does(self, memories: Memories) -> None:
         rows = await rows_of(saved(TEA, "Likes tea"))
 

@@ -77,6 +77,10 @@ class InMemoryMemories:
         keep = self._kept.get((owner, memory_id))
         return keep.memory if keep else None
 
+    async def find_text(self, owner: Owner, text: str) -> Memory | None:
+        same = (memory for memory in self._of(owner) if memory.text.lower() == text.lower())
+        return max(same, key=lambda memory: (memory.at, memory.id), default=None)
+
     async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:
         rankings = [self._by_words(owner, query)] if query.strip() else []
         question = await embed_question(self._embedders, query) if rankings else None

@@ -107,9 +107,10 @@ class ManageMemories:
             BadInput: the text is empty or too long.
         """
         text = checked_text(text)
-        for memory in await self.list(owner):
-            if memory.text.casefold() == text.casefold():
-                return memory
+        await self._keeper.caught_up()
+        known = await self._memories.find_text(owner, text)
+        if known is not None:
+            return known
         record = await self._records.open(record_of)
         return await self._save(record, owner, text, source_seq=record.seq)
 

@@ -21,7 +21,7 @@ from navi.application.reading.read_session import read_session
 from navi.application.session.own_stream import open_own_stream
 from navi.application.session.record import Records
 from navi.domain.log.secrets import Secrets
-from navi.domain.memory.memory import HEADING, recall_line
+from navi.domain.memory.memory import HEADING, Memory, recall_line
 from navi.domain.session.commands import (
     Completed,
     CreateSession,
@@ -68,6 +68,13 @@ class CutReadModels(InMemoryReadModels):
         await super().forget(session_id, keep_listed=keep_listed, but=but)
 
 
+class Unlisted(InMemoryMemories):
+    """So many that nobody may read them all."""
+
+    async def all(self, owner: Owner, *, limit: int | None = None) -> tuple[Memory, ...]:
+        raise AssertionError(f"all memories of {owner} were read")
+
+
 class SearchedLog(InMemoryEventLog):
     """Notes how often it was searched from its beginning, and whether never twice at once."""
 
@@ -91,7 +98,7 @@ class SearchedLog(InMemoryEventLog):
 class Scene:
     """A session in which somebody says what is kept as a memory, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: InMemoryMemories | None = None) -> None:
         self.log = SearchedLog()
         self.read_models = CutReadModels()
         self._clock = SystemClock()
@@ -99,7 +106,7 @@ class Scene:
             *(self.log, self.read_models, self._clock, RandomIds()),
             *(NodeId(uuid(9)), Secrets()),
         )
-        self._kept = kept = InMemoryMemories(NoEmbedders())
+        self._kept = kept = kept or InMemoryMemories(NoEmbedders())
         self.texts = InMemoryTextStore()
         erase = EraseMemory(self.log, self.texts, self._records, self.read_models)
         self.keeper = KeepMemories(self.log, kept, erase, self.read_models)
@@ -173,6 +180,20 @@ class Scene:
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
+
+
+async def test_what_the_agent_knows_already_is_not_saved_twice_and_the_others_are_not_read() -> (
+    None
+):
+    scene = Scene(Unlisted(NoEmbedders()))
+    await scene.say(TEA)
+    tea = await scene.memories.save_in_session(A, LOCAL_OWNER, TEA)
+
+    again = await scene.memories.save_in_session(A, LOCAL_OWNER, TEA.upper())
+    other = await scene.memories.save_in_session(A, LOCAL_OWNER, f"{TEA} with milk")
+
+    assert again == tea
+    assert (other.id != tea.id, other.text) == (True, f"{TEA} with milk")
 
 
 async def test_a_memory_that_is_saved_as_it_was_erases_nothing(scene: Scene) -> None:

@@ -112,6 +112,12 @@ _FIND = """
     select memory_id::text, session_id::text, source_seq, text, at from navi.memory
     where owner = $1 and memory_id = any($2::uuid[])"""
 
+_FIND_TEXT = """
+    select memory_id::text, session_id::text, source_seq, text, at from navi.memory
+    where owner = $1 and lower(text) = lower($2)
+    order by at desc, memory_id desc
+    limit 1"""
+
 _MISSING = """
     select m.owner, m.memory_id::text, m.text from navi.memory m
     where not exists (select from navi.memory_embedding e
@@ -183,6 +189,10 @@ class PostgresMemories:
         if not is_uuid(memory_id):
             return None
         rows = await fetch(self._pools_of(owner), _FIND, owner, [memory_id])
+        return _memory(rows[0]) if rows else None
+
+    async def find_text(self, owner: Owner, text: str) -> Memory | None:
+        rows = await fetch(self._pools_of(owner), _FIND_TEXT, owner, text)
         return _memory(rows[0]) if rows else None
 
     async def search(self, owner: Owner, query: str, *, limit: int) -> tuple[Memory, ...]:
