@@ -7,6 +7,7 @@ import pytest
 
 from navi.adapters.postgres.connect import Pool, open_pool
 from navi.adapters.postgres.log.event_log import PostgresEventLog
+from navi.adapters.postgres.memories import memory_search
 from navi.adapters.postgres.memories.memories import PostgresMemories
 from navi.domain.vocabulary.errors import LogUnavailable
 from navi.domain.vocabulary.ids import LOCAL_OWNER, SessionId
@@ -81,6 +82,27 @@ class TestPostgresMemories(MemoriesContract):
         )
 
         assert (await texts_of(memories, query))[: len(found)] == found
+
+
+async def test_of_a_word_that_very_many_memories_have_only_some_are_looked_at(
+    on_postgres: Memories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_search, "MAX_HITS", 3)
+    await keep(on_postgres, *(f"likes tea number {each}" for each in range(8)))
+
+    assert len(await texts_of(on_postgres, "tea")) == 3
+
+
+async def test_a_word_that_very_many_memories_have_hides_no_rarer_one(
+    on_postgres: Memories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_search, "MAX_HITS", 3)
+    many = [f"the user likes teacakes {each}" for each in range(8)]
+    await keep(on_postgres, *many, "the user likes a teacup", "the user has a cat")
+
+    # Found though its beginning stands in others that came before, and though "the user" does.
+    assert (await texts_of(on_postgres, "teacup"))[:1] == ["the user likes a teacup"]
+    assert (await texts_of(on_postgres, "has the user cats"))[:1] == ["the user has a cat"]
 
 
 async def test_they_follow_the_log(migrated: str, on_postgres: Memories) -> None:

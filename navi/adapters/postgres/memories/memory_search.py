@@ -7,6 +7,9 @@ from navi.domain.memory.memory import MIN_SIMILARITY, Vector
 from navi.domain.vocabulary.ids import Owner
 
 CANDIDATES = 50  # best of each ranking that are fused
+# Memories that a word is looked up in. Which others have it, too, is not worth the time: it says little, and only
+# decides between memories that are equal otherwise.
+MAX_HITS = 2_000
 
 # Any word of the question counts, the rarer among the owner's memories the more (squared: once in the
 # question, once in the memory; the logarithm is BM25's), so that "what is my" and "the user" count for
@@ -26,10 +29,23 @@ _BY_WORDS = """
               || case when length(word) < 3 then '' else ':*' end)::tsquery as begins
       from lexeme
     ), hit as materialized (
-      select m.memory_id, t.word, case when m.search @@ t.exact then 1.0 else 0.6 end as weight
-      from term t join navi.memory m on m.owner = $1 and m.search @@ t.begins
+      select m.memory_id, t.word, m.weight
+      from term t
+      cross join lateral (
+        select array(select memory_id from navi.memory
+                     where owner = $1 and search @@ t.exact limit $4) as ids
+        offset 0  -- else it is looked for twice
+      ) e
+      cross join lateral (
+        select unnest(e.ids) as memory_id, 1.0 as weight
+        union all
+        (select memory_id, 0.6 from navi.memory
+         where owner = $1 and search @@ t.begins and not search @@ t.exact
+         limit $4 - cardinality(e.ids))
+      ) m
     ), rarity as (
-      select h.word, ln(1 + (n.memories - count(*) + 0.5) / (count(*) + 0.5)) ^ 2 as weight
+      select h.word, ln(1 + (n.memories - count(*) + 0.5) / (count(*) + 0.5)) ^ 2
+                     * case when count(*) < $4 then 1 else 0.01 end as weight
       from hit h cross join (select count(*) as memories from navi.memory where owner = $1) n
       group by h.word, n.memories
     ), scored as materialized (
@@ -70,7 +86,7 @@ async def by_words(pool: Pool, owner: Owner, query: str) -> Sequence[str]:
     Raises:
         LogUnavailable: Postgres does not answer.
     """
-    rows = await fetch(pool, _BY_WORDS, owner, query, CANDIDATES)
+    rows = await fetch(pool, _BY_WORDS, owner, query, CANDIDATES, MAX_HITS)
     return tuple(row["memory_id"] for row in rows)
 
 
