@@ -7,5 +7,9 @@ create table navi.memory_replaced (
   session_id uuid        not null,
   source_seq bigint,
   at         timestamptz not null,
-  text       text        not null
+  text       text        not null,
+  noted_at   timestamptz not null default now()
 );
+
+-- Who begins a turn behind this moment does not know the memory. The default is for a navi of before.
+alter table navi.memory_forgotten add column noted_at timestamptz not null default now();

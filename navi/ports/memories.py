@@ -1,6 +1,7 @@
 """What is remembered about each user."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct
@@ -15,11 +16,13 @@ class Unerased(Struct, frozen=True, kw_only=True):
 
     Attributes:
         mark: of the moment at which that was noted.
+        noted_at: that moment; a turn that begins behind it does not know the memory as it was.
     """
 
     owner: Owner
     memory: Memory
     mark: str
+    noted_at: datetime
 
 
 class Memories(Protocol):

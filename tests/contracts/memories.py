@@ -194,6 +194,7 @@ class MemoriesContract:
 
         [again] = await memories.unerased(limit=5)
         assert (again.owner, again.memory) == (first.owner, first.memory)
+        assert first.noted_at < again.noted_at
         await memories.erased(again)
         await memories.note_unerased(LOCAL_OWNER, recalled)
         assert [one.memory for one in await memories.unerased(limit=5)] == [first.memory]
@@ -218,6 +219,7 @@ class MemoriesContract:
         await memories.erased(left)
         assert await memories.unerased(limit=5) == (again,)
         assert again.memory == before[0]
+        assert left.noted_at < again.noted_at
         await memories.erased(again)
         assert await memories.unerased(limit=5) == ()
 

@@ -7,6 +7,7 @@ from itertools import count
 
 from navi.adapters.memory_embeddings import BATCH_TEXTS, embed_question, embed_texts
 from navi.adapters.memory_rows import MemoryKey, memory_changes
+from navi.adapters.system import SystemClock
 from navi.domain.log.erasure import same_words
 from navi.domain.memory.memory import (
     MIN_SIMILARITY,
@@ -101,7 +102,12 @@ class InMemoryMemories:
 
     async def note_unerased(self, owner: Owner, memories: Sequence[Memory]) -> None:
         for memory in memories:
-            noted = Unerased(owner=owner, memory=memory, mark=str(next(self._marks)))
+            noted = Unerased(
+                owner=owner,
+                memory=memory,
+                mark=str(next(self._marks)),
+                noted_at=SystemClock().now(),
+            )
             keep = self._kept.get((owner, memory.id))
             if (owner, memory.id) in self._forgotten:
                 self._unerased[owner, memory.id] = noted

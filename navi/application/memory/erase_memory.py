@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
+from datetime import datetime
 
 from msgspec import Struct, UnsetType
 
@@ -23,16 +24,19 @@ from navi.domain.vocabulary.errors import NotFound
 from navi.domain.vocabulary.events import (
     DELTA_TYPES,
     ContentErased,
+    ContextCompressed,
     MemoryRecalled,
     MemorySaved,
+    ModelCalled,
     ModelCallFailed,
     ModelReplied,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
     ToolOutputDelta,
+    UserMessageReceived,
 )
-from navi.domain.vocabulary.ids import Owner, SessionId
+from navi.domain.vocabulary.ids import CallId, Owner, SessionId, TurnId
 from navi.ports.event_log import Recorded
 from navi.ports.log_admin import LogErasure
 from navi.ports.read_model_admin import ReadModelAdmin
@@ -49,10 +53,15 @@ class OldMemory(Struct, frozen=True, kw_only=True):
     Attributes:
         memory: as it was.
         new: its present text, whose event stays; None where it was forgotten.
+        gone_at: since when no turn that begins knows the text; who quotes it since has it from elsewhere,
+            and may, as the owner may say it anew. None where that is not so yet.
+        from_prompts: whether kept prompts that quote it are dropped, too, also those of calls since.
     """
 
     memory: Memory
     new: str | None
+    gone_at: datetime | None = None
+    from_prompts: bool = True
 
 
 class EraseMemory:
@@ -105,18 +114,21 @@ class EraseMemory:
             await self._tell(session_id, tuple(sorted(seqs)))
         for session_id, rows in found.telling.items():
             chosen = list(rows)
-            for old in wanted:
-                if any(_recalls(row, old) for row in rows):
-                    revise = ReviseRecall(memory_id=old.memory.id, old=old.memory.text, new=old.new)
-                    with suppress(NotFound):  # deleted meanwhile
-                        await (await self._records.open(session_id)).execute(revise)
+            # Once for each, also where it was noted more than once.
+            for revise in dict.fromkeys(
+                ReviseRecall(memory_id=old.memory.id, old=old.memory.text, new=old.new)
+                for old in wanted
+                if any(_recalls(row, old) for row in rows)
+            ):
+                with suppress(NotFound):  # deleted meanwhile
+                    await (await self._records.open(session_id)).execute(revise)
             chosen += await self._deltas_of(session_id, chosen)
             await self._log.erase(
                 session_id, {row.seq: without_words(row.type, row.data) for row in chosen}
             )
             await self._tell(session_id, tuple(sorted(row.seq for row in chosen)))
-        for spellings in found.spellings.values():
-            for spelling in spellings:
+        for old, spellings in found.spellings.items():
+            for spelling in spellings if old.from_prompts else ():
                 for marks in marks_of_memory(spelling):
                     await self._texts.forget(*marks)
 
@@ -162,7 +174,7 @@ class EraseMemory:
             for id_, rows in telling.items():
                 of_it = [row for row in rows if _says(row, parts[old])]
                 others.extend(_spelled(of_it, old))
-                for row in _of_memory(of_it, old):
+                for row in await self._not_said_since(id_, _of_memory(of_it, old), old):
                     chosen.setdefault(id_, {})[row.seq] = row
             more[old] = tuple(dict.fromkeys((*known, *others)))
         return _Found(
@@ -170,6 +182,48 @@ class EraseMemory:
             telling={id_: [rows[seq] for seq in sorted(rows)] for id_, rows in chosen.items()},
             untold={id_: seqs for id_, seqs in untold.items() if seqs},
         )
+
+    async def _not_said_since(
+        self, session_id: SessionId, rows: Sequence[Recorded], old: OldMemory
+    ) -> Sequence[Recorded]:
+        """Of the events of a memory those from before it was gone, or of a turn or call begun before.
+
+        What has it by its id is its own at any time.
+        """
+        gone_at = old.gone_at
+        if gone_at is None:
+            return rows
+        late = {
+            row.seq
+            for row in rows
+            if row.at > gone_at and not (_saves(row, old) or _recalls(row, old))
+        }
+        if late:
+            late -= await self._of_work_begun(session_id, gone_at, until=max(late))
+        return [row for row in rows if row.seq not in late]
+
+    async def _of_work_begun(self, session_id: SessionId, by: datetime, *, until: int) -> set[int]:
+        """The seqs of what turns and calls begun by a moment have written after it, up to a seq."""
+        begun: set[TurnId | CallId] = set()
+        seqs: set[int] = set()
+        ended: CallId | None = None
+        async with aclosing(self._log.read(session_id, until=until)) as batches:
+            async for batch in batches:
+                for row in batch:
+                    event = row.readable
+                    work: set[TurnId | CallId] = {row.turn_id} if row.turn_id else set()
+                    if isinstance(event, ModelCalled | ModelReplied | ModelCallFailed):
+                        work.add(event.call_id)
+                    elif isinstance(event, ContextCompressed) and ended:
+                        work.add(ended)  # recorded together with the end of its call
+                    ended = (
+                        event.call_id if isinstance(event, ModelReplied | ModelCallFailed) else None
+                    )
+                    if row.at <= by:
+                        begun |= work
+                    elif work & begun and not isinstance(event, UserMessageReceived):
+                        seqs.add(row.seq)
+        return seqs
 
     async def _deltas_of(self, session_id: SessionId, rows: Sequence[Recorded]) -> list[Recorded]:
         """The deltas of the replies and results among the events."""

@@ -21,6 +21,7 @@ from navi.domain.vocabulary.events import (
 )
 from navi.domain.vocabulary.ids import CallId, Owner, TurnId
 from navi.log_error import log_error
+from navi.ports.event_log import Recorded
 from navi.ports.log_partitions import PartitionedLog
 from navi.ports.memories import Memories, Unerased
 from navi.ports.read_models import ReadModels
@@ -30,10 +31,8 @@ log = structlog.get_logger()
 PAGE = 500  # events
 ERASED_AT_ONCE = 20  # memories, read from Postgres together
 _CHANGES = frozenset({MemorySaved.TYPE, MemoryForgotten.TYPE})
-# What ends a turn or a call, for whoever waits for the end of one.
 _ENDS = frozenset(
     {
-        *_CHANGES,
         *(TurnCompleted.TYPE, TurnStopped.TYPE, TurnFailed.TYPE),
         *(ModelReplied.TYPE, ModelCallFailed.TYPE),
     }
@@ -89,8 +88,8 @@ class KeepMemories:
         """Erase what forgotten and changed memories have left in the log, also where that was cut off.
 
         Until the read model knows a memory as forgotten or changed, a turn may recall it; and an answer or a summary
-        that is being written may quote it when it ends. So what is open is waited for, and the memory is
-        erased once more then, by whoever looks next.
+        that is being written may quote it when it ends. So what is open is waited for, and whenever some of it has
+        ended the memory is erased once more, by whoever looks next. What the owner says meanwhile stays.
 
         Raises:
             LogUnavailable: Postgres does not answer; what is left is erased later.
@@ -111,7 +110,7 @@ class KeepMemories:
     async def _erase_unless_awaited(
         self, owner: Owner, forgotten: Sequence[Unerased], open_work: frozenset[TurnId | CallId]
     ) -> None:
-        """Erase memories as they were, unless that was done and what was open then is open still.
+        """Erase memories as they were, unless that was done and nothing that was open then has ended.
 
         Args:
             open_work: turns and calls of the owner that are open now.
@@ -119,12 +118,20 @@ class KeepMemories:
         left = {one.mark: open_work & self._awaited.get(one.mark, open_work) for one in forgotten}
         old: list[OldMemory] = []
         for one in forgotten:
-            if one.mark in self._awaited and left[one.mark]:
+            if self._awaited.get(one.mark) == left[one.mark]:
                 continue
             present = await self._memories.find(owner, one.memory.id)
             new = None if present is None else present.text
             if new is None or not same_words(new, one.memory.text):
-                old.append(OldMemory(memory=one.memory, new=new))
+                is_first = one.mark not in self._awaited
+                old.append(
+                    OldMemory(
+                        memory=one.memory,
+                        new=new,
+                        gone_at=one.noted_at,
+                        from_prompts=is_first,  # those of later calls are of what was said since
+                    )
+                )
         if old:
             await self._erase(owner, old)
         for one in forgotten:
@@ -156,8 +163,11 @@ class KeepMemories:
             await self._memories.apply(partition, page.rows, after=position, position=page.reached)
             if any(row.type == MemorySaved.TYPE for row in page.rows):
                 self._saved.set()
-            wanted = _ENDS if self._awaited else _CHANGES
-            if any(row.type in wanted for row in page.rows):
+            awaited = frozenset[TurnId | CallId]().union(*self._awaited.values())
+            if any(
+                row.type in _CHANGES or (awaited and row.type in _ENDS and _ended(row) in awaited)
+                for row in page.rows
+            ):
                 self._forgot.set()
         return position < page.reached < page.head
 
@@ -183,6 +193,17 @@ class KeepMemories:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY):
                     await self._saved.wait()
+
+
+def _ended(row: Recorded) -> TurnId | CallId | None:
+    """The turn or the model call that an event ends."""
+    match row.readable:
+        case TurnCompleted() | TurnStopped() | TurnFailed():
+            return row.turn_id
+        case ModelReplied(call_id=call_id) | ModelCallFailed(call_id=call_id):
+            return call_id
+        case _:
+            return None
 
 
 def _report(error: Exception, event: str) -> None:

@@ -75,7 +75,9 @@ class ManageMemories:
         await record.execute(RecordAside(events=(event,)))
         await self._keeper.caught_up()
         if is_other:
-            # From here on no turn can recall the old text; one may have meanwhile.
+            # From here on no turn can recall the old text; one may have meanwhile. An older navi beside this
+            # one may have read the event, and notes nothing of a change.
+            await self._memories.note_unerased(owner, [memory])
             await self._keeper.erase_forgotten()
         return await self._find(owner, memory_id)
 

@@ -34,9 +34,17 @@ from navi.domain.session.commands import (
     TurnStart,
 )
 from navi.domain.vocabulary.errors import LogUnavailable
-from navi.domain.vocabulary.events import ContentErased, MemoryForgotten, MemorySaved
+from navi.domain.vocabulary.events import (
+    ContentErased,
+    MemoryForgotten,
+    MemorySaved,
+    ModelCalled,
+    ModelReplied,
+    Usage,
+)
 from navi.domain.vocabulary.ids import (
     LOCAL_OWNER,
+    CallId,
     MessageId,
     NodeId,
     Owner,
@@ -44,12 +52,14 @@ from navi.domain.vocabulary.ids import (
     TurnId,
     owner_stream,
 )
+from navi.ports.event_log import Recorded
 from navi.ports.log_partitions import Page
+from navi.ports.read_models import StoredState
 from navi.projections.messages import Messages
 from navi.projections.registry import PROJECTIONS
 from tests.application.sample import compressed, session, uuid
 
-A = session(1)
+A, B = session(1), session(2)
 TEA = "I drink tea"
 COFFEE = "I drink coffee"
 
@@ -58,6 +68,13 @@ class CutReadModels(InMemoryReadModels):
     """Postgres goes away at the nth look of an erasure."""
 
     left = 0
+    looks = 0  # for what is open
+
+    async def unfinished(
+        self, projection: str, version: int
+    ) -> Sequence[tuple[SessionId, StoredState]]:
+        self.looks += 1
+        return await super().unfinished(projection, version)
 
     async def forget(
         self, session_id: SessionId, *, keep_listed: bool, but: Collection[str] = ()
@@ -73,6 +90,17 @@ class Unlisted(InMemoryMemories):
 
     async def all(self, owner: Owner, *, limit: int | None = None) -> tuple[Memory, ...]:
         raise AssertionError(f"all memories of {owner} were read")
+
+
+class ReadByAnOlderNavi(InMemoryMemories):
+    """Another process has read each event first, one that notes nothing of a change."""
+
+    async def apply(
+        self, partition: int, rows: Sequence[Recorded], *, after: int, position: int
+    ) -> bool:
+        applied = await super().apply(partition, rows, after=after, position=position)
+        self._replaced.clear()
+        return applied
 
 
 class SearchedLog(InMemoryEventLog):
@@ -102,15 +130,19 @@ class Scene:
         self.log = SearchedLog()
         self.read_models = CutReadModels()
         self._clock = SystemClock()
+        self.node = NodeId(uuid(9))
         self._records = Records(
             *(self.log, self.read_models, self._clock, RandomIds()),
-            *(NodeId(uuid(9)), Secrets()),
+            *(self.node, Secrets()),
         )
         self._kept = kept = kept or InMemoryMemories(NoEmbedders())
         self.texts = InMemoryTextStore()
-        erase = EraseMemory(self.log, self.texts, self._records, self.read_models)
-        self.keeper = KeepMemories(self.log, kept, erase, self.read_models)
+        self._erase = erase = EraseMemory(self.log, self.texts, self._records, self.read_models)
+        self.keeper = self.keeper_begun_anew()
         self.memories = ManageMemories(self._records, kept, self.keeper, erase, RandomIds())
+
+    def keeper_begun_anew(self) -> KeepMemories:
+        return KeepMemories(self.log, self._kept, self._erase, self.read_models)
 
     async def log_forgotten(self, memory_id: str) -> None:
         """What a forgetting appends, and nothing that it does besides."""
@@ -123,38 +155,77 @@ class Scene:
         event = MemorySaved(memory_id=memory_id, text=text, source_seq=None)
         await record.execute(RecordAside(events=(event,)))
 
-    async def say(self, text: str) -> None:
-        record = await self._records.open(A)
+    async def say(self, text: str, session_id: SessionId = A) -> None:
+        record = await self._records.open(session_id)
         if not record.session.exists:
             await record.execute(CreateSession(profile_id="assistant", owner=LOCAL_OWNER))
         message_id = MessageId(f"m{record.seq}")
         await record.execute(ReceiveMessage(message_id=message_id, content=text, start=None))
         await Projector(self.log, self.read_models, PROJECTIONS, self._clock).caught_up()
 
-    async def begin_turn(self) -> Runner:
-        await self.say("hello")
-        record = await self._records.open(A)
-        start = TurnStart(turn_id=TurnId(uuid(8)), node=NodeId(uuid(9)))
+    async def begin_turn(self, session_id: SessionId = A) -> Runner:
+        await self.say("hello", session_id)
+        record = await self._records.open(session_id)
+        start = TurnStart(turn_id=TurnId(session_id), node=self.node)
         await record.execute(StartTurn(start=start))
         return Runner(turn_id=start.turn_id, attempt=1)
 
-    async def end_turn(self, runner: Runner, *, summary: str) -> None:
+    async def begin_call(self, call_id: CallId) -> None:
+        """A call beside the turns: for a summary."""
         record = await self._records.open(A)
+        called = ModelCalled(
+            call_id=call_id,
+            purpose="compression",
+            model="m",
+            backend="b",
+            iteration=0,
+            request_sha256="",
+            context_seq=1,
+            system_sha256=None,
+            tools_sha256=None,
+            options={},
+            renderer="r/1",
+            node=self.node,
+        )
+        await record.execute(RecordAside(events=(called,)))
+
+    async def end_call(self, call_id: CallId, *, summary: str) -> None:
+        record = await self._records.open(A)
+        replied = ModelReplied(
+            call_id=call_id,
+            content=summary,
+            thinking="",
+            tool_calls=(),
+            finish_reason="stop",
+            usage=Usage(),
+            duration_ms=1,
+            first_chunk_ms=1,
+        )
+        await record.execute(RecordAside(events=(replied, compressed(1, summary))))
+
+    async def end_turn(self, runner: Runner, *, summary: str, session_id: SessionId = A) -> None:
+        record = await self._records.open(session_id)
         await record.execute(RecordOutcome(runner=runner, events=(compressed(1, summary),)))
         ending = Completed(limit_reached=False)
         await record.execute(EndTurn(runner=runner, ending=ending, partial_replies={}))
 
-    async def quoting(self, text: str) -> list[int]:
+    async def quoting(self, text: str, session_id: SessionId = A) -> list[int]:
         """The seqs of the events that quote a text."""
-        rows = [row async for rows in self.log.read(A) for row in rows]
+        rows = [row async for rows in self.log.read(session_id) for row in rows]
         return [row.seq for row in rows if text.encode() in row.data]
 
-    async def said(self) -> list[str]:
-        view = await read_session(self.log, self.read_models, Messages(), A)
+    async def said(self, session_id: SessionId = A) -> list[str]:
+        view = await read_session(self.log, self.read_models, Messages(), session_id)
         return [row.content for row in view.rows]
 
     async def kept(self) -> list[str]:
         return [memory.text for memory in await self.memories.list(LOCAL_OWNER)]
+
+    async def settled(self) -> None:
+        """The log is followed, and whoever that wakes has looked: nothing here waits for anybody else."""
+        await self.keeper.caught_up()
+        for _ in range(100):
+            await asyncio.sleep(0)
 
     async def erased(self) -> bool:
         """Whether nothing that was forgotten is left to be erased."""
@@ -316,8 +387,9 @@ async def test_a_change_that_was_cut_off_is_completed_by_who_follows_the_log(
 
 
 async def test_who_follows_the_log_erases_once_more_as_soon_as_an_open_turn_has_ended(
-    scene: Scene,
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(keep_memories, "LOOK_AGAIN", keep_memories.LOOK_EVERY)
     memory = await scene.memories.add(LOCAL_OWNER, TEA)
     runner = await scene.begin_turn()
 
@@ -332,6 +404,101 @@ async def test_who_follows_the_log_erases_once_more_as_soon_as_an_open_turn_has_
     finally:
         following.cancel()
         await asyncio.wait({following})
+
+    assert await scene.quoting(TEA) == []
+    assert await scene.problems() == []
+
+
+async def test_the_end_of_a_turn_that_nobody_waits_for_wakes_nobody(scene: Scene) -> None:
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+    await scene.begin_turn(A)
+    following = asyncio.create_task(scene.keeper.run())
+    try:
+        await scene.memories.forget(LOCAL_OWNER, memory.id)
+        other = await scene.begin_turn(B)
+        await scene.settled()
+        looks = scene.read_models.looks
+
+        await scene.end_turn(other, summary="nothing", session_id=B)
+        await scene.settled()
+
+        assert scene.read_models.looks == looks
+    finally:
+        following.cancel()
+        await asyncio.wait({following})
+
+
+@pytest.mark.parametrize("begun_anew", [False, True], ids=["the same", "begun anew"])
+@pytest.mark.parametrize("new", [None, f"{TEA} with milk"], ids=["forgotten", "changed"])
+async def test_what_the_owner_says_after_the_forgetting_stays_when_an_open_turn_has_ended(
+    scene: Scene, new: str | None, begun_anew: bool
+) -> None:
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+    runner = await scene.begin_turn()
+    if new is None:
+        await scene.memories.forget(LOCAL_OWNER, memory.id)
+    else:
+        await scene.memories.change(LOCAL_OWNER, memory.id, new)
+    anew = f"{TEA} with milk"
+
+    await scene.say(anew)
+    await scene.say(anew, B)
+    answering = await scene.begin_turn(B)
+    [sha256] = await scene.texts.put(f"{HEADING}\n{recall_line(TEA)}")
+    await scene.end_turn(runner, summary=f"So it is: {TEA}")
+    await scene.end_turn(answering, summary=f"So it is: {TEA}", session_id=B)
+    await (scene.keeper_begun_anew() if begun_anew else scene.keeper).erase_forgotten()
+
+    assert await scene.erased()
+    assert [await scene.quoting(f"is: {TEA}", each) != [] for each in (A, B)] == [False, True]
+    assert (anew in await scene.said(), anew in await scene.said(B)) == (True, True)
+    # A navi that begins anew cannot tell when a prompt was kept.
+    assert (await scene.texts.get(sha256) is not None) is not begun_anew
+    assert await scene.problems() == []
+
+
+async def test_of_two_open_turns_the_one_that_has_ended_is_erased_while_the_other_goes_on(
+    scene: Scene,
+) -> None:
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+    one, other = await scene.begin_turn(A), await scene.begin_turn(B)
+    await scene.memories.forget(LOCAL_OWNER, memory.id)
+
+    await scene.end_turn(one, summary=f"So it is: {TEA}")
+    await scene.keeper.erase_forgotten()
+
+    assert (await scene.quoting(TEA), await scene.erased()) == ([], False)
+    await scene.end_turn(other, summary=f"So it is: {TEA}", session_id=B)
+    await scene.keeper.erase_forgotten()
+    assert (await scene.quoting(TEA, B), await scene.erased()) == ([], True)
+
+
+async def test_a_summary_that_was_being_written_beside_the_turns_is_erased_and_a_later_one_stays(
+    scene: Scene,
+) -> None:
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+    await scene.say("hello")
+    await scene.begin_call(CallId("first"))
+    await scene.memories.forget(LOCAL_OWNER, memory.id)
+
+    await scene.end_call(CallId("first"), summary=f"So it was: {TEA}")
+    await scene.begin_call(CallId("second"))
+    await scene.end_call(CallId("second"), summary=f"So it is: {TEA}")
+    await scene.keeper.erase_forgotten()
+
+    assert (await scene.quoting(f"was: {TEA}"), await scene.erased()) == ([], True)
+    assert await scene.quoting(f"is: {TEA}") == [7]  # a second summary of the same is not kept
+    assert await scene.problems() == []
+
+
+async def test_a_change_that_an_older_navi_has_read_first_is_erased_once_more_too() -> None:
+    scene = Scene(ReadByAnOlderNavi(NoEmbedders()))
+    memory = await scene.memories.add(LOCAL_OWNER, TEA)
+    runner = await scene.begin_turn()
+
+    await scene.memories.change(LOCAL_OWNER, memory.id, COFFEE)
+    await scene.end_turn(runner, summary=f"So it is: {TEA}")
+    await scene.keeper.erase_forgotten()
 
     assert await scene.quoting(TEA) == []
     assert await scene.problems() == []

@@ -39,9 +39,9 @@ _MOVE_CHECKPOINT = """
 _LOCK = "select pg_advisory_xact_lock(7003, 0)"
 
 _NOTE_FORGOTTEN = """
-    insert into navi.memory_forgotten (owner, memory_id, mark, session_id, source_seq, at, text)
+    insert into navi.memory_forgotten (owner, memory_id, mark, noted_at, session_id, source_seq, at, text)
     select f.owner, f.memory_id, case when m.text is null then null else gen_random_uuid() end,
-           m.session_id, m.source_seq, m.at, m.text
+           clock_timestamp(), m.session_id, m.source_seq, m.at, m.text
     from unnest($1::text[], $2::uuid[]) as f (owner, memory_id)
     left join navi.memory m using (owner, memory_id)
     on conflict do nothing"""
@@ -71,7 +71,8 @@ _KEEP = """
 # (owners, ids, sessions, source seqs, moments, texts) of memories, of which those that are forgotten are noted.
 _NOTE_UNERASED = """
     update navi.memory_forgotten f
-    set mark = gen_random_uuid(), session_id = n.session_id, source_seq = n.source_seq, at = n.at, text = n.text
+    set mark = gen_random_uuid(), noted_at = clock_timestamp(),
+        session_id = n.session_id, source_seq = n.source_seq, at = n.at, text = n.text
     from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::timestamptz[], $6::text[])
       as n (owner, memory_id, session_id, source_seq, at, text)
     where f.owner = n.owner and f.memory_id = n.memory_id"""
@@ -84,14 +85,15 @@ _REPLACED = """
     join navi.memory m on m.owner = n.owner and m.memory_id = n.memory_id and m.text <> n.text"""
 
 _NOTE_REPLACED = """
-    insert into navi.memory_replaced (owner, memory_id, session_id, source_seq, at, text)
-    select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::timestamptz[], $6::text[])"""
+    insert into navi.memory_replaced (owner, memory_id, session_id, source_seq, at, text, noted_at)
+    select n.*, clock_timestamp()
+    from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::timestamptz[], $6::text[]) as n"""
 
 _UNERASED = """
-    select owner, mark::text, memory_id::text, session_id::text, source_seq, text, at
+    select owner, mark::text, noted_at, memory_id::text, session_id::text, source_seq, text, at
     from navi.memory_forgotten where mark is not null and mark <> all($2::uuid[])
     union all
-    select owner, mark::text, memory_id::text, session_id::text, source_seq, text, at
+    select owner, mark::text, noted_at, memory_id::text, session_id::text, source_seq, text, at
     from navi.memory_replaced where mark <> all($2::uuid[])
     limit $1"""
 
@@ -215,7 +217,12 @@ class PostgresMemories:
 
     async def unerased(self, *, limit: int, but: Collection[str] = ()) -> tuple[Unerased, ...]:
         return tuple(
-            Unerased(owner=Owner(row["owner"]), memory=_memory(row), mark=row["mark"])
+            Unerased(
+                owner=Owner(row["owner"]),
+                memory=_memory(row),
+                mark=row["mark"],
+                noted_at=row["noted_at"],
+            )
             for row in await fetch(self._pool, _UNERASED, limit, list(but))
         )
 
