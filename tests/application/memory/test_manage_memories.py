@@ -71,10 +71,10 @@ class CutReadModels(InMemoryReadModels):
     looks = 0  # for what is open
 
     async def unfinished(
-        self, projection: str, version: int
+        self, projection: str, version: int, *, after: SessionId | None, limit: int
     ) -> Sequence[tuple[SessionId, StoredState]]:
-        self.looks += 1
-        return await super().unfinished(projection, version)
+        self.looks += after is None
+        return await super().unfinished(projection, version, after=after, limit=limit)
 
     async def forget(
         self, session_id: SessionId, *, keep_listed: bool, but: Collection[str] = ()
