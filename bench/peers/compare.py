@@ -193,8 +193,9 @@ def environment() -> Path:
     if not made.exists() or made.read_bytes() != LOCK.read_bytes():
         print(f"Installing what {LOCK.relative_to(ROOT)} names (once)", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", ENVIRONMENT], check=True)  # noqa: S603 - our own
-        quiet = ("--disable-pip-version-check", "-qq", "--require-hashes", "--no-compile")
-        subprocess.run([python, "-m", "pip", "install", *quiet, "-r", LOCK], check=True)  # noqa: S603 - our own
+        options = ("--disable-pip-version-check", "-qq", "--require-hashes", "--no-deps")
+        install = [python, "-m", "pip", "install", *options, "--no-compile", "-r", LOCK]
+        subprocess.run(install, check=True)  # noqa: S603 - our own
         made.write_bytes(LOCK.read_bytes())
     return python
 
