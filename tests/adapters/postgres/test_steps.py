@@ -29,6 +29,9 @@ MANY_EVENTS = """
     select 0, (select max(position) from navi.event) + n, '00000000-0000-7000-8000-000000000001', n,
            gen_random_uuid(), 'text_delta', 1, now(), '{}', '', '', ''
       from generate_series(1, 25000) n"""
+MANY_SESSIONS = """
+    insert into navi.session (session_id, partition, owner, base_hash)
+    select gen_random_uuid(), 0, 'local', '' from generate_series(1, 20000)"""
 MANY_TEXTS = """
     insert into navi.text (sha256, content)
     select sha256(content), content
@@ -53,6 +56,23 @@ async def test_texts_in_use_are_sought_in_steps_through_the_log(database: str) -
 
         assert used == {a, c, d}
         assert max(await rows_read(pool, statements)) <= EVENTS
+
+
+async def test_a_page_of_the_log_reads_of_the_registry_what_the_page_needs(database: str) -> None:
+    async with PostgresEventLog.open(database, allow_unsafe_durability=True) as log:
+        await log.append(batch(SessionId(new_id()), 0, created(), *[NEWER] * 99))
+    await execute(database, MANY_SESSIONS)
+    await execute(database, "analyze navi.session, navi.event")
+    async with PostgresEventLog.open(
+        database, allow_unsafe_durability=True, read_connections=1
+    ) as log:
+        for deltas in (True, False):
+            async with asked(log._pages._pool) as statements:
+                page = await log.read_all(0, after=0, limit=50, deltas=deltas)
+
+            assert len(page.rows) == 50
+            # Once to weigh them, once to read them, once for the owner of each; the head, the partition.
+            assert max(await rows_read(log._pages._pool, statements)) <= 3 * 50
 
 
 async def test_what_is_appended_while_steps_are_taken_is_in_the_last_of_them(

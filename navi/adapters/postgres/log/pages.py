@@ -60,10 +60,10 @@ class Pages:
         # Positions are in order of commits, so all up to the head are visible to what comes later.
         place = (partition, after, until)
         if deltas:
-            rows = await fetch(self._pool, statements.POSITIONS, *place)
+            rows = _registered(await fetch(self._pool, statements.POSITIONS, *place))
             there = len(rows)
         else:
-            rows = await fetch(self._pool, statements.POSITIONS_OF_FACTS, *place)
+            rows = _registered(await fetch(self._pool, statements.POSITIONS_OF_FACTS, *place))
             counted = await fetch(self._pool, statements.COUNT_POSITIONS, *place)
             there = counted[0]["rows"]
         if there != until - after:
@@ -145,6 +145,11 @@ async def steps_through(pool: Pool) -> AsyncGenerator[tuple[int, int, int], None
             while (after := reached[partition]) < head:
                 reached[partition] = min(after + STEP_ROWS, head)
                 yield partition, after, reached[partition]
+
+
+def _registered(rows: Sequence[asyncpg.Record]) -> list[asyncpg.Record]:
+    """Without those of sessions that the registry has lost: they count as missing."""
+    return [row for row in rows if row["owner"] is not None]
 
 
 def row_of(row: asyncpg.Record) -> Recorded:

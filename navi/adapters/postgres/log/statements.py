@@ -4,9 +4,15 @@
 """
 
 # Ids as text: asyncpg makes an object of each UUID, which takes longer than the rest of the row.
-COLUMNS = """
-    e.partition, e.position, s.owner, e.session_id::text, e.seq, e.id::text, e.type, e.v, e.at,
+_COLUMNS = """
+    e.partition, e.position, {} as owner, e.session_id::text, e.seq, e.id::text, e.type, e.v, e.at,
     e.turn_id::text, e.subagent_id, e.data, e.salt, e.digest, e.hash"""
+COLUMNS = _COLUMNS.format("s.owner")
+# For pages of a partition: who joins them to the registry reads all of that for each page, because Postgres expects
+# each row to be of another session. Null where the registry does not know the session.
+_COLUMNS_OF_ANY = _COLUMNS.format(
+    "(select s.owner from navi.session s where s.session_id = e.session_id)"
+)
 
 _DELTAS = "('text_delta', 'thinking_delta', 'tool_output_delta', 'model_waiting')"
 
@@ -37,15 +43,15 @@ HEAD_AND_FULL_AT = _HEAD.format(""",
 
 # (partition, after, until): every row.
 POSITIONS = f"""
-    select {COLUMNS}
-      from navi.event e join navi.session s using (session_id)
+    select {_COLUMNS_OF_ANY}
+      from navi.event e
      where e.partition = $1 and e.position > $2 and e.position <= $3
      order by e.position"""  # noqa: S608 - constants of this module
 
 # (partition, after, until): facts alone.
 POSITIONS_OF_FACTS = f"""
-    select {COLUMNS}
-      from navi.event e join navi.session s using (session_id)
+    select {_COLUMNS_OF_ANY}
+      from navi.event e
      where e.partition = $1 and e.position > $2 and e.position <= $3 and e.type not in {_DELTAS}
      order by e.position"""  # noqa: S608 - constants of this module
 
