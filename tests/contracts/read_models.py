@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import msgspec
 import pytest
@@ -108,6 +109,16 @@ CHANGES = st.one_of(
 )
 
 
+async def places_of(
+    read_models: ReadModelBackend, text: str, owner: Owner = LOCAL_OWNER
+) -> list[tuple[SessionId, int]]:
+    """Where something was said that fits a question."""
+    question = parse_question(text)
+    assert question is not None
+    found = await read_models.find_said(1, owner=owner, question=question)
+    return [(row.session_id, row.seq) for row in found]
+
+
 class ReadModelsContract:
     """A subclass gives ``read_models``, and ``elsewhere``: the same store in another process."""
 
@@ -161,6 +172,31 @@ class ReadModelsContract:
         assert await elsewhere.find_marks(1, owner=ada, marks=("m1",)) == ((C, "m1"),)
         assert await elsewhere.find_marks(2, owner=ada, marks=("m1",)) == ()
 
+    @pytest.mark.parametrize(
+        ("text", "questions"),
+        [
+            ("नमस्ते हिन्दी", ("हिन्दी", "हिन", "हिन्दी नमस्ते", '"नमस्ते हिन्दी"')),
+            ("நன்றி", ("நன்றி", "நன்")),
+            ("বাংলা ভাষা", ("বাংলা", "ভাষা বাংলা")),
+            ("ภาษาไทย ที่อยู่", ("ภาษาไทย", "ที่อยู่")),
+            ("u\u0308ber cafe\u0301", ("u\u0308ber", "cafe\u0301")),
+            ("שָׁלוֹם", ("שָׁלוֹם",)),
+            ("می‌خواهم", ("می‌خواهم",)),  # a joiner of no width in it
+            ("1\ufe0f\u20e3 \u2764\ufe0ftea", ("1\ufe0f\u20e3", "tea")),
+        ],
+    )
+    async def test_words_with_marks_are_found(
+        self,
+        read_models: ReadModelBackend,
+        elsewhere: ReadModelBackend,
+        text: str,
+        questions: tuple[str, ...],
+    ) -> None:
+        await store(read_models, "messages", (changes(A, said_row(1, text), seq=1),))
+
+        for question in questions:
+            assert await places_of(elsewhere, question) == [(A, 1)], question
+
     async def test_what_was_said_is_found_in_the_sessions_of_an_owner(
         self, read_models: ReadModelBackend, elsewhere: ReadModelBackend
     ) -> None:
@@ -202,12 +238,7 @@ class ReadModelsContract:
         await store(read_models, "messages", said)
         await store(read_models, "sessions", named)
 
-        async def places(text: str, owner: Owner = LOCAL_OWNER) -> list[tuple[SessionId, int]]:
-            question = parse_question(text)
-            assert question is not None
-            found = await elsewhere.find_said(1, owner=owner, question=question)
-            return [(row.session_id, row.seq) for row in found]
-
+        places = partial(places_of, elsewhere)
         tea = Question(wanted=(Term(words=("tea",), begins=True),))
         assert await places("green tea") == [(A, 6), (A, 1)]
         assert await places("tea") == [(B, 1), (A, 6), (A, 1)]

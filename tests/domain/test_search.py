@@ -1,5 +1,6 @@
 """Questions, what fits them, and what of it is shown."""
 
+import tracemalloc
 from datetime import UTC, datetime
 
 import pytest
@@ -63,6 +64,15 @@ def test_a_question_without_a_wanted_word_is_none(text: str) -> None:
         ("größe", "die GRÖSSE? Größe!", True),
         ("日本", "日本語", True),
         ("c++", "C is a language", True),
+        ("हिन्दी", "नमस्ते हिन्दी!", True),
+        ("नमस्ते हिन्दी", "हिन्दी, नमस्ते", True),
+        ('"नमस्ते हिन्दी"', "नमस्ते, हिन्दी", True),
+        ("हिन", "हिन्दी", True),
+        ("हिन x", "हिन्दी x", False),
+        ("न्दी", "हिन्दी", False),
+        ("می‌خواهم", "چای می‌خواهم", True),
+        ("خواهم", "چای می‌خواهم", False),
+        ("tea", "\u2764\ufe0ftea", True),
     ],
 )
 def test_what_fits(question: str, text: str, fits: bool) -> None:
@@ -96,6 +106,18 @@ def test_a_snippet_shows_the_place_with_the_most_of_the_question() -> None:
     text = f"tea {'x ' * 300} green cups of tea {'y ' * 300}"
 
     assert "green cups of tea" in snippet_of(asked("tea green cups"), text).text
+
+
+@pytest.mark.parametrize("terms", [["a", "b"] * 125, [f"{number}" for number in range(130)]])
+def test_a_snippet_looks_at_few_places_however_many_words_are_asked_for(terms: list[str]) -> None:
+    text = " ".join(sorted(terms, reverse=True) * 200)
+    tracemalloc.start()
+    try:
+        snippet_of(asked(" ".join(terms)), text)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1_000_000  # of each place that is looked at some 100 bytes are held
 
 
 def test_results_summaries_and_subagents_have_not_said_it() -> None:

@@ -73,18 +73,21 @@ async def search_sessions(
     named = await sessions.named(question)
     names = await sessions.names({row.session_id for row in said})
     there = [row for row in said if row.session_id in names]
-    hits = await asyncio.to_thread(_ranked, question, there, named)
-    return tuple(
-        Found(
-            session_id=hit.session_id,
-            name=hit.text if hit.seq is None else names[hit.session_id],
-            seq=hit.seq,
-            role=hit.role,
-            snippet=snippet_of(question, hit.text),
-            at=hit.at,
+
+    def best() -> tuple[Found, ...]:
+        return tuple(
+            Found(
+                session_id=hit.session_id,
+                name=hit.text if hit.seq is None else names[hit.session_id],
+                seq=hit.seq,
+                role=hit.role,
+                snippet=snippet_of(question, hit.text),
+                at=hit.at,
+            )
+            for hit in _ranked(question, there, named)[:limit]
         )
-        for hit in hits[:limit]
-    )
+
+    return await asyncio.to_thread(best)  # many words in many long texts take seconds
 
 
 async def _said(

@@ -1,11 +1,13 @@
 """Search what was said: the words of a question, whether a text has them, and what of it is shown.
 
-Words are runs of letters and digits, in any case. All words of a question are wanted; what stands in
+Words are runs of letters and digits with the marks over, below and between them, in any case. All words of a question are wanted; what stands in
 quotation marks one after the other, what has a minus before it not at all, and the last one may go on.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import Struct
 
@@ -15,11 +17,11 @@ MAX_QUESTION = 500  # characters: Postgres takes words of 2,046 bytes
 MAX_SEARCHED = 100_000  # characters of a message; what is behind them is not searched
 SNIPPET = 160  # characters, about
 BEFORE = 48  # of them before the first match
-MAX_PLACES = 200  # of a term that are looked at
+MAX_PLACES = 1000  # of all terms together that are looked at, at least one of each
 
 _CHUNK = re.compile(r'(-?)(?:"([^"]*)"?|(\S+))')
-_WORD = re.compile(r"[^\W_]+")
-_BETWEEN = r"[\W_]+"
+_BETWEEN = r"([\W_]+)"
+_JOINERS = "\u200c\u200d"
 
 
 class Term(Struct, frozen=True, kw_only=True):
@@ -53,7 +55,7 @@ def parse_question(text: str) -> Question | None:
     unwanted: list[Term] = []
     last = None
     for minus, quoted, chunk in _CHUNK.findall(text):
-        words = tuple(_WORD.findall(quoted or chunk))
+        words = tuple(_words(quoted or chunk))
         last = None
         if words and minus:
             unwanted.append(Term(words=words))
@@ -79,8 +81,8 @@ def said_with(message: Message) -> str | None:
 
 def is_said(question: Question, text: str) -> bool:
     """Whether a text has all that is wanted, and nothing that is not."""
-    return all(_pattern(term).search(text) for term in question.wanted) and not any(
-        _pattern(term).search(text) for term in question.unwanted
+    return all(_stands(term, text) for term in set(question.wanted)) and not any(
+        _stands(term, text) for term in set(question.unwanted)
     )
 
 
@@ -89,12 +91,12 @@ def closeness(question: Question, text: str) -> int:
 
     2: it stands in it word for word; 1: all of its words do; 0: the last one as a beginning only.
     """
-    if _whole(question).search(text):
+    if _stands(_whole(question), text):
         return 2
     if len(question.wanted) == 1:  # which was the whole of it
         return 0
-    words = (Term(words=term.words) for term in question.wanted)
-    return 1 if all(_pattern(term).search(text) for term in words) else 0
+    words = {Term(words=term.words) for term in question.wanted}
+    return 1 if all(_stands(term, text) for term in words) else 0
 
 
 def snippet_of(question: Question, text: str) -> Snippet:
@@ -112,12 +114,14 @@ def snippet_of(question: Question, text: str) -> Snippet:
 
 def _best_place(question: Question, text: str) -> tuple[int, int]:
     """The first place of the most different terms side by side."""
-    if whole := _whole(question).search(text):
-        return whole.span()
+    if whole := next(_found(_whole(question), text), None):
+        return whole
+    # A person may ask for one word 250 times, or for as many different ones.
+    terms = tuple(dict.fromkeys(question.wanted))
     places = sorted(
-        (*found.span(), nth)
-        for nth, term in enumerate(question.wanted)
-        for found, _ in zip(_pattern(term).finditer(text), range(MAX_PLACES), strict=False)
+        (*place, nth)
+        for nth, term in enumerate(terms)
+        for place in islice(_found(term, text), max(1, MAX_PLACES // len(terms)))
     )
     best, most = (0, 0), 0
     for nth, (start, end, _) in enumerate(places):
@@ -128,9 +132,8 @@ def _best_place(question: Question, text: str) -> tuple[int, int]:
 
 
 def _places(question: Question, text: str) -> Iterator[tuple[int, int]]:
-    for term in question.wanted:
-        for found in _pattern(term).finditer(text):
-            yield found.span()
+    for term in set(question.wanted):
+        yield from _found(term, text)
 
 
 def _joined(places: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -144,8 +147,52 @@ def _joined(places: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(joined)
 
 
-def _whole(question: Question) -> re.Pattern[str]:
-    return _pattern(Term(words=tuple(word for term in question.wanted for word in term.words)))
+def _whole(question: Question) -> Term:
+    return Term(words=tuple(word for term in question.wanted for word in term.words))
+
+
+def _words(text: str) -> Iterator[str]:
+    word = ""
+    for char in text:
+        if char.isalnum() or (word and _goes_on(char)):
+            word += char
+        elif word:
+            yield word
+            word = ""
+    if word:
+        yield word
+
+
+def _goes_on(char: str) -> bool:
+    """Whether a word goes on with it: vowel signs, accents, joiners. Postgres sees words so, too."""
+    return char in _JOINERS or unicodedata.category(char).startswith("M")
+
+
+def _stands(term: Term, text: str) -> bool:
+    return any(True for _ in _found(term, text))
+
+
+def _found(term: Term, text: str) -> Iterator[tuple[int, int]]:
+    """Where a term stands in a text."""
+    pattern, at = _pattern(term), 0
+    while found := pattern.search(text, at):
+        start, end = found.span()
+        ends = [found.start(nth) for nth in range(1, len(term.words))]
+        if not term.begins:
+            ends.append(end)
+        if _is_within(text, start) or any(_goes_on(text[end : end + 1] or " ") for end in ends):
+            at = start + 1
+        else:
+            yield start, end
+            at = end
+
+
+def _is_within(text: str, at: int) -> bool:
+    """Whether the word before goes on up to a place, with marks alone."""
+    back = at
+    while back and _goes_on(text[back - 1]):
+        back -= 1
+    return 0 < back < at and text[back - 1].isalnum()
 
 
 def _pattern(term: Term) -> re.Pattern[str]:

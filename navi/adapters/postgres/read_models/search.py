@@ -96,7 +96,7 @@ async def names(
 
 
 def _tsquery(question: Question) -> str:
-    """The question as ``to_tsquery`` reads it; words are letters and digits, which need no escape."""
+    """The question as ``to_tsquery`` reads it; words are letters, digits and marks, which need no escape."""
     wanted = [_term(term) for term in question.wanted]
     return " & ".join([*wanted, *(f"!{_term(term)}" for term in question.unwanted)])
 
