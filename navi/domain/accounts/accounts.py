@@ -215,8 +215,13 @@ def hash_name(name: str) -> bytes:
 
 
 def retry_after(tries: Iterable[FailedTry], name: str, now: datetime) -> int | None:
-    """Seconds until a name may be tried again from the address of these tries; None: now."""
-    counted = sorted((each for each in tries if each.at > now - TRY_WINDOW), key=lambda t: t.at)
+    """Seconds until a name may be tried again from the address of these tries; None: now.
+
+    A clock that was ahead, and was set back since, keeps nobody out for longer.
+    """
+    counted = sorted(
+        (each for each in tries if abs(now - each.at) < TRY_WINDOW), key=lambda t: t.at
+    )
     wanted = hash_name(name)
     of_account = [each.at for each in counted if each.name_sha256 == wanted]
     waits = [
@@ -227,7 +232,9 @@ def retry_after(tries: Iterable[FailedTry], name: str, now: datetime) -> int | N
         )
         if len(at) >= most
     ]
-    return max(1, math.ceil(max(waits).total_seconds())) if waits else None
+    if not waits:
+        return None
+    return max(1, math.ceil(min(max(waits), TRY_WINDOW).total_seconds()))
 
 
 def _check_length(field: str, text: str, longest: int) -> None:
