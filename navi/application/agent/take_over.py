@@ -38,9 +38,8 @@ CATCH_UP_SECONDS = 10.0  # what a starting node waits for read models before it 
 LOOK_EVERY = 2.0  # seconds; with a lease of 10 s a dead node's turns go on within 15 s
 LOOK_AGAIN = 0.25  # seconds, while of some node it is not certain whether it is gone
 FORGET_EVERY = 300  # looks: processes that ended are forgotten every ten minutes, and at the start
-OWING_AT_ONCE = (
-    50  # sessions that await a person, or what follows a turn: so many are looked at in a look
-)
+# Sessions that await a person, or what follows a turn: so many are looked at in a look.
+OWING_AT_ONCE = 50
 MAX_TRIES = 10  # a look, against somebody who appends all the time; then the next look tries
 
 

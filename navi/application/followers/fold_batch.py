@@ -29,9 +29,9 @@ from navi.ports.read_models import Build, ParkedEvent, StoredState
 log = structlog.get_logger()
 
 UNENCODABLE = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
-_Checkpoint: TypeAlias = tuple[str, int, int]  # projection, build, partition
-
 NAMES_SAID = 100  # types or versions that this process does not know, each of which it logs once
+
+_Checkpoint: TypeAlias = tuple[str, int, int]  # projection, build, partition
 
 
 class Held(Struct, frozen=True):

@@ -191,10 +191,13 @@ async def unfinished_sessions(log: PartitionedLog, read_models: ReadModels) -> F
     return FoundSessions(sessions={}, unread=tuple(unread))
 
 
-async def open_work_of(
-    log: PartitionedLog, read_models: ReadModels, owner: Owner
-) -> frozenset[TurnId | CallId]:
-    """The open turns, and open calls beside turns, of an owner's sessions, at the head of the log.
+async def unfinished_now(
+    log: PartitionedLog, read_models: ReadModels, *, owner: Owner | None
+) -> Sequence[Session]:
+    """The sessions in which something is left to do, at the head of the log, and any that changed lately.
+
+    Args:
+        owner: whose; None for everybody's.
 
     Raises:
         LogUnavailable: Postgres does not answer.
@@ -204,13 +207,26 @@ async def open_work_of(
     async with aclosing(stored_unfinished(read_models, base.version)) as found:
         async for id_, stored in found:
             session = session_in(id_, stored) if base.is_own else None
-            if session is not None and session.owner == owner:
-                sessions[id_] = session
+            if session is not None:
+                if owner in (None, session.owner):
+                    sessions[id_] = session
             # What the list does not tell the log does, as with all that is behind it.
-            elif session is None and await log.owner_of(id_) == owner:
+            elif owner is None or await log.owner_of(id_) == owner:
                 sessions[id_] = await session_now(log, read_models, id_)
+    # Behind the parts: what moved while they were read has events behind the positions of before.
     sessions |= await changed_since(log, read_models, base, owner=owner)
-    own = [session for session in sessions.values() if session.owner == owner]
+    return [session for session in sessions.values() if owner in (None, session.owner)]
+
+
+async def open_work_of(
+    log: PartitionedLog, read_models: ReadModels, owner: Owner
+) -> frozenset[TurnId | CallId]:
+    """The open turns, and open calls beside turns, of an owner's sessions, at the head of the log.
+
+    Raises:
+        LogUnavailable: Postgres does not answer.
+    """
+    own = await unfinished_now(log, read_models, owner=owner)
     turns = {session.turn.id for session in own if session.turn is not None}
     return frozenset({*turns, *(call.id for session in own for call in session.asides)})
 

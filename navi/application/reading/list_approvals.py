@@ -1,17 +1,10 @@
 """List the tool calls that wait for a person: a fold of the log, as up to date as the list of sessions."""
 
-from contextlib import aclosing
 from datetime import datetime
 
 from msgspec import Struct
 
-from navi.application.reading.catalogue import (
-    changed_since,
-    session_in,
-    session_now,
-    stored_list,
-    stored_unfinished,
-)
+from navi.application.reading.catalogue import unfinished_now
 from navi.domain.session.session import Session, undecided_calls
 from navi.domain.vocabulary.events import ApprovalRequested, JsonObject
 from navi.domain.vocabulary.ids import CallId, Owner, SessionId
@@ -44,18 +37,10 @@ async def waiting_approvals(
     Raises:
         LogUnavailable: Postgres does not answer.
     """
-    base = await stored_list(read_models)
-    sessions: dict[SessionId, Session] = {}
-    async with aclosing(stored_unfinished(read_models, base.version)) as unfinished:
-        async for session_id, stored in unfinished:
-            session = session_in(session_id, stored) if base.is_own else None
-            sessions[session_id] = session or await session_now(log, read_models, session_id)
-    # Behind the parts: what moved while they were read has events behind the positions of before.
-    sessions |= await changed_since(log, read_models, base, owner=owner)
     found = [
         waiting
-        for session in sessions.values()
-        if owner in (None, session.owner) and session.exists
+        for session in await unfinished_now(log, read_models, owner=owner)
+        if session.exists
         for waiting in await _of_session(log, session)
     ]
     return tuple(sorted(found, key=lambda waiting: (waiting.at, waiting.call_id)))
