@@ -4,7 +4,7 @@ import asyncio
 import re
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.async_api import Locator, Page, Route, expect
+from playwright.async_api import Browser, Locator, Page, Route, expect
 
 from tests.support.navi_process import NaviProcess
 
@@ -117,11 +117,35 @@ async def test_a_session_is_renamed_pinned_and_deleted_in_the_list(
     await expect(sessions.locator("a:focus, button:focus")).to_have_count(1)
 
 
+async def test_days_of_the_list_are_those_of_the_clock_on_the_wall(
+    browser: Browser, navi: NaviProcess
+) -> None:
+    known = await navi.get(f"/sessions/{await begin(navi, 'First')}")
+    # In Berlin Sunday, 2026-10-25, has 25 hours: its first one is more than 24 before Monday.
+    moments = {"Sunday": "2026-10-24T22:30:00Z", "Saturday": "2026-10-24T21:30:00Z"}
+    rows = [{**known, "id": day, "name": day, "last_active": at} for day, at in moments.items()]
+    context = await browser.new_context(base_url=navi.url, timezone_id="Europe/Berlin")
+    page = await context.new_page()
+    await page.clock.set_fixed_time("2026-10-26T11:00:00Z")
+    await page.route(
+        "**/sessions?limit=*", lambda route: route.fulfill(json={"sessions": rows, "next": None})
+    )
+
+    await page.goto("/")
+
+    sessions = page.get_by_role("navigation", name="Sessions")
+    for group, day in (("Yesterday", "Sunday"), ("Last 7 days", "Saturday")):
+        of_group = sessions.get_by_role("region", name=group).get_by_role("link")
+        await expect(of_group).to_have_text([day])
+    await context.close()
+
+
 async def test_who_scrolls_or_filters_comes_to_the_last_of_a_long_list(
     page: Page, navi: NaviProcess
 ) -> None:
     known = await navi.get(f"/sessions/{await begin(navi, 'First')}")
-    rows = [{**known, "id": str(nth), "name": f"Tea {nth}"} for nth in range(1300)]
+    # All from one moment, as an import makes them: the list is by id then, as navi gives it.
+    rows = [{**known, "id": f"{9999 - nth}", "name": f"Tea {nth}"} for nth in range(1300)]
     asked: list[int] = []
 
     async def many(route: Route) -> None:
@@ -142,6 +166,7 @@ async def test_who_scrolls_or_filters_comes_to_the_last_of_a_long_list(
     for count in (1100, 1300):
         await entries.last.scroll_into_view_if_needed()
         await expect(entries).to_have_count(count)
+        await expect(entries.last).to_have_attribute("data-session", rows[count - 1]["id"])
     assert asked == [100, 600, 1100]
 
     await page.reload()

@@ -1,6 +1,6 @@
 // Days, as usage is counted by: UTC, `2026-11-22`.
 
-export const DAY = 86_400_000; // ms
+const DAY = 86_400_000; // ms
 
 /** The last days up to today, oldest first. */
 export function lastDays(count) {

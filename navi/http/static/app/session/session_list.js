@@ -106,11 +106,9 @@ function show(rows) {
   if (before?.length !== rows.length || rows.some((row, index) => row !== before[index])) sessions.value = rows;
 }
 
-function byPlace(one, other) {
-  const active = (row) => row.last_active ?? row.created_at ?? "";
-  if (one.pinned !== other.pinned) return one.pinned ? -1 : 1;
-  return active(one) < active(other) ? 1 : active(one) > active(other) ? -1 : 0;
-}
+// As navi orders them: of one moment, the higher id first.
+const placeOf = (row) => `${+row.pinned}${row.last_active ?? row.created_at}${row.id}`;
+const byPlace = (one, other) => (placeOf(one) < placeOf(other) ? 1 : -1);
 
 const sorted = (rows) => rows.toSorted(byPlace);
 

@@ -1,6 +1,5 @@
 // The order of the list of sessions: what is pinned, waits for a person and runs; then by days.
 
-import { DAY } from "../days.js";
 import { waits } from "../session/session_list.js";
 import { t } from "../strings.js";
 
@@ -23,20 +22,25 @@ export function groupsOf(rows, query = "") {
   const groups = query
     ? { names: rows.filter((row) => fits(query, nameOf(row))) }
     : { pinned: [], waiting: [], running: [], today: [], yesterday: [], week: [], older: [] };
-  const today = new Date().setHours(0, 0, 0, 0);
-  if (!query) for (const row of rows) groups[groupOf(row, today)].push(row);
+  const since = { today: midnight(0), yesterday: midnight(1), week: midnight(7) };
+  if (!query) for (const row of rows) groups[groupOf(row, since)].push(row);
   return Object.entries(groups).flatMap(([name, some]) => (some.length ? [{ name, rows: some }] : []));
 }
 
 /** All sessions, in the order in which they are shown. */
 export const inOrder = (rows) => groupsOf(rows).flatMap((group) => group.rows);
 
-function groupOf(row, today) {
+// So many days ago; one may have 23 or 25 hours.
+function midnight(days) {
+  const day = new Date();
+  day.setHours(0, 0, 0, 0);
+  return day.setDate(day.getDate() - days);
+}
+
+function groupOf(row, since) {
   if (row.pinned) return "pinned";
   if (waits(row)) return "waiting";
   if (row.status === "running") return "running";
   const at = Date.parse(row.last_active ?? row.created_at);
-  if (at >= today) return "today";
-  if (at >= today - DAY) return "yesterday";
-  return at >= today - 7 * DAY ? "week" : "older";
+  return ["today", "yesterday", "week"].find((name) => at >= since[name]) ?? "older";
 }

@@ -19,7 +19,7 @@ export function SpanTable({ session, turn, spans, names, chosen, onPoint, onRequ
             <th scope="col" class="number">${t("start")}</th>
             <th scope="col" class="number">${t("duration")}</th>
             <th scope="col"><span class="hidden">${t("parts")}</span></th>
-            <th scope="col" class="number">${t("tokens")}</th>
+            <th scope="col" class="number">${t("usage-tokens")}</th>
             <th scope="col">${t("state")}</th>
             <th scope="col"><span class="hidden">${t("request")}</span></th>
           </tr>
