@@ -78,6 +78,29 @@ async def test_a_session_of_5000_messages(page: Page, navi: NaviProcess, tmp_pat
     await expect(log.get_by_text("Question 100", exact=True)).to_be_in_viewport()
 
 
+async def test_what_is_shorter_for_a_moment_does_not_end_following(page: Page) -> None:
+    await page.goto("/")
+    await say(page, "\n".join(["!pace 0", *["!say early early", "!say "] * 40]))
+    log = page.get_by_role("log", name="Conversation")
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    await expect(log.get_by_role("article", name="Assistant")).to_contain_text("early early")
+
+    # As where Markdown comes in place of what was written: it is laid out between the two.
+    await log.evaluate(
+        """log => {
+          const answer = [...log.querySelectorAll("article")].at(-1);
+          answer.style.display = "none";
+          const top = log.scrollTop;
+          answer.style.display = "";
+          answer.style.paddingBottom = "300px";
+          return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(top))));
+        }"""
+    )
+
+    assert await log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight") < 2
+    await expect(page.get_by_role("button", name="To the end", exact=True)).to_have_count(0)
+
+
 async def test_who_reads_further_up_is_left_there(page: Page) -> None:
     await page.goto("/")
     higher_than_the_window = ["!pace 0", *["!say early early", "!say "] * 40]

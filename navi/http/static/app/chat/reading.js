@@ -20,6 +20,7 @@ export class Reading {
     this.found = signal(null);
     this._follows = true;
     this._top = 0;
+    this._sizes = "";
     this._anchor = null;
     this._busy = false;
     this._drawn = [];
@@ -28,7 +29,10 @@ export class Reading {
   /** Begin with the element that scrolls, and the one in it that grows; gives what ends it. */
   attach(box, content) {
     this._box = box;
-    const sizes = new ResizeObserver(() => this._follow());
+    const sizes = new ResizeObserver(() => {
+      this._sizes = this._sizesNow();
+      this._follow();
+    });
     sizes.observe(box);
     sizes.observe(content);
     return () => sizes.disconnect();
@@ -37,6 +41,7 @@ export class Reading {
   /** The page has been drawn anew. */
   drawn() {
     const box = this._box;
+    this._sizes = this._sizesNow();
     if (this._anchor) {
       const { key, top } = this._anchor;
       this._anchor = null;
@@ -65,7 +70,11 @@ export class Reading {
     const isEnd = this.range.peek().last === null;
     if (isEnd && rest < (isUp ? 4 : NEAR)) {
       if (!this._follows) this.toEnd();
-    } else if (isUp && this._follows) this._leave();
+    } else if (isUp && this._follows) {
+      // What was shorter for a moment has moved it, and the observer tells of it next: nobody has scrolled.
+      if (this._sizes !== this._sizesNow()) this._follow();
+      else this._leave();
+    }
     const ahead = AHEAD * box.clientHeight;
     if (isUp && box.scrollTop < ahead) this.showEarlier();
     else if (!isUp && !isEnd && rest < ahead) this.showLater();
@@ -143,6 +152,10 @@ export class Reading {
     if (!this._follows || this._anchor || this.range.peek().last !== null || isMarkedIn(this._box)) return;
     this._box.scrollTop = this._box.scrollHeight;
     this._top = this._box.scrollTop;
+  }
+
+  _sizesNow() {
+    return `${this._box.clientHeight} ${this._box.scrollHeight}`;
   }
 
   /** Draw another range, and wait for it; what is at the top of the window stays there if it `keeps`. */
