@@ -59,6 +59,7 @@ async def test_a_call_is_allowed_changed_and_denied(
     await expect(tools.nth(2)).to_contain_text("waiting")
     await page.reload()
     await asked.get_by_role("button", name="Deny").click()
+    await expect(asked.get_by_role("textbox", name="Reason")).to_be_focused()
     await asked.get_by_role("button", name="Cancel").press("Enter")
     await expect(asked.get_by_role("button", name="Deny")).to_be_focused()
     await page.keyboard.press("Enter")

@@ -179,6 +179,7 @@ async def test_receipts_of_a_turn_that_runs_and_its_stop(page: Page) -> None:
     # Until the profiles are there it goes by its id.
     await expect(log.get_by_role("article", name="Assistant", exact=True)).not_to_have_count(0)
     await expect(log.get_by_role("article")).to_have_count(5)
+    await expect(log).to_contain_text("Stopped")
     assert await log.inner_text() == before
 
 

@@ -98,9 +98,11 @@ async def test_every_fact_is_processed_once_and_in_order(
     odd = [*consumer.said("gap"), *consumer.said("late")]
     assert [line for line in odd if session_id in line] == []
     seqs = [int(line[1]) for line in consumer.printed if line[0] == session_id]
-    # It was killed behind its own commit and before it printed, at most.
-    lost = set(await facts(navi, session_id)) - set(seqs)
-    assert (seqs, len(lost) <= 1) == (sorted(set(seqs)), True)
+    # It was killed three times, each time between its own commit and its line at most. What follows a turn may have
+    # come since then.
+    taken = [seq for seq in await facts(navi, session_id) if seq <= consumer.seqs()[session_id]]
+    lost = set(taken) - set(seqs)
+    assert (seqs, len(lost) <= 3) == (sorted(set(seqs)), True)
 
 
 async def test_a_server_that_is_away_is_told_in_lines(command: list[str], tmp_path: Path) -> None:
