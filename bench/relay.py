@@ -104,8 +104,10 @@ async def _publish_async(url: str, stream: JetStream, rows: list[Recorded]) -> f
 
 async def _publish_ready(url: str, stream: JetStream, rows: list[Recorded]) -> float:
     await _recreate(stream)
-    messages = [stream.message(rows, nth) for nth in range(len(rows))]
-    bursts = [b"".join(messages[at : at + BURST]) for at in range(0, len(messages), BURST)]
+    bursts = [
+        stream.messages(rows[at : at + BURST], behind=rows[at - 1] if at else None)
+        for at in range(0, len(rows), BURST)
+    ]
     client = BurstClient()
     await client.connect(url)
     try:

@@ -33,10 +33,17 @@ class EventStream(Protocol):
         """
         ...
 
-    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+    async def publish(
+        self, partition: int, rows: Sequence[Recorded], *, behind: Recorded | None = None
+    ) -> None:
         """Publish consecutive rows at the end of the stream, durably, in order.
 
-        A failure may leave the first few of them stored.
+        A failure may leave the first few of them stored. May be called while another call is under
+        way: its rows go behind those of that, or nowhere.
+
+        Args:
+            behind: the last row of the call before, where that is under way; None where what comes
+                before these rows is known to be stored.
 
         Raises:
             StreamMoved: the stream ends elsewhere or is gone.

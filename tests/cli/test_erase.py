@@ -16,14 +16,18 @@ class SlowStream(InMemoryEventStream):
     def __init__(self, seconds: float | None) -> None:
         super().__init__()
         self._seconds = seconds
+        self._taking = asyncio.Lock()
 
-    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
-        for row in rows:
-            if self._seconds is None:
-                await asyncio.Event().wait()
-            else:
-                await asyncio.sleep(self._seconds)
-            await super().publish(partition, (row,))
+    async def publish(
+        self, partition: int, rows: Sequence[Recorded], *, behind: Recorded | None = None
+    ) -> None:
+        async with self._taking:
+            for row in rows:
+                if self._seconds is None:
+                    await asyncio.Event().wait()
+                else:
+                    await asyncio.sleep(self._seconds)
+                await super().publish(partition, (row,))
 
 
 async def published(log: GrowingLog) -> InMemoryEventStream:

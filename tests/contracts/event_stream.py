@@ -1,5 +1,7 @@
 """What every event stream does: a message's sequence number is its position in the log."""
 
+import asyncio
+
 import pytest
 
 from navi.domain.vocabulary.errors import StreamMoved
@@ -42,6 +44,27 @@ class EventStreamContract:
             await stream.publish(0, ROWS[:3])
 
         assert await stream.open(0) == 3
+
+    async def test_what_is_published_meanwhile_comes_behind(self, stream: EventStream) -> None:
+        await stream.open(0)
+
+        await asyncio.gather(
+            stream.publish(0, ROWS[:3]), stream.publish(0, ROWS[3:], behind=ROWS[2])
+        )
+
+        assert [await stream.event_at(0, n) for n in range(1, 8)] == [row.id for row in ROWS]
+
+    async def test_behind_what_is_refused_nothing_is_stored(self, stream: EventStream) -> None:
+        await stream.open(0)
+
+        failed = await asyncio.gather(
+            stream.publish(0, ROWS[1:3]),
+            stream.publish(0, ROWS[3:], behind=ROWS[2]),
+            return_exceptions=True,
+        )
+
+        assert [type(each) for each in failed] == [StreamMoved, StreamMoved]
+        assert await stream.open(0) == 0
 
     async def test_without_a_stream_nothing_is_published(self, stream: EventStream) -> None:
         with pytest.raises(StreamMoved):

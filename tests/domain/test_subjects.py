@@ -1,9 +1,9 @@
 import pytest
 
 from navi.domain.log.subjects import (
-    event_headers,
     event_subject,
     format_position,
+    message_id,
     owner_facts,
     parse_position,
     partition_counts,
@@ -47,11 +47,8 @@ def test_no_name_makes_an_event_unpublishable() -> None:
     assert subject("new.type *>", owner="") == f"navi.events._.{SESSION}.new_type___"
 
 
-def test_headers_name_the_event_and_its_place() -> None:
-    assert event_headers(partition=0, position=17, session_id=SESSION, seq=5) == {
-        "Nats-Msg-Id": f"{SESSION}:5",
-        "Navi-Position": "0-17",
-    }
+def test_a_message_is_named_by_its_place_in_the_session() -> None:
+    assert message_id(SESSION, 5) == f"{SESSION}:5"
 
 
 def test_a_position_is_read_as_it_is_written() -> None:

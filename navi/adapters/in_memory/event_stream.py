@@ -44,7 +44,9 @@ class InMemoryEventStream:
         row = stream.rows[position - stream.first]
         return None if row is None else row.id
 
-    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+    async def publish(
+        self, partition: int, rows: Sequence[Recorded], *, behind: Recorded | None = None
+    ) -> None:
         self._reach()
         if not self.stores:
             self._streams[partition] = _Stream(first=rows[0].position + 1)

@@ -1,10 +1,10 @@
 """The log on JetStream: one stream a partition, whose sequence numbers are the log's positions.
 
 What keeps them equal is ``Nats-Expected-Last-Sequence`` on every message: each is stored right behind
-its predecessor or not at all. Within a batch ``Nats-Expected-Last-Msg-Id`` names the predecessor as
-well: a stranger's message in its place has the right sequence and not its id. So the answer to the
-last of a batch speaks for all of them, and only the last one asks for an answer (twice as fast as an
-answer each, measured in ``bench/relay.py``).
+its predecessor or not at all. Where the predecessor is still under way ``Nats-Expected-Last-Msg-Id``
+names it as well: a stranger's message in its place has the right sequence and not its id. So the answer
+to the last of a batch speaks for all of them, and only the last one asks for an answer (twice as fast as
+an answer each, measured in ``bench/relay.py``).
 """
 
 import asyncio
@@ -18,7 +18,8 @@ from msgspec import Struct
 
 from navi.adapters.nats.connect import NatsConnection
 from navi.domain.log.subjects import (
-    event_headers,
+    MESSAGE_ID_HEADER,
+    POSITION_HEADER,
     event_subject,
     format_position,
     message_id,
@@ -109,6 +110,7 @@ class JetStream:
     ) -> None:
         self._answer_seconds = answer_seconds
         self._connection = connection
+        self._sending = asyncio.Lock()  # who publishes meanwhile comes behind
         self._log_id = log_id
         self._partitions = partitions
         self._age: Mapping[str, int] = (
@@ -142,9 +144,12 @@ class JetStream:
                 f"{_remedy(partition)}"
             ) from error
 
-    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+    async def publish(
+        self, partition: int, rows: Sequence[Recorded], *, behind: Recorded | None = None
+    ) -> None:
         for batch in _batches(rows):
-            await self._publish_batch(partition, batch)
+            await self._publish_batch(partition, batch, behind=behind)
+            behind = None
 
     async def erase(self, partition: int, positions: Sequence[int]) -> None:
         info = await self._ask("INFO", partition)
@@ -202,22 +207,26 @@ class JetStream:
                 return
         raise StreamRefused(f"somebody else keeps making the stream {stream_name(partition)}")
 
-    async def _publish_batch(self, partition: int, rows: Sequence[Recorded]) -> None:
+    async def _publish_batch(
+        self, partition: int, rows: Sequence[Recorded], *, behind: Recorded | None
+    ) -> None:
         last = rows[-1]
         try:
             async with self._connection.borrow(seconds=self._answer_seconds) as client:
                 if any(len(row.wire) > client.max_payload for row in rows):
                     raise nats.errors.MaxPayloadError
-                for start in range(0, len(rows) - 1, ROWS_BETWEEN_YIELDS):
-                    end = min(start + ROWS_BETWEEN_YIELDS, len(rows) - 1)
-                    messages = (self.message(rows, nth) for nth in range(start, end))
-                    await client.publish_burst(b"".join(messages))
-                    await asyncio.sleep(0)
+                async with self._sending:
+                    for start in range(0, len(rows) - 1, ROWS_BETWEEN_YIELDS):
+                        part = rows[start : min(start + ROWS_BETWEEN_YIELDS, len(rows) - 1)]
+                        await client.publish_burst(self.messages(part, behind=behind))
+                        behind = part[-1]
+                        await asyncio.sleep(0)
+                # On its way before anybody else has the lock: nothing is awaited in between.
                 answer = await client.request(
                     self._subject(last),
                     last.wire,
                     timeout=self._answer_seconds,
-                    headers=_headers(rows, len(rows) - 1),
+                    headers=_headers(last, behind),
                 )
         except nats.errors.NoRespondersError as error:
             raise StreamMoved(f"no stream takes events of partition {partition}") from error
@@ -229,17 +238,19 @@ class JetStream:
             ) from error
         _check_ack(msgspec.json.decode(answer.data, type=_Ack), last)
 
-    def message(self, rows: Sequence[Recorded], nth: int) -> bytes:
-        """The message of one of consecutive rows as it goes over the wire, fenced by the one before.
+    def messages(self, rows: Sequence[Recorded], *, behind: Recorded | None) -> bytes:
+        """The messages of consecutive rows as they go over the wire, each fenced by the one before.
 
-        Its headers are ids and numbers, which need no escape.
+        What stands before the payloads is ASCII: ids, numbers, and a subject without anything else.
         """
-        row, payload = rows[nth], rows[nth].wire
-        lines = "".join([f"{name}: {value}\r\n" for name, value in _headers(rows, nth).items()])
-        head = f"NATS/1.0\r\n{lines}\r\n"
-        size = len(head)  # of what is ASCII: ids, numbers, and a subject without anything else
-        line = f"HPUB {self._subject(row)} {size} {size + len(payload)}\r\n{head}"
-        return b"".join((line.encode("ascii"), payload, b"\r\n"))
+        written: list[bytes] = []
+        for row in rows:
+            head, payload = f"NATS/1.0\r\n{_header_lines(row, behind)}\r\n", row.wire
+            sizes = f"{len(head)} {len(head) + len(payload)}"
+            line = f"HPUB {self._subject(row)} {sizes}\r\n{head}"
+            written += (line.encode("ascii"), payload, b"\r\n")
+            behind = row
+        return b"".join(written)
 
     def _subject(self, row: Recorded) -> str:
         return event_subject(
@@ -330,21 +341,24 @@ def _batches(rows: Sequence[Recorded]) -> Iterator[Sequence[Recorded]]:
         yield rows[start:]
 
 
-def _headers(rows: Sequence[Recorded], nth: int) -> dict[str, str]:
-    row = rows[nth]
-    headers = {
-        **event_headers(
-            partition=row.partition,
-            position=row.position,
-            session_id=row.session_id,
-            seq=row.seq,
-        ),
-        EXPECTED_HEADER: str(row.position - 1),
-    }
-    if nth:
-        behind = rows[nth - 1]
-        headers[EXPECTED_ID_HEADER] = message_id(behind.session_id, behind.seq)
-    return headers
+def _header_lines(row: Recorded, behind: Recorded | None) -> str:
+    """The headers of a row's message, a line each: ids and numbers, which need no escape.
+
+    What consumers drop duplicates and order the whole log by, and the fence.
+    """
+    lines = (
+        f"{MESSAGE_ID_HEADER}: {message_id(row.session_id, row.seq)}\r\n"
+        f"{POSITION_HEADER}: {format_position(row.partition, row.position)}\r\n"
+        f"{EXPECTED_HEADER}: {row.position - 1}\r\n"
+    )
+    if behind is None:
+        return lines
+    return f"{lines}{EXPECTED_ID_HEADER}: {message_id(behind.session_id, behind.seq)}\r\n"
+
+
+def _headers(row: Recorded, behind: Recorded | None) -> dict[str, str]:
+    """The same for nats-py."""
+    return dict(line.split(": ", 1) for line in _header_lines(row, behind).splitlines())
 
 
 def _metadata(config: dict[str, Any]) -> dict[str, str]:

@@ -7,13 +7,14 @@ one that comes second stands by until the first one moves no more.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import NoReturn
 
 import structlog
 from msgspec import Struct, UnsetType
 
+from navi.application.followers.in_flight import InFlight
 from navi.application.followers.read_ahead import ReadAhead
 from navi.domain.log.subjects import format_position, stream_name
 from navi.domain.vocabulary.errors import (
@@ -32,6 +33,8 @@ from navi.ports.event_stream import EventStream
 from navi.ports.log_partitions import PartitionedLog
 
 STALLED_AFTER = 2  # questions and batches in a row without an answer
+# Pages that NATS has not answered while the next one is sent: it has to do then, and so has navi. More gains nothing.
+UNANSWERED = 3
 
 log = structlog.get_logger()
 
@@ -131,7 +134,10 @@ class Relay:
         Gives whether it went forward, that is, whether another relay is at work.
         """
         position = await self._reopen()
-        async with ReadAhead(self._events, self._partition, after=position) as pages:
+        async with (
+            ReadAhead(self._events, self._partition, after=position) as pages,
+            InFlight() as sent,
+        ):
             while True:
                 page = await pages.next()
                 _check_not_ahead(self._partition, position, head=page.head)
@@ -145,26 +151,35 @@ class Relay:
                     if end != position:
                         return end > position
                     continue
+                erasures = [row for row in page.rows if row.type == ContentErased.TYPE]
+                is_last = page.rows[-1].position == page.head
                 try:
-                    await self._erase(page.rows)
-                    await self._publish(page.rows)
+                    if erasures:
+                        position = await self._settle(sent, position, head=page.head, most=0)
+                        await self._erase(erasures)
+                    sent.begin(page.rows[-1], self._publish(page.rows, behind=sent.last))
+                    most = 0 if is_last else UNANSWERED
+                    position = await self._settle(sent, position, head=page.head, most=most)
                 except StreamMoved as moved:
                     end = await _moved_to(self._stream, self._partition, position, moved)
                     self._in_doubt = True
                     return end > position
-                position = page.rows[-1].position
-                self._set_following(position, page.head)
-                if position == page.head:
+                if is_last:
                     await asyncio.sleep(self._pace.gather)
 
-    async def _erase(self, rows: tuple[Recorded, ...]) -> None:
+    async def _settle(self, sent: InFlight, position: int, *, head: int, most: int) -> int:
+        """Wait until at most so many pages are under way; gives the position up to which all is stored."""
+        while len(sent) > most:
+            position = (await sent.oldest()).position
+            self._set_following(position, head)
+        return position
+
+    async def _erase(self, rows: Sequence[Recorded]) -> None:
         """Erase on the stream what was erased from the log, before ``content_erased`` is published.
 
         So whatever happens on the way, it happens again until both are done.
         """
         for row in rows:
-            if row.type != ContentErased.TYPE:
-                continue
             event = row.envelope.event
             # Forks are told as well, of events that stand under their origin's name.
             if not isinstance(event, ContentErased) or event.session_id != row.session_id:
@@ -211,9 +226,9 @@ class Relay:
         await self._stream.recreate(self._partition, first_position=1)
         return 0
 
-    async def _publish(self, rows: tuple[Recorded, ...]) -> None:
+    async def _publish(self, rows: Sequence[Recorded], *, behind: Recorded | None) -> None:
         await failpoint("relay.before_publish")
-        await self._stream.publish(self._partition, rows)
+        await self._stream.publish(self._partition, rows, behind=behind)
         self._stored, self._in_doubt = rows[-1].position, False
         await failpoint("relay.after_publish")
 

@@ -53,13 +53,13 @@ def envelope_of(event: StoredEvent) -> Envelope:
 def wire_of(event: StoredEvent) -> bytes:
     """The envelope as JSON bytes, as it is on the wire."""
     return encode_envelope(
-        session_id=event.session_id,
-        seq=event.seq,
-        id=event.id,
-        type=event.type,
-        v=event.v,
-        at=event.at,
-        turn_id=event.turn_id,
-        subagent_id=event.subagent_id,
-        data=event.data,
+        event.session_id,
+        event.seq,
+        event.id,
+        event.type,
+        event.v,
+        event.at,
+        event.turn_id,
+        event.subagent_id,
+        event.data,
     )

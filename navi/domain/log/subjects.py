@@ -1,15 +1,14 @@
 """Names on NATS: streams, subjects, headers, and the token of a position."""
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 
 from navi.domain.vocabulary.errors import BadInput
 from navi.domain.vocabulary.events import DELTA_TYPES
 from navi.domain.vocabulary.ids import SessionId
 
-MESSAGE_ID_HEADER = "Nats-Msg-Id"
-POSITION_HEADER = "Navi-Position"
+MESSAGE_ID_HEADER = "Nats-Msg-Id"  # by which a consumer drops duplicates
+POSITION_HEADER = "Navi-Position"  # by which it orders the whole log
 
 HEADS_STREAM = "NAVI_HEADS"
 HEADS_SUBJECT = "navi.heads"
@@ -81,16 +80,6 @@ def owner_facts(owner: str, *, partition: int) -> tuple[str, ...]:
     """All facts of an owner in a partition's stream, however many partitions there are or will be."""
     counts = partition_counts(partition, partitions=max(2, partition + 1))
     return tuple(owner_subjects(owner, partitions=count)[2 * partition] for count in counts)
-
-
-def event_headers(
-    *, partition: int, position: int, session_id: SessionId, seq: int
-) -> Mapping[str, str]:
-    """What a consumer drops duplicates and orders the whole log by."""
-    return {
-        MESSAGE_ID_HEADER: message_id(session_id, seq),
-        POSITION_HEADER: format_position(partition, position),
-    }
 
 
 def message_id(session_id: SessionId, seq: int) -> str:

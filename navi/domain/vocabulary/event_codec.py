@@ -121,13 +121,13 @@ decode_data = EventDecoder(EVENT_TYPES, UPCASTERS).decode
 def format_at(at: datetime) -> str:
     """A moment as it stands in envelopes: UTC, microseconds, ``Z``."""
     # In C, where msgspec writes the same: four times as fast, and every event needs it for its hash.
-    if at.tzinfo is UTC and at.microsecond:
-        return _quote(at)[1:-1].decode()
-    return at.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    if at.tzinfo is not UTC:
+        at = at.astimezone(UTC)
+    text = _quote(at)[1:-1].decode()
+    return text if at.microsecond else f"{text[:-1]}.000000Z"
 
 
 def encode_envelope(
-    *,
     session_id: str,
     seq: int,
     id: str,  # noqa: A002 - the contract's own name for it
@@ -138,7 +138,10 @@ def encode_envelope(
     subagent_id: str | None,
     data: bytes,
 ) -> bytes:
-    """The envelope as JSON bytes, with ``data`` as it stands in the log."""
+    """The envelope as JSON bytes, with ``data`` as it stands in the log.
+
+    Named, its values would take a quarter of the time that an envelope takes.
+    """
     turn = f'"{turn_id}"' if turn_id is not None else "null"
     subagent = f'"{subagent_id}"' if subagent_id is not None else "null"
     head = (

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -238,6 +239,25 @@ async def test_a_strangers_message_does_not_take_the_place_of_an_event(
     assert await stream.open(0) == 2
     with pytest.raises(StreamRefused, match="is not navi's"):
         await stream.event_at(0, 2)
+
+
+async def test_a_strangers_message_is_no_predecessor_of_what_was_sent_meanwhile(
+    connection: NatsConnection,
+) -> None:
+    stream = jetstream(connection)
+    await stream.open(0)
+    async with connection.borrow(seconds=5) as client:
+        await client.jetstream().publish("navi.events.local.stranger.said", b"{}")
+
+    # By its sequence row 2 would fit behind the stranger.
+    failed = await asyncio.gather(
+        stream.publish(0, [row(1)]),
+        stream.publish(0, [row(2), row(3)], behind=row(1)),
+        return_exceptions=True,
+    )
+
+    assert [type(each) for each in failed] == [StreamMoved, StreamMoved]
+    assert await stream.open(0) == 1
 
 
 async def test_who_does_not_know_how_long_events_are_kept_leaves_that_as_it_is(

@@ -1,13 +1,17 @@
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from navi import failpoints
 from navi.adapters.in_memory.event_stream import InMemoryEventStream
 from navi.application.followers.relay import Degraded, Following, StandingBy, republish
 from navi.domain.vocabulary.errors import BadInput, BusSilent, StreamMoved
-from navi.ports.event_log import Recorded
+from navi.domain.vocabulary.event_codec import encode_data
+from navi.domain.vocabulary.events import ContentErased
+from navi.domain.vocabulary.ids import SessionId
+from navi.ports.event_log import ALL_TYPES, Recorded, Types
 from tests.application.followers.relaying import caught_up, running
 from tests.support.growing_log import GrowingLog
 from tests.support.until import until
@@ -186,9 +190,11 @@ class SmallSteps(InMemoryEventStream):
         super().__init__()
         self.steps: list[int] = []
 
-    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+    async def publish(
+        self, partition: int, rows: Sequence[Recorded], *, behind: Recorded | None = None
+    ) -> None:
         self.steps.append(len(rows))
-        await super().publish(partition, rows)
+        await super().publish(partition, rows, behind=behind)
 
 
 async def test_it_begins_with_one_event_and_keeps_pages_of_large_ones_small() -> None:
@@ -201,6 +207,93 @@ async def test_it_begins_with_one_event_and_keeps_pages_of_large_ones_small() ->
 
     assert stream.steps[:6] == [1, 4, 16, 64, 256, 500]
     assert stream.steps[6:] == [103] * 4 + [88]
+
+
+class Unhurried(InMemoryEventStream):
+    """Answers only when it is told to; ``asked`` are the last positions of what waits for an answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = asyncio.Semaphore(0)
+        self.asked: list[int] = []
+        self.erased: list[tuple[int, ...]] = []
+
+    async def publish(
+        self, partition: int, rows: Sequence[Recorded], *, behind: Recorded | None = None
+    ) -> None:
+        if self.asked:
+            assert behind is not None
+            assert behind.position == self.asked[-1] == rows[0].position - 1
+        self.asked.append(rows[-1].position)
+        try:
+            await self.answers.acquire()
+        finally:
+            self.asked.remove(rows[-1].position)
+        await super().publish(partition, rows, behind=behind)
+
+    async def erase(self, partition: int, positions: Sequence[int]) -> None:
+        assert self.asked == []
+        self.erased.append(tuple(positions))
+        await super().erase(partition, positions)
+
+
+async def test_it_sends_some_pages_before_the_first_is_answered() -> None:
+    log, stream = GrowingLog(5000), Unhurried()
+
+    async with running(log, stream) as relay:
+        await until(lambda: stream.asked == [1, 5, 21, 85])
+        assert not isinstance(relay.state, Following)
+        stream.answers.release()
+        await until(lambda: stream.asked == [5, 21, 85, 341])
+        assert relay.state == Following(position=1, head=5000)
+        for _ in range(20):
+            stream.answers.release()
+        await caught_up(relay, 5000)
+
+    assert stream.positions(0) == upto(5000)
+
+
+async def test_behind_a_page_that_was_refused_it_begins_anew() -> None:
+    log, stream = GrowingLog(1000), Unhurried()
+
+    async with running(log, stream) as relay:
+        await until(lambda: stream.asked == [1, 5, 21, 85])
+        stream.delete(0)
+        for _ in range(20):
+            stream.answers.release()
+        await caught_up(relay, 1000)
+
+    assert stream.positions(0) == upto(1000)
+
+
+class Readable(GrowingLog):
+    """Gives its rows by session, too."""
+
+    async def read(
+        self,
+        session_id: SessionId,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        types: Types = ALL_TYPES,
+    ) -> AsyncGenerator[tuple[Recorded, ...], None]:
+        yield tuple(row for row in self.rows if row.session_id == session_id)
+
+
+async def test_what_is_erased_has_been_published_before() -> None:
+    log, stream = Readable(10), Unhurried()
+    event = ContentErased(session_id=log.rows[0].session_id, events=1, why="memory", seqs=(1,))
+    log.rows[9] = replace(log.rows[0], position=10, seq=4, type=event.TYPE, data=encode_data(event))
+    log.rows[0] = replace(log.rows[0], salt=None)
+
+    async with running(log, stream) as relay:
+        await until(lambda: stream.asked == [1, 5])
+        assert stream.erased == []
+        for _ in range(9):
+            stream.answers.release()
+        await caught_up(relay, 10)
+
+    assert stream.erased == [(1,)]
 
 
 async def test_publishing_anew_starts_at_the_position_asked_for() -> None:
@@ -236,7 +329,9 @@ async def test_publishing_anew_while_the_service_runs_gives_one_stream() -> None
 class Broken(InMemoryEventStream):
     """A store that a full disk broke: it says that it moved, and stays."""
 
-    async def publish(self, partition: int, rows: Sequence[Recorded]) -> None:
+    async def publish(
+        self, partition: int, rows: Sequence[Recorded], *, behind: Recorded | None = None
+    ) -> None:
         raise StreamMoved("the stream does not end before 0-1")
 
 
