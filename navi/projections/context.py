@@ -126,6 +126,9 @@ class Context(JsonForm[ContextState]):
         if envelope.subagent_id != self._subagent_id:
             return after, ()
         match envelope.event:
+            # Most of what happens: not asked of each class below.
+            case ToolFinished() | PlanReady() as event:
+                return after, (Put(key=envelope.seq, row=agent_message(envelope, event)),)
             case ConversationTakenIn() as taken:
                 return after, _taken_in(envelope, taken)
             case SubagentStarted(task=task):
@@ -152,8 +155,6 @@ class Context(JsonForm[ContextState]):
                 # It answered before it ran in circles: to the model that is its answer.
                 row = replace(agent_message(envelope, event), is_partial=False)
                 return after, (Put(key=envelope.seq, row=row),)
-            case ToolFinished() | PlanReady() as event:
-                return after, (Put(key=envelope.seq, row=agent_message(envelope, event)),)
             case GuidanceGiven(content=content):
                 row = _as_user(envelope, content, is_guidance=True)
                 return after, (Put(key=envelope.seq, row=row),)

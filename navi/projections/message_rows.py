@@ -32,6 +32,8 @@ class OpenMessages(Struct, frozen=True, kw_only=True):
 def evolve_open_messages(speech: OpenMessages, envelope: Envelope) -> OpenMessages:
     """Fold an event into the open messages; the caller takes out deliveries and withdrawals."""
     match envelope.event:
+        case ToolFinished():  # most of what happens: not asked of each class below
+            return speech
         case UserMessageReceived():
             message = user_message(envelope, envelope.event)
             return replace(speech, waiting={**speech.waiting, envelope.seq: message})

@@ -10,7 +10,7 @@ from typing import Any, Generic
 from msgspec import Struct
 
 from navi.domain.reading.fold import Fold, Rows
-from navi.domain.reading.projection import UNREADABLE, Change, Hide, Projection, Show, State
+from navi.domain.reading.projection import UNREADABLE, Change, Projection, Put, Show, State
 from navi.domain.vocabulary.errors import BadInput, NotFound
 from navi.domain.vocabulary.ids import SessionId
 from navi.ports.event_log import FACTS, EventLog, SessionHistory, Types
@@ -146,9 +146,7 @@ async def _fold_tail(
     async with aclosing(reading) as batches:
         async for batch in batches:
             for recorded in batch:
-                for change in fold.apply(recorded):
-                    if isinstance(change, Hide | Show):
-                        moved.append(change)
+                moved += [each for each in fold.apply(recorded) if not isinstance(each, Put)]
     return moved
 
 
