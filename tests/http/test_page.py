@@ -45,7 +45,7 @@ async def test_files_are_packed_and_kept_for_ever(app: RunningApp) -> None:
     assert "content-encoding" not in plain.headers
     assert packed.text == plain.text
     whole = (STATIC / "app" / "main.js").read_text()
-    sent = [line for line in whole.splitlines() if not line.startswith("//")]
+    sent = [line for line in whole.splitlines() if line and not line.startswith("//")]
     assert packed.text.splitlines() == sent
     assert "immutable" in packed.headers["cache-control"]
     version = main.split("/")[2]

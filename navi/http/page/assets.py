@@ -35,8 +35,8 @@ _COMMENTS = {
     ),
     ".css": re.compile(rb"/\*(?s:.*?)\*/\n*"),
 }
-# No string of ours, of several lines or not, means anything by the blanks that a line begins with.
-_INDENTATION = re.compile(rb"^[ \t]+", re.MULTILINE)
+# No string of ours, of several lines or not, means anything by the blanks that a line begins with, or by an empty line.
+_INDENTATION = re.compile(rb"^\s+", re.MULTILINE)
 
 # Modules name each other by relative paths; an `import(...)` is loaded when it is wanted.
 _IMPORT = re.compile(r"""(?:\bfrom\s*|^\s*import\s*)["'](\.[^"']+)["']""", re.MULTILINE)

@@ -20,7 +20,6 @@ export class Reading {
     this.found = signal(null);
     this._follows = true;
     this._top = 0;
-    this._sizes = "";
     this._anchor = null;
     this._busy = false;
     this._drawn = [];
@@ -29,10 +28,7 @@ export class Reading {
   /** Begin with the element that scrolls, and the one in it that grows; gives what ends it. */
   attach(box, content) {
     this._box = box;
-    const sizes = new ResizeObserver(() => {
-      this._sizes = this._sizesNow();
-      this._follow();
-    });
+    const sizes = new ResizeObserver(() => this._follow());
     sizes.observe(box);
     sizes.observe(content);
     return () => sizes.disconnect();
@@ -41,7 +37,6 @@ export class Reading {
   /** The page has been drawn anew. */
   drawn() {
     const box = this._box;
-    this._sizes = this._sizesNow();
     if (this._anchor) {
       const { key, top } = this._anchor;
       this._anchor = null;
@@ -72,7 +67,7 @@ export class Reading {
       if (!this._follows) this.toEnd();
     } else if (isUp && this._follows) {
       // What was shorter for a moment has moved it, and the observer tells of it next: nobody has scrolled.
-      if (this._sizes !== this._sizesNow()) this._follow();
+      if (this._size !== sizeOf(box)) this._follow();
       else this._leave();
     }
     const ahead = AHEAD * box.clientHeight;
@@ -149,13 +144,10 @@ export class Reading {
 
   // What somebody marks must not move under the pointer.
   _follow() {
+    this._size = sizeOf(this._box);
     if (!this._follows || this._anchor || this.range.peek().last !== null || isMarkedIn(this._box)) return;
     this._box.scrollTop = this._box.scrollHeight;
     this._top = this._box.scrollTop;
-  }
-
-  _sizesNow() {
-    return `${this._box.clientHeight} ${this._box.scrollHeight}`;
   }
 
   /** Draw another range, and wait for it; what is at the top of the window stays there if it `keeps`. */
@@ -180,6 +172,8 @@ export class Reading {
     return this._box.querySelector(`[data-key="${CSS.escape(key)}"]`);
   }
 }
+
+const sizeOf = (box) => `${box.clientHeight} ${box.scrollHeight}`;
 
 /** Give an article of the conversation the focus; keys move on from there. */
 export function focus(article) {
