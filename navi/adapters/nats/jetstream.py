@@ -8,7 +8,8 @@ an answer each, measured in ``bench/relay.py``).
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence, Set
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 import msgspec
@@ -16,7 +17,7 @@ import nats.errors
 import structlog
 from msgspec import Struct
 
-from navi.adapters.nats.connect import NatsConnection
+from navi.adapters.nats.connect import BurstClient, NatsConnection
 from navi.domain.log.subjects import (
     MESSAGE_ID_HEADER,
     POSITION_HEADER,
@@ -147,9 +148,14 @@ class JetStream:
     async def publish(
         self, partition: int, rows: Sequence[Recorded], *, behind: Recorded | None = None
     ) -> None:
-        for batch in _batches(rows):
-            await self._publish_batch(partition, batch, behind=behind)
-            behind = None
+        *answered, last = _batches(rows)
+        async with self._sending:
+            for batch in answered:
+                await self._ask_about(batch, behind=await self._send(batch, behind=behind))
+                behind = None
+            behind = await self._send(last, behind=behind)
+        # On its way before anybody else has the lock: nothing is awaited in between.
+        await self._ask_about(last, behind=behind)
 
     async def erase(self, partition: int, positions: Sequence[int]) -> None:
         info = await self._ask("INFO", partition)
@@ -207,36 +213,44 @@ class JetStream:
                 return
         raise StreamRefused(f"somebody else keeps making the stream {stream_name(partition)}")
 
-    async def _publish_batch(
-        self, partition: int, rows: Sequence[Recorded], *, behind: Recorded | None
-    ) -> None:
+    async def _send(self, rows: Sequence[Recorded], *, behind: Recorded | None) -> Recorded | None:
+        """Send a batch but for its last row; gives what stands before that and is under way."""
+        async with self._borrowed(rows) as client:
+            if any(len(row.wire) > client.max_payload for row in rows):
+                raise nats.errors.MaxPayloadError
+            for start in range(0, len(rows) - 1, ROWS_BETWEEN_YIELDS):
+                part = rows[start : min(start + ROWS_BETWEEN_YIELDS, len(rows) - 1)]
+                await client.publish_burst(self.messages(part, behind=behind))
+                behind = part[-1]
+                await asyncio.sleep(0)
+        return behind
+
+    async def _ask_about(self, rows: Sequence[Recorded], *, behind: Recorded | None) -> None:
+        """Send the last row of a batch and wait for the answer, which speaks for all of them."""
         last = rows[-1]
+        async with self._borrowed(rows) as client:
+            answer = await client.request(
+                self._subject(last),
+                last.wire,
+                timeout=self._answer_seconds,
+                headers=_headers(last, behind),
+            )
+        _check_ack(msgspec.json.decode(answer.data, type=_Ack), last)
+
+    @asynccontextmanager
+    async def _borrowed(self, rows: Sequence[Recorded]) -> AsyncGenerator[BurstClient, None]:
+        """The connection, for some rows; what it refuses is told of these."""
         try:
             async with self._connection.borrow(seconds=self._answer_seconds) as client:
-                if any(len(row.wire) > client.max_payload for row in rows):
-                    raise nats.errors.MaxPayloadError
-                async with self._sending:
-                    for start in range(0, len(rows) - 1, ROWS_BETWEEN_YIELDS):
-                        part = rows[start : min(start + ROWS_BETWEEN_YIELDS, len(rows) - 1)]
-                        await client.publish_burst(self.messages(part, behind=behind))
-                        behind = part[-1]
-                        await asyncio.sleep(0)
-                # On its way before anybody else has the lock: nothing is awaited in between.
-                answer = await client.request(
-                    self._subject(last),
-                    last.wire,
-                    timeout=self._answer_seconds,
-                    headers=_headers(last, behind),
-                )
+                yield client
         except nats.errors.NoRespondersError as error:
-            raise StreamMoved(f"no stream takes events of partition {partition}") from error
+            raise StreamMoved(f"no stream takes events of partition {rows[0].partition}") from error
         except nats.errors.Error as error:
             size = max(len(row.wire) for row in rows)
             raise StreamRefused(
-                f"NATS does not take the events from {_place(rows[0])} to {_place(last)} "
+                f"NATS does not take the events from {_place(rows[0])} to {_place(rows[-1])} "
                 f"(the largest has {size} bytes): {error}"
             ) from error
-        _check_ack(msgspec.json.decode(answer.data, type=_Ack), last)
 
     def messages(self, rows: Sequence[Recorded], *, behind: Recorded | None) -> bytes:
         """The messages of consecutive rows as they go over the wire, each fenced by the one before.

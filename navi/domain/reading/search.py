@@ -1,7 +1,8 @@
 """Search what was said: the words of a question, whether a text has them, and what of it is shown.
 
-Words are runs of letters and digits with the marks over, below and between them, in any case. All words of a question are wanted; what stands in
-quotation marks one after the other, what has a minus before it not at all, and the last one may go on.
+Words are runs of letters and digits with the marks over, below and between them, in any case. All words of a
+question are wanted; what stands in quotation marks one after the other, what has a minus before it not at all,
+and the last one may go on.
 """
 
 import re

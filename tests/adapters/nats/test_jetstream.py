@@ -91,6 +91,18 @@ async def test_the_largest_envelopes_go_through_many_at_once(connection: NatsCon
     assert await stream.event_at(0, 11) == rows[10].id
 
 
+async def test_what_is_published_meanwhile_comes_behind_the_last_batch_of_large_events(
+    connection: NatsConnection,
+) -> None:
+    stream = jetstream(connection)
+    await stream.open(0)
+    rows = [row(position, text="x" * (MAX_ENVELOPE_BYTES - 400)) for position in range(1, 12)]
+
+    await asyncio.gather(stream.publish(0, rows[:9]), stream.publish(0, rows[9:], behind=rows[8]))
+
+    assert await stream.open(0) == 11
+
+
 async def test_settings_changed_by_hand_are_set_right(connection: NatsConnection) -> None:
     stream = jetstream(connection)
     await stream.recreate(0, first_position=1)
